@@ -54,6 +54,7 @@ async def _edit(api: Api, job: Job, body: ChatRequest) -> None:
         edited = named if isinstance(named, str) and named else None
     if edited is None:
         return
+    api.backend.check_room(job.user_id)  # else the thread would be cut, and nothing said
     try:
         await rewind(api, job.user_id, job.thread_id, edited)
     except MessageNotFoundError:

@@ -9,6 +9,7 @@ import pytest
 from agentkit_py import Agent, MemoryHistory, Network, SqliteHistory
 from agentkit_py.messages import ReasoningMessage, TextMessage
 from agentkit_py.results import AgentResult
+from agentkit_py.server import ServerLimits
 from agentkit_py.testing import ScriptedModel, tool_call
 from tests.server.test_streams import price
 from tests.server.world import (
@@ -272,6 +273,27 @@ async def test_a_message_that_edits_another_takes_its_place(store: Any, as_hook:
         wrong = await client.post("/api/chat", json={**message("x", "t"), "edits": "m2"})
     assert texts(thread)[:4] == ["first", "One.", "instead", "Other."]
     assert wrong.status_code == 404
+
+
+async def test_an_edit_that_is_refused_leaves_the_thread_as_it_was() -> None:
+    """429: too many answers are under way; the same again is taken later."""
+    tool, begun, go = waiting()
+    replies = ("One.", tool_call("wait", {}), "Done.", "Other.")
+    app = app_of(support(*replies, tools=(tool,)), limits=ServerLimits(runs_per_user=1))
+    await said(app, "first", "t", id="m1")
+    edit = {**message("instead", "t", id="m2"), "edits": "m1"}
+    async with client_of(app) as client:
+        await client.post("/api/chat", json=message("go", "other"))
+        await begun.wait()
+        refused = await client.post("/api/chat", json=edit)
+        kept = (await client.get("/api/threads/t")).json()
+        go.set()
+        await wait_until_idle(app)
+        await client.post("/api/chat", json=edit)
+        await wait_until_idle(app)
+        edited = (await client.get("/api/threads/t")).json()
+    assert (refused.status_code, texts(kept)) == (429, ["first", "One."])
+    assert texts(edited) == ["instead", "Other."]
 
 
 async def test_a_thread_that_is_being_answered_is_not_rewound() -> None:
