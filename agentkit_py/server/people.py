@@ -100,8 +100,7 @@ class StaffNews:
                 for chunk in chunks_of(entry, thread_id, user_id):
                     self._hub.publish(channel, chunk, local=True)
             if shown(before) != shown(after):
-                data = {"threadId": thread_id, "userId": user_id, **shown(after)}
-                chunk = {"event": "staff.changed", "data": data}
+                chunk = changed_chunk(thread_id, user_id, after)
                 self._hub.publish(channel, chunk, local=True)
         if changed:
             news: dict[str, Any] = {"event": "takeover.changed", "data": {}}

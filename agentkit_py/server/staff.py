@@ -17,7 +17,12 @@ from starlette.routing import Mount, Route
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
 from agentkit_py.codec import message_to_dict
-from agentkit_py.errors import AgentKitError, ConfigurationError, NotOnThreadError
+from agentkit_py.errors import (
+    AgentKitError,
+    ConfigurationError,
+    NotOnThreadError,
+    ThreadNotFoundError,
+)
 from agentkit_py.history.staff import StaffDesk, Takeover, TakeoverStore
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network, explain
@@ -86,8 +91,12 @@ async def _allowed(request: ApiRequest[Any], thread_id: str) -> tuple[HistorySto
 
 
 async def _visible(api: Api, user_id: str, takeovers: list[Takeover]) -> list[TakeoverItem]:
-    allowed = [one for one in takeovers if await may_take_over(api, user_id, one)]
-    return [await _item(api, user_id, one) for one in allowed]
+    found: list[TakeoverItem] = []
+    for one in takeovers:
+        if await may_take_over(api, user_id, one):
+            with suppress(ThreadNotFoundError):  # it is deleted meanwhile
+                found.append(await _item(api, user_id, one))
+    return found
 
 
 async def _item(api: Api, user_id: str, takeover: Takeover) -> TakeoverItem:

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
@@ -178,6 +178,7 @@ async def test_the_customers_stream_says_who_is_there_and_what_they_write() -> N
         await post(url, "/api/takeovers/t/join", {"name": "Mia"}, "mia")
         joined = await stream.until("staff.changed")
         assert (joined["data"]["state"], joined["data"]["names"]) == ("taken", ["Mia"])
+        assert {"timestamp", "sequenceNumber", "id"} <= joined.keys()
         await post(url, "/api/takeovers/t/say", {"text": "Hi!", "messageId": "s1"}, "mia")
         ended = await stream.until("stream.ended")
         assert (stream.text, ended["data"]["messageId"]) == ("Hi!", "s1")
@@ -225,6 +226,25 @@ async def test_words_of_staff_who_use_another_process_come_too() -> None:
         await desk.hand_back("t", by="mia")
         await stream.until("staff.changed")
     assert stream.text == "One.Two."
+
+
+class Outdated(MemoryHistory):
+    """A store whose queue is read just before one of its threads is deleted."""
+
+    async def list_takeovers(self, **options: Any) -> list[Takeover]:
+        """Return one thread more."""
+        gone = Takeover(thread_id="gone", user_id="ada", asked_at=datetime.now(UTC))
+        return [gone, *await super().list_takeovers(**options)]
+
+
+async def test_a_thread_that_is_deleted_meanwhile_is_left_out_of_the_queue() -> None:
+    """The others are listed."""
+    app = app_of(support("Hello."), staff=["mia"], history=Outdated())
+    await app.state.api.settings.store.add_thread("t", user_id="ada")
+    await desk_of(app).ask("t", "help")
+    async with client_of(app, "mia") as mia:
+        answer = await mia.get("/api/takeovers")
+    assert [one["threadId"] for one in answer.json()["takeovers"]] == ["t"]
 
 
 async def test_the_queues_stream_says_what_changes() -> None:
