@@ -172,6 +172,7 @@ def fork(
     session: Session, thread_id: str, at: str | int | None, new_id: str, title: str | None
 ) -> None:
     """Add a thread that has the results of another before ``at``: one row."""
+    _one_by_one(session, thread_id)
     thread = _locked(session, thread_id)
     position, extent = _place(session, thread_id, thread, at)
     known = session.execute("SELECT origin, start FROM {threads} WHERE id = ?", new_id).fetchone()
@@ -186,6 +187,7 @@ def fork(
 
 def rewind(session: Session, thread_id: str, at: str | int) -> None:
     """Have a thread go on from ``at`` in a branch of its own: one row more, and one changed."""
+    _one_by_one(session, thread_id)
     thread = _locked(session, thread_id)
     query = "SELECT 1 FROM {leases} WHERE thread_id = ? AND until > {lease_clock}"
     asked = "SELECT 1 FROM {questions} WHERE thread_id = ? AND status = 'open'"
@@ -202,6 +204,16 @@ def rewind(session: Session, thread_id: str, at: str | int) -> None:
         "UPDATE {threads} SET branch = ?, title = ?, updated_at = clock_timestamp() WHERE id = ?",
         *(branch, title, thread_id),
     )
+
+
+def _one_by_one(session: Session, thread_id: str) -> None:
+    """Let those who fork, rewind or delete threads of one user come one after another.
+
+    These may share results, and each of these changes asks who has a part in them.
+    """
+    found = session.execute("SELECT user_id FROM {threads} WHERE id = ?", thread_id).fetchone()
+    user_id = None if found is None or found[0] is None else session.given(found[0])
+    session.execute("{serialize}", f"forks of {user_id}")
 
 
 def _locked(session: Session, thread_id: str) -> _Thread:
@@ -232,6 +244,8 @@ def _place(
     """Return the position of a user's message, or the end, with the thread's size before it."""
     if at is None or at == thread.end:
         return thread.end, thread.extent
+    if isinstance(at, int) and not 0 <= at < thread.end:
+        raise MessageNotFoundError(thread_id, at)
     column = "id" if isinstance(at, str) else "position"
     for branch, first, end in pieces(thread.branches, 0, thread.end):
         query = f"{_PLACE} AND {column} = ? AND position >= ? AND position < ?"
@@ -265,7 +279,8 @@ def _first_title(session: Session, thread_id: str) -> str:
 
 def remove(session: Session, thread_id: str) -> bool:
     """Remove a thread, and all results that no other thread has a part in."""
-    query = "SELECT parent, user_id FROM {threads} WHERE id = ? AND NOT hidden {FOR_UPDATE}"
+    _one_by_one(session, thread_id)
+    query = "SELECT parent FROM {threads} WHERE id = ? AND NOT hidden {FOR_UPDATE}"
     found = session.execute(query, thread_id).fetchone()
     if found is None:
         return False

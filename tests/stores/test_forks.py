@@ -10,10 +10,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from agentkit_py import Agent, ToolContext, UserMessage, tool
-from agentkit_py.errors import ConfigurationError, ThreadBusyError, ThreadNotFoundError
+from agentkit_py.errors import (
+    ConfigurationError,
+    MessageNotFoundError,
+    ThreadBusyError,
+    ThreadNotFoundError,
+)
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunRecord, RunStore
@@ -255,6 +262,46 @@ async def test_forks_that_are_deleted_at_once_leave_nothing(database: Counted) -
     assert not any(left(database).values())
 
 
+@pytest.mark.parametrize("work", ["delete", "fork", "rewind"])
+async def test_a_thread_is_deleted_while_its_fork_changes(
+    postgres_url: str, postgres_schema: str, work: str
+) -> None:
+    """Neither waits for the other for ever, and what the fork or its own fork has stays."""
+    named = make_conninfo(postgres_url, application_name=postgres_schema)
+    query = f"UPDATE \"{postgres_schema}\".agentkit_threads SET title = '' WHERE id = 'f'"
+    with (
+        psycopg.connect(postgres_url, autocommit=True) as watching,
+        psycopg.connect(postgres_url) as holding,
+    ):
+
+        async def wait_for(count: int) -> None:
+            waits = "wait_event_type = 'Lock' AND application_name = %s"
+            asked = f"SELECT count(*) FROM pg_stat_activity WHERE {waits}".encode()
+            while watching.execute(asked, [postgres_schema]).fetchone() != (count,):  # noqa: ASYNC110 - a lock in a database sets no event
+                await asyncio.sleep(0.005)
+
+        async with PostgresHistory(named, schema=postgres_schema) as store:
+            await store.add_thread("t", user_id="ann")
+            await store.append("t", talk(3))
+            await store.fork("t", "q2", fork_id="f")
+            changes: dict[str, Callable[[], Any]] = {
+                "delete": lambda: store.delete_thread("f"),
+                "fork": lambda: store.fork("f", "q1", fork_id="g"),
+                "rewind": lambda: store.rewind("f", "q1"),
+            }
+            holding.execute(query.encode())
+            change = asyncio.create_task(changes[work]())
+            await wait_for(1)
+            deletion = asyncio.create_task(store.delete_thread("t"))
+            await wait_for(2)
+            holding.commit()
+            await asyncio.gather(change, deletion)
+            if work != "delete":
+                found = await store.load("g" if work == "fork" else "f")
+                assert [one.id for one in found] == ["q0", "a0"]
+            assert not await store.thread_exists("t")
+
+
 async def test_threads_change_while_they_are_forked_and_rewound(database: Counted) -> None:
     """Each fork has the beginning of the thread as it was at one moment."""
     await database.add_thread("t")
@@ -293,6 +340,16 @@ async def test_a_thread_is_not_rewound_while_a_run_works_on_it(store: HistorySto
     await store.save_question(question)
     with pytest.raises(ThreadBusyError):
         await store.rewind("t", "q1")
+
+
+@pytest.mark.parametrize("at", [-1, 6 + 1, 2**63, "none"])
+async def test_a_place_that_a_thread_has_not_is_not_found(store: HistoryStore, at: Any) -> None:
+    """However far it is."""
+    await store.add_thread("t")
+    await store.append("t", talk(3))
+    for work in (store.fork, store.rewind):
+        with pytest.raises(MessageNotFoundError):
+            await work("t", at)
 
 
 async def test_another_users_thread_can_be_neither_forked_nor_rewound(store: HistoryStore) -> None:
