@@ -238,7 +238,9 @@ class AnthropicAdapter(Adapter):
 
     def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
         """Return the messages without those for which Claude's summary stands."""
-        return compacted(model, request, FORMAT).request.messages
+        if not any(map(is_compaction, request.messages)):
+            return request.messages
+        return self._asked(model, request).request.messages
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""

@@ -56,7 +56,7 @@ from agentkit_py.models.blocks import (
 from agentkit_py.models.caching import cache_key
 from agentkit_py.models.capabilities import IMAGE_TYPES, Capabilities, Host
 from agentkit_py.models.compaction import KIND as COMPACTION
-from agentkit_py.models.compaction import compacted, with_compactions_bound
+from agentkit_py.models.compaction import compacted, is_compaction, with_compactions_bound
 from agentkit_py.models.encoding import (
     OPENING_TURN,
     PREFILL,
@@ -158,7 +158,9 @@ class ResponsesAdapter(Adapter):
 
     def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
         """Return the messages without those for which the model's summary stands."""
-        return compacted(model, request, METADATA).request.messages
+        if not any(map(is_compaction, request.messages)):
+            return request.messages
+        return self._asked(model, request)[1].request.messages
 
     def _asked(
         self, model: Model, request: ModelRequest, *, take: bool = False
