@@ -87,7 +87,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     ``instructions``."""
 
     instructions: str | Sequence[str] = ()
-    """What comes after the system prompt; several are a list there."""
+    """Instructions that come after the system prompt; several are a list there."""
 
     markdown: bool = False
     """Tell the model, at the end of the system prompt, to format its answers as markdown."""

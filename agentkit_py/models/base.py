@@ -63,7 +63,7 @@ class Compaction:
     """The length of a request from which on it does so."""
 
     instructions: str | None = None
-    """What the summary has to hold, in place of the provider's own instructions; Claude only."""
+    """Instructions for the summary, in place of the provider's own; Claude only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ class ModelRequest:
     None: no later request begins like this one."""
 
     compaction: Compaction | None = None
-    """When the provider is to sum up the conversation, if it can; None: never."""
+    """The wish that the provider sums up the conversation, if it can; None: there is none."""
 
     drafts: dict[int, Draft] = field(
         default_factory=dict[int, "Draft"], init=False, repr=False, compare=False

@@ -57,7 +57,7 @@ class StrictTool:
 
 
 MOST_STRICT_TOOLS, MOST_OPTIONAL, MOST_UNIONS = 20, 24, 16
-"""What all strict tools of a request to Claude may have together."""
+"""Strict tools that a request to Claude may have, and what these may have together."""
 
 
 def anthropic_strict_form(spec: ToolSpec) -> StrictTool | None:

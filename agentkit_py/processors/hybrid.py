@@ -29,7 +29,7 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{
 """Runs of scripts that write no spaces between words."""
 
 _TIMELY = 1.0
-"""What it counts that a text is of the time that is asked for: as much as all else together."""
+"""The weight of a text of the time that is asked for: as much as all else together."""
 
 _ENDINGS = ("ing", "edly", "ed", "es", "s", "ly")
 _SHORTEST = 3

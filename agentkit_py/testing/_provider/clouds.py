@@ -53,7 +53,7 @@ def version_in_body(request: Request) -> Iterator[Problem]:
 
 @_rule("answers of Bedrock and Vertex", "observed")
 def key_of_the_url(request: Request) -> Iterator[Problem]:
-    """What stands in the URL is no key of the body: the model, and Bedrock's `stream`."""
+    """A fact of the URL is no key of the body: the model, and Bedrock's `stream`."""
     words = {
         "bedrock": "Malformed input request: extraneous key [{}] is not permitted, please "
         "reformat your input and try again.",

@@ -25,7 +25,7 @@ def grok_schema(request: Request) -> Iterator[Problem]:
 
 @_rule(f"{_DOCS}, supported types: references without circles; what becomes of others is not said")
 def grok_circle(request: Request) -> Iterator[Problem]:
-    """Whether an answer's schema that refers to itself is taken is not known."""
+    """Nobody knows whether an answer's schema that refers to itself is taken."""
     for where, root in _schemas(request):
         of_tool = where.startswith("tools")  # Grok 4.5 takes it there: github.com/get-bb/bb/1612
         if not of_tool and any(_circles(root, schema, ()) for _, schema in _parts(where, root)):

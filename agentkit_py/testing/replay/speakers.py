@@ -26,7 +26,7 @@ class Speaker:
     tools: frozenset[str]
     levels: Levels
     has: Callable[[str], bool]
-    """Whether a tool may be its own: servers say so only when they are asked."""
+    """Returns whether a tool may be its own: servers say so only when they are asked."""
 
 
 class Speakers:
