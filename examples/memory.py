@@ -52,6 +52,23 @@ async def show() -> None:
 
 # --8<-- [end:user]
 
+# --8<-- [start:http]
+from starlette.requests import Request
+
+from agentkit_py.server import create_app
+
+TENANTS = {"ada": "acme", "bob": "globex"}
+"""Tenants by user; yours are in a database."""
+
+
+def signed_in(request: Request) -> str | None:
+    """Return the user's id; None refuses the request."""
+    return request.session.get("user")
+
+
+app = create_app(agents=[desk], auth=signed_in, tenant_of=TENANTS.get, memory=memory)
+# --8<-- [end:http]
+
 # --8<-- [start:learn]
 from agentkit_py import State
 from agentkit_py.memory import extractor

@@ -287,13 +287,14 @@ def _content(kind: Any) -> dict[str, Any]:
 
 def _parameters(model: type[BaseModel], path: str) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    for name, schema in model.model_json_schema()["properties"].items():
+    whole = model.model_json_schema()
+    for name, schema in whole["properties"].items():
         in_path = f"{{{name}}}" in path
         found.append(
             {
                 "name": name,
                 "in": "path" if in_path else "query",
-                "required": in_path,
+                "required": name in whole.get("required", ()),
                 "description": schema.pop("description"),
                 "schema": schema,
             }

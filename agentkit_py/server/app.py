@@ -20,7 +20,7 @@ from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network
 from agentkit_py.runtime.current import close_shared_runtime
-from agentkit_py.server import chat, frontends, staff, streams, threads
+from agentkit_py.server import chat, facts, frontends, staff, streams, threads
 from agentkit_py.server.api import Api, Endpoint, guarded, http_error, openapi_document, respond
 from agentkit_py.server.approvals import (
     answer_approval,
@@ -66,6 +66,10 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
     threads.rewind_thread,
     threads.get_thread,
     threads.delete_thread,
+    facts.list_facts,
+    facts.correct_fact,
+    facts.forget_fact,
+    facts.forget_facts,
     frontends.vercel_thread,
     frontends.ag_ui_thread,
 )

@@ -6,10 +6,12 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias, TypedDict
 
+from agentkit_py._core.awaiting import resolve
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
 from agentkit_py.history.staff import Takeover
+from agentkit_py.memory import Memory
 from agentkit_py.network import Network
 from agentkit_py.runs import RunLimits
 from agentkit_py.server.hub import HubLimits
@@ -83,6 +85,13 @@ MayTakeOver: TypeAlias = Callable[[str, Takeover], "bool | Awaitable[bool]"]
 """Says whether the user with this id may read a thread as staff, and take it over."""
 
 
+TenantOf: TypeAlias = Callable[[str], "str | Awaitable[str | None] | None"]
+"""Returns the tenant of the user with this id; None: the user has none."""
+
+_OWNER_KEYS = frozenset({"user_id", "userId", "tenant", "tenant_id", "tenantId"})
+"""Keys of the state that say whose something is."""
+
+
 class ServerOptions(TypedDict, total=False):
     """Options of `create_app`; all may be left out."""
 
@@ -115,6 +124,12 @@ class ServerOptions(TypedDict, total=False):
     user_key: str
     """The key of the user's id in the state, for tools; ``user_id`` unless given."""
 
+    tenant_of: TenantOf
+    """Returns the tenant of a user; runs have it in the state, as ``tenant``."""
+
+    memory: Memory
+    """The memory whose facts users see, correct and forget: that of the agents."""
+
     origins: Sequence[str]
     """Pages on other hosts that may use the API, as ``https://host``."""
 
@@ -146,7 +161,8 @@ class Settings:
     """A server's targets, store and `ServerOptions`, checked once when it is made.
 
     Raises:
-        ConfigurationError: A client may set who the user is.
+        ConfigurationError: A client may set who the user is, nobody could give an approval, or the
+            memory is not that of the runs.
     """
 
     targets: Mapping[tuple[str, str], Target]
@@ -162,6 +178,8 @@ class Settings:
     client_state: Collection[str] = ()
     client_history: bool = False
     user_key: str = "user_id"
+    tenant_of: TenantOf | None = None
+    memory: Memory | None = None
     origins: Sequence[str] = ()
     limits: ServerLimits = field(default_factory=ServerLimits)
     hub_limits: HubLimits = field(default_factory=HubLimits)
@@ -179,10 +197,43 @@ class Settings:
                 raise ConfigurationError(f"{name} is a list of users' ids, not {given!r}")
         if not self.approvers and self.may_answer is None:
             self._check_approvers()
-        for key in sorted({self.user_key, "user_id", "userId"}.intersection(self.client_state)):
+        for key in sorted({self.user_key, *_OWNER_KEYS}.intersection(self.client_state)):
             raise ConfigurationError(
                 f"client_state: {key!r} says who the user is, so clients may not set it"
             )
+        if self.memory is not None:
+            self._check_memory(self.memory)
+
+    def _check_memory(self, memory: Memory) -> None:
+        """Refuse a memory that runs would not write, or that would outlive its threads."""
+        if not isinstance(memory, Memory):
+            raise ConfigurationError(f"memory: pass a Memory, not {memory!r:.80}")
+        if id(memory.store) != id(self.store):
+            raise ConfigurationError(
+                "memory: it has another store than the threads, so that its facts would outlive "
+                "them: pass the same store to Memory(…) and as history=…"
+            )
+        if (memory.tenant is None) is (self.tenant_of is None):
+            raise ConfigurationError(
+                "memory: pass either tenant_of=… or Memory(store, tenant=…), which says that all "
+                "users are of one tenant"
+            )
+        if self.user_key not in ("user_id", "userId"):
+            raise ConfigurationError(
+                f"memory: agents remember for the user_id of the state, which user_key="
+                f"{self.user_key!r} does not set"
+            )
+
+    async def tenant(self, user_id: str) -> str | None:
+        """Return the tenant of a user, as the application says it.
+
+        Raises:
+            TypeError: It says something else.
+        """
+        found = None if self.tenant_of is None else await resolve(self.tenant_of(user_id))
+        if found is not None and not isinstance(found, str):
+            raise TypeError(f"tenant_of must return a str or None, not {type(found).__name__}")
+        return found or None
 
     def _check_approvers(self) -> None:
         for target in self.targets.values():

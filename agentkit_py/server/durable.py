@@ -14,7 +14,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
 from agentkit_py.inngest.sending import Client, Sender
 from agentkit_py.server.config import Settings
-from agentkit_py.server.runs import Backend, Job, begin_state, previous_data
+from agentkit_py.server.runs import Backend, Job, state_of
 from agentkit_py.server.schemas import ApiError, TokenResponse
 from agentkit_py.stores.wrappers import for_user
 
@@ -46,7 +46,7 @@ class InngestRuns(Backend):
     async def start(self, job: Job) -> None:
         """Send the event that begins the run; a message that was sent before begins none."""
         store = for_user(self._settings.store, job.user_id)
-        state = begin_state(job, self._settings, await previous_data(store, job.thread_id))
+        state = await state_of(job, self._settings, store)
         messages = [
             {"type": "text", "role": text.role, "content": text.text}
             for text in job.client_history or ()

@@ -50,9 +50,8 @@ from agentkit_py.server.runs import (
     TOPIC,
     Backend,
     Job,
-    begin_state,
     channel_of,
-    previous_data,
+    state_of,
 )
 from agentkit_py.server.schemas import ApiError, TokenResponse, too_many
 from agentkit_py.server.workers import Workers
@@ -228,7 +227,7 @@ class LocalRun:
 
     async def _state(self, settings: Settings, store: HistoryStore) -> State[Any]:
         job = self.job
-        state = begin_state(job, settings, await previous_data(store, job.thread_id))
+        state = await state_of(job, settings, store)
         if job.client_history is not None:
             state = State(state.data, messages=job.client_history)
         state.thread_id = job.thread_id

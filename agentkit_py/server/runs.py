@@ -118,6 +118,27 @@ class Backend(Protocol):
         """Wait for runs to end, or stop them."""
 
 
+async def state_of(job: Job, settings: Settings, store: HistoryStore) -> State[Any]:
+    """Return the state that a run begins with, its user's tenant included.
+
+    Args:
+        job: The message.
+        settings: Says whose the run is.
+        store: The store as the user may see it.
+
+    Raises:
+        StateError: The client's values do not fit a typed state.
+    """
+    state = begin_state(job, settings, await previous_data(store, job.thread_id))
+    if settings.tenant_of is None:
+        return state
+    tenant = (await settings.tenant(job.user_id) if job.user_id else None) or ""
+    known = fields_of(state.data)
+    others = {key: tenant for key in ("tenant_id", "tenantId") if key in known}
+    _set(state, {"tenant": tenant, **others})  # no tenant, too, takes the place of what was there
+    return state
+
+
 def begin_state(job: Job, settings: Settings, previous: Mapping[str, Any] | None) -> State[Any]:
     """Return the state of a run: default, thread, client and user, each over the one before.
 
@@ -133,16 +154,20 @@ def begin_state(job: Job, settings: Settings, previous: Mapping[str, Any] | None
     state: State[Any] = State() if default is None else default.clone()
     if previous is not None:
         state.load(dict(previous))
-    given = {**job.client_state, settings.user_key: job.user_id}
+    _set(state, {**job.client_state, settings.user_key: job.user_id})
+    return state
+
+
+def _set(state: State[Any], given: Mapping[str, Any]) -> None:
+    """Set values; those that a typed state has no field for are left out."""
     data: object = state.data
     if isinstance(data, dict):
         cast("dict[str, Any]", data).update(given)
-        return state
+        return
     known = fields_of(data)
     changes = {key: value for key, value in given.items() if key in known}
     if changes:
         state.load({**state.dump(), **changes})
-    return state
 
 
 async def previous_data(store: HistoryStore, thread_id: str) -> Mapping[str, Any] | None:

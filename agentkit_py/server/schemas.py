@@ -19,6 +19,9 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
+from agentkit_py._core.untrusted import clean
+from agentkit_py.memory.users import MAX_CHARS
+
 M = TypeVar("M", bound=BaseModel)
 
 _LEAST_MILLISECONDS = 10**11
@@ -108,6 +111,12 @@ def _time(value: object) -> object:
     if type(value) is int and value >= _LEAST_MILLISECONDS:
         return value
     raise ValueError("expected a time like 2026-11-22T12:00:00Z, or milliseconds since 1970")
+
+
+def _fact_length(text: str) -> str:
+    if not 0 < len(text) <= MAX_CHARS:
+        raise ValueError(f"expected 1 to {MAX_CHARS} characters")
+    return text
 
 
 def _utc(time: datetime) -> datetime:
@@ -295,6 +304,34 @@ class ExplainQuery(_Fields):
     network: str | None = Field(None, description="Its network, if not the first.")
 
 
+class FactsQuery(_Fields):
+    """`GET /api/memory`."""
+
+    replaced: bool = Field(default=False, description="Also facts that others have replaced.")
+
+
+class FactPath(_Fields):
+    """`DELETE /api/memory/{factId}`."""
+
+    fact_id: Id = Field(description="The fact.")
+
+
+class CorrectBody(FactPath):
+    """`POST /api/memory/{factId}`."""
+
+    text: Annotated[
+        Text,
+        AfterValidator(lambda text: " ".join(clean(text).split())),
+        AfterValidator(_fact_length),
+    ] = Field(description=f"What holds instead, of at most {MAX_CHARS} characters.")
+
+
+class ForgetQuery(_Fields):
+    """`DELETE /api/memory`."""
+
+    all: Literal["true"] = Field(description="`true`, so that nobody deletes all by an empty id.")
+
+
 class TokenRequest(_Fields):
     """`POST /api/realtime/token`. The channel is that of the user known from `auth`."""
 
@@ -399,6 +436,37 @@ class Cancelled(TypedDict):
     success: bool
     cancelled: int
     """Number of runs; with Inngest it is not known, and always 1."""
+
+
+class FactItem(TypedDict):
+    """A fact that is remembered of the user."""
+
+    id: str
+    text: str
+    createdAt: str
+    agent: str | None
+    """The agent that alone knows it; null: all do."""
+
+    threadId: str | None
+    """The thread that it came from; it is deleted with it."""
+
+    messageId: str | None
+    replaces: str | None
+    replacedBy: str | None
+    """The fact that took its place; null: it holds."""
+
+
+class Facts(TypedDict):
+    """What is remembered of the user, newest first."""
+
+    facts: list[FactItem]
+
+
+class Forgotten(TypedDict):
+    """Facts were deleted for good."""
+
+    success: bool
+    forgotten: int
 
 
 class ThreadSummary(TypedDict):

@@ -29,7 +29,7 @@ from agentkit_py.network import Network, explain
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint
 from agentkit_py.server.approvals import open_questions, visible
 from agentkit_py.server.config import OWNER
-from agentkit_py.server.runs import TAKEOVERS, Job, begin_state, previous_data
+from agentkit_py.server.runs import TAKEOVERS, Job, state_of
 from agentkit_py.server.schemas import (
     AgentName,
     ApiError,
@@ -159,7 +159,7 @@ async def explain_thread(request: ApiRequest[ExplainQuery]) -> Explained:
     job = Job(
         user_id=owner or "", thread_id=query.thread_id, target=target, message=UserMessage("")
     )
-    state = begin_state(job, api.settings, await previous_data(store, query.thread_id))
+    state = await state_of(job, api.settings, store)
     try:
         report = await explain(target, query.agent, thread_id=query.thread_id, state=state)
     except ConfigurationError as error:

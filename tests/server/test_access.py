@@ -40,6 +40,10 @@ REQUESTS: list[tuple[str, str, Any]] = [
     ("DELETE", "/api/threads/t1", None),
     ("POST", "/api/realtime/token", {}),
     ("POST", "/api/approve-tool", {"toolCallId": "x", "threadId": "t1", "action": "approve"}),
+    ("GET", "/api/memory", None),
+    ("POST", "/api/memory/f1", {"text": "x"}),
+    ("DELETE", "/api/memory/f1", None),
+    ("DELETE", "/api/memory?all=true", None),
     ("GET", "/api/stream", None),
 ]
 
