@@ -179,8 +179,11 @@ class PostgresServer:
     def transact(
         self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
     ) -> T:
-        """Run ``work`` in a transaction; one whose connection is lost is tried again."""
-        del write  # PostgreSQL need not know
+        """Run ``work`` in a transaction; one whose connection is lost is tried again.
+
+        A reader sees the database as of one moment, a writer what others have just written.
+        """
+        isolation = None if write else psycopg.IsolationLevel.REPEATABLE_READ
         attempts = 0
         try:
             while True:
@@ -189,6 +192,7 @@ class PostgresServer:
                 committing = False
                 try:
                     with pool.connection() as connection:
+                        connection.isolation_level = isolation
                         done = work(_PostgresSession(connection, self._dialect))
                         committing = True
                     return done

@@ -7,7 +7,9 @@ import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, TypeAlias
 
 import psycopg
@@ -36,6 +38,7 @@ from agentkit_py.stores import (
     for_user,
     redacted,
 )
+from agentkit_py.stores import _sql_branches as branches
 from agentkit_py.stores._sql_session import Database, Session
 from agentkit_py.testing import ScriptedModel, tool_call
 from tests.stores.forking import delete_all, walk
@@ -109,6 +112,43 @@ class CountedServer(PostgresHistory):
 
 
 Counted: TypeAlias = CountedFile | CountedServer
+
+
+class InterruptedSession(CountingSession):
+    """Lets something happen after a reader has asked which branches a thread has."""
+
+    happens: Callable[[], object]
+
+    def execute(self, query: str, *values: Any) -> Any:
+        found = self._session.execute(query, *values)
+        if query.startswith("WITH RECURSIVE chain"):
+            rows = found.fetchall()
+            self.happens()
+            return SimpleNamespace(fetchall=lambda: rows)
+        return found
+
+
+class InterruptedServer(PostgresHistory):
+    """A PostgreSQL database in which a thread is deleted while another is read."""
+
+    def _make_database(self) -> Database:
+        database, other = super()._make_database(), super()._make_database()
+
+        class Interrupted(Counting):
+            def transact(self, work: Callable[[Any], Any], **options: Any) -> Any:
+                def interrupted(session: Session) -> Any:
+                    asked = InterruptedSession(session, self.written)
+                    remove = partial(branches.remove, thread_id="t")
+                    asked.happens = lambda: other.transact(remove, write=True)
+                    return work(session if options.get("write") else asked)
+
+                return database.transact(interrupted, **options)
+
+            def close(self) -> None:
+                database.close()
+                other.close()
+
+        return Interrupted(database)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -260,6 +300,20 @@ async def test_forks_that_are_deleted_at_once_leave_nothing(database: Counted) -
     await database.delete_thread("t")
     await asyncio.gather(*(database.delete_thread(one) for one in forks))
     assert not any(left(database).values())
+
+
+async def test_a_fork_is_read_whole_while_its_thread_is_deleted(
+    postgres_url: str, postgres_schema: str
+) -> None:
+    """What it shares moves to another row meanwhile; a reader sees one moment."""
+    async with InterruptedServer(postgres_url, schema=postgres_schema) as store:
+        await store.add_thread("t")
+        await store.append("t", talk(3))
+        fork = await store.fork("t", "q2")
+        await store.append(fork, [AgentResult.from_user("more", id="more")])
+        found = [one.id for one in await store.load(fork)]
+        assert found == ["q0", "a0", "q1", "a1", "more"]
+        assert not await store.thread_exists("t")
 
 
 @pytest.mark.parametrize("work", ["delete", "fork", "rewind"])
