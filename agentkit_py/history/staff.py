@@ -49,7 +49,7 @@ class Takeover:
     """The owner of the thread; stores fill it in."""
 
     people: tuple[StaffMember, ...] = ()
-    """Who is on the thread, the first to join first."""
+    """Those who are on the thread, the first to join first."""
 
     reason: str = ""
     """Why a person is wanted."""
@@ -323,7 +323,7 @@ class StaffDesk:
             thread_id: The thread.
             by: The id of the person.
             name: The name of a person who has not joined; the id unless given.
-            note: What agents are to know. The user does not get it.
+            note: A note for agents; the user does not get it.
 
         Raises:
             NotOnThreadError: Others are on the thread, or nobody is and none was asked for.

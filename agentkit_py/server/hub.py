@@ -115,7 +115,7 @@ class _Channel:
     """The runs that have not ended, by message id."""
 
     gaps: int = 0
-    """How often chunks of other processes may have been lost."""
+    """Number of times that chunks of other processes may have been lost."""
 
     news: asyncio.Event = field(default_factory=asyncio.Event)
     """Set by the next chunk, which brings a new event."""

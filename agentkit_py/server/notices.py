@@ -32,7 +32,7 @@ class Notice:
     """
 
     text: str = ""
-    """What staff wrote, or the reason of the answer."""
+    """The words of staff, or the reason of the answer."""
 
     name: str = ""
     """The name of the person of the staff who wrote."""

@@ -1,4 +1,4 @@
-"""Who of the staff is on a thread, as its user sees it: in the thread, and in the user's stream."""
+"""The staff on a thread, as its user sees them: in the thread, and in the stream."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ class HandBackBody(_Fields):
 
     thread_id: Id
     note: Annotated[Text, StringConstraints(max_length=8000)] = ""
-    """What agents are to know; the user does not get it."""
+    """A note for agents; the user does not get it."""
 
 
 class ExplainQuery(_Fields):
@@ -524,7 +524,7 @@ class StaffWriter(TypedDict):
 
 
 class StaffOnThread(TypedDict):
-    """Who of the staff is on a thread."""
+    """The people of the staff who are on a thread."""
 
     state: Literal["none", "asked", "taken"]
     """``"asked"``: agents answer until a person joins; ``"taken"``: the people answer."""
@@ -659,7 +659,7 @@ class StaffThread(TypedDict):
 
 
 class Explained(TypedDict):
-    """What an agent would be sent now."""
+    """The messages that an agent would be sent now."""
 
     agent: str
     summary: str

@@ -45,10 +45,8 @@ from agentkit_py.stores.words import WordSearch
 from agentkit_py.stores.workspace import Workspace
 
 if TYPE_CHECKING:
-    from agentkit_py.stores.broadcast import Broadcast
-
-if TYPE_CHECKING:
     from agentkit_py.processors.redaction import Redactor
+    from agentkit_py.stores.broadcast import Broadcast
 
 
 _PAGE, _AT_ONCE, _PAUSE = 100, 20, 60.0

@@ -101,7 +101,7 @@ class PostgresHistory(SqlHistory):
 
     def broadcast(self) -> Broadcast:
         """Return what carries texts between processes, by ``NOTIFY`` and ``LISTEN``."""
-        from agentkit_py.stores.broadcast import PostgresBroadcast  # noqa: PLC0415 - loads sqlite3
+        from agentkit_py.stores.broadcast import PostgresBroadcast  # noqa: PLC0415 - only servers need it
 
         digest = sha256(f"{self.schema}.{self.prefix}".encode()).hexdigest()
         return PostgresBroadcast(self._conninfo, f"agentkit_{digest[:32]}")

@@ -71,7 +71,7 @@ class SqliteHistory(SqlHistory):
 
     def broadcast(self) -> Broadcast:
         """Return what carries texts between processes, through a file of its own."""
-        from agentkit_py.stores.broadcast import SqliteBroadcast  # noqa: PLC0415 - loads sqlite3
+        from agentkit_py.stores.broadcast import SqliteBroadcast  # noqa: PLC0415 - only servers need it
 
         return SqliteBroadcast(self.path.with_name(f"{self.path.name}-streams"))
 

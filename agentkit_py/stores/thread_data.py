@@ -38,7 +38,7 @@ class ThreadData:
     """Questions to people, in the order in which they were asked."""
 
     takeover: Takeover | None = None
-    """Who of the staff is on the thread, or wanted."""
+    """The people of the staff who are on the thread, or wanted."""
 
     vectors: Mapping[str, Mapping[str, Vector]] = field(
         default_factory=dict[str, Mapping[str, Vector]]
