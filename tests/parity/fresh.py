@@ -45,7 +45,10 @@ def recorder() -> Path:
     shutil.copytree(
         PROGRAM, INSTALLED, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules")
     )
-    if not (INSTALLED / "node_modules" / "@inngest" / "agent-kit").is_dir():
+    wanted = json.loads((PROGRAM / "package.json").read_text("utf-8"))["dependencies"]
+    there = INSTALLED / "node_modules" / "@inngest" / "agent-kit" / "package.json"
+    known = json.loads(there.read_text("utf-8"))["version"] if there.is_file() else None
+    if known != wanted["@inngest/agent-kit"]:
         install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]
         done = subprocess.run(install, cwd=INSTALLED, capture_output=True, text=True, check=False)
         if done.returncode:
