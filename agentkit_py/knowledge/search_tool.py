@@ -182,8 +182,8 @@ class SearchTool:
                 found.extend(_made(made))
             except FilterError as error:
                 raise ConfigurationError(
-                    f"A function in knowledge_filters gave {made!r:.80} and no filter; nothing "
-                    "was searched"
+                    f"A function in knowledge_filters gave {made!r:.80}, so nothing was searched; "
+                    "let it give EQ(key, value) and the like, or a list: [{key: value}]"
                 ) from error
         try:
             return AND(*found) if len(found) > 1 else found[0] if found else None
