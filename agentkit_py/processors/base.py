@@ -251,11 +251,11 @@ class ProcessorContext:
     """The text of the user's message."""
 
     now: datetime | None = None
-    """The time (UTC) of the user's message; None outside of runs."""
+    """The time of the user's message; None outside of runs."""
 
     times: Callable[[], Mapping[int, datetime]] | None = field(default=None, repr=False)
-    """Gives the times (UTC) at which messages of the thread were said, by `id()` of what the
-    first processor was given."""
+    """Gives the times at which messages of the thread were said, by `id()` of what the first processor
+    was given."""
 
     tools: Sequence[ToolSpec] = ()
     """The tools that the model is offered."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, ClassVar
@@ -245,7 +245,12 @@ class _Turn:
 
 def _asked(context: ProcessorContext) -> list[Period]:
     """Return the days that the user's message speaks of."""
-    return [] if context.now is None else periods(context.input, context.now.date())
+    return [] if context.now is None else periods(context.input, _day(context.now))
+
+
+def _day(when: datetime) -> date:
+    """Return the day in UTC; a client may have sent its time with another offset."""
+    return (when if when.tzinfo is None else when.astimezone(UTC)).date()
 
 
 def _turns(past: Messages, left: Messages, times: Mapping[int, datetime]) -> list[_Turn]:
@@ -261,7 +266,7 @@ def _turns(past: Messages, left: Messages, times: Mapping[int, datetime]) -> lis
         if text and not any(id(message) in kept for message in messages):
             known = (times.get(id(one)) for message in messages for one in lineage(message))
             when = next((time for time in known if time is not None), None)
-            day = None if when is None else when.date()
+            day = None if when is None else _day(when)
             turns.append(_Turn(fingerprint(messages), text, day))
     return turns
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
-from typing import Any
+from datetime import UTC, date, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
@@ -129,6 +128,20 @@ async def test_recall_understands_time_words_against_message_dates(
     question: str, said: str
 ) -> None:
     """In the question against now, in a message against the day on which it was said."""
+    assert said in await recalled(question, datetime(2026, 5, 13, 9, tzinfo=UTC))
+
+
+@pytest.mark.parametrize("hours", [-12, 14])
+async def test_recall_counts_days_in_utc_wherever_the_user_is(hours: int) -> None:
+    """A client may send its time with another zone's offset."""
+    now = datetime(2026, 5, 13, 9 if hours < 0 else 15, tzinfo=UTC)
+    local = now.astimezone(timezone(timedelta(hours=hours)))
+    assert local.date() != now.date()
+    assert "[2026-05-06]\nuser: I bought a lamp." in await recalled("What was 7 days ago?", local)
+
+
+async def recalled(question: str, now: datetime) -> str:
+    """Return the turn that is recalled for a question."""
     store = MemoryHistory()
     await store.add_thread("t")
     entries = [
@@ -146,10 +159,9 @@ async def test_recall_understands_time_words_against_message_dates(
         history=store,
         processors=[Recall(HashingEmbedder(), 1, keep_recent=1, neighbours=0)],
     )
-    now = datetime(2026, 5, 13, 9, tzinfo=UTC)
     await agent.run(UserMessage(question, client_timestamp=now), thread_id="t")
-    recalled: Any = next(
-        m["content"] for m in model.bodies[0]["messages"] if "<recalled" in str(m["content"])
+    found = next(
+        str(m["content"]) for m in model.bodies[0]["messages"] if "<recalled" in str(m["content"])
     )
-    assert said in recalled
-    assert recalled.count("user: ") == 1
+    assert found.count("user: ") == 1
+    return found
