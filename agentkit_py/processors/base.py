@@ -254,8 +254,8 @@ class ProcessorContext:
     """The time of the user's message; None outside of runs."""
 
     times: Callable[[], Mapping[int, datetime]] | None = field(default=None, repr=False)
-    """Gives the times at which messages of the thread were said, by `id()` of what the first processor
-    was given."""
+    """Gives the times at which messages of the thread were said, by `id()` of what the first
+    processor was given."""
 
     tools: Sequence[ToolSpec] = ()
     """The tools that the model is offered."""
