@@ -7,7 +7,14 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Message, Messages, OpaqueMessage, ToolCallMessage, text_of
+from agentkit_py.messages import (
+    Message,
+    Messages,
+    OpaqueMessage,
+    ToolCallMessage,
+    lineage,
+    text_of,
+)
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import ThreadPositions, next_cut, past_length, segments
 from agentkit_py.processors.pairing import pair, tool_exchanges, without_calls
@@ -171,8 +178,8 @@ class MessageWindow(ConfiguredProcessor):
 class RecentTurns(ConfiguredProcessor):
     """Keeps what was said in the newest ``turns`` turns of the past, and in this run.
 
-    A turn is what the user said with all that followed. 0: nothing of the past is sent; a thread is
-    stored and not replayed. Pinned messages stay in addition.
+    A turn is what the user said with all that followed, the words of staff too. 0: nothing of the
+    past is sent; a thread is stored and not replayed. Pinned messages stay in addition.
 
     Args:
         turns: How many.
@@ -208,8 +215,12 @@ class RecentTurns(ConfiguredProcessor):
     def _turns(self, messages: Messages, context: ProcessorContext) -> tuple[int, list[int]]:
         """Return the length of the past, and where turns begin in it."""
         end = past_length(messages, context)
-        users = (i for i, m in enumerate(messages[:end]) if m.type == "text" and m.role == "user")
-        return end, list(users)
+        return end, [i for i, m in enumerate(messages[:end]) if _is_the_users(m)]
+
+
+def _is_the_users(message: Message) -> bool:
+    """Return whether the user said it; what staff wrote only has the user's role for models."""
+    return message.type == "text" and all(one.role == "user" for one in lineage(message))
 
 
 def _turn_before(messages: Messages, index: int, most: int) -> int:

@@ -24,6 +24,7 @@ from agentkit_py.errors import ConfigurationError, NotOnThreadError
 from agentkit_py.history import StaffDesk
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.messages import ImageContent, TextContent
+from agentkit_py.processors import RecentTurns
 from agentkit_py.results import StaffAuthor
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing import ScriptedModel, tool_call
@@ -37,9 +38,9 @@ def once(context: RouterContext) -> str | None:
     return "clerk" if context.call_count == 0 else None
 
 
-def shop(model: ScriptedModel, store: HistoryStore, *tools: Any) -> Network:
+def shop(model: ScriptedModel, store: HistoryStore, *tools: Any, **options: Any) -> Network:
     """A network of one clerk."""
-    clerk = Agent(name="clerk", system="You sell hats.", tools=list(tools))
+    clerk = Agent(name="clerk", system="You sell hats.", tools=list(tools), **options)
     return Network(name="shop", agents=[clerk], router=once, default_model=model, history=store)
 
 
@@ -87,6 +88,24 @@ async def test_agents_read_what_a_person_wrote_as_that_persons(runner: Runner) -
         ("user", "And now?"),
     ]
     assert [one.agent_name for one in run.state.results] == ["clerk", "clerk"]
+
+
+async def test_what_staff_wrote_belongs_to_the_users_turn(runner: Runner) -> None:
+    """Else a window of turns would be full of notes, and the question would be gone."""
+    model, store = ScriptedModel("Hello.", "Yes."), MemoryHistory()
+    network, desk = shop(model, store, processors=[RecentTurns(1)]), StaffDesk(store)
+    thread = (await runner.run(network, "Is my hat there?")).thread_id or ""
+    await desk.join(thread, "p1", name="Mia")
+    await desk.say(thread, "It comes tomorrow.", by="p1")
+    await desk.hand_back(thread, by="p1", note="Offer a label.")
+    await runner.run(network, "And now?", thread_id=thread)
+    assert [text.partition("\n")[0] for _, text in seen(model)] == [
+        "Is my hat there?",
+        "Hello.",
+        '<staff name="Mia">',
+        '<staff name="Mia" to="agents">',
+        "And now?",
+    ]
 
 
 async def test_a_user_cannot_speak_as_staff(runner: Runner) -> None:
