@@ -7,7 +7,7 @@ vectors, leases, runs) stands in tables of our own beside them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, cast
@@ -16,7 +16,9 @@ from uuid import UUID, uuid4, uuid5
 from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.codec import message_to_dict
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
+from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.staff import Takeover
 from agentkit_py.messages import Message, TextMessage, text_of_parts
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores._sql import SqlHistory
@@ -184,11 +186,23 @@ class TypeScriptTables(SqlHistory):
 
         return await self._transact(read)
 
-    async def save_run(self, thread_id: str, run: RunRecord) -> None:
-        # Runs refer to a thread of our own tables, which stands for theirs.
+    async def _row_of_ours(self, thread_id: str) -> str:
+        """Make the row of our own tables that stands for theirs; return its id."""
         info = await self.get_thread(thread_id)
         await super().insert_thread(info)
-        await super().save_run(info.id, run)
+        return info.id
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        await super().save_run(await self._row_of_ours(thread_id), run)
+
+    async def save_question(self, question: Question) -> None:
+        await self._row_of_ours(question.thread_id)
+        await super().save_question(question)
+
+    async def change_takeover(
+        self, thread_id: str, change: Callable[[Takeover], Takeover | None]
+    ) -> Takeover:
+        return await super().change_takeover(await self._row_of_ours(thread_id), change)
 
     # A fork is a copy: TypeScript knows nothing of results that threads share.
     async def insert_fork(

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,6 +18,8 @@ from psycopg import sql
 
 from agentkit_py import Agent, Network, State, UserMessage, anthropic, openai, tool
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
+from agentkit_py.history import StaffDesk
+from agentkit_py.history.questions import Question
 from agentkit_py.messages import (
     ImageContent,
     ReasoningMessage,
@@ -256,3 +259,21 @@ async def test_a_fork_is_a_copy_and_a_thread_is_not_rewound(store: PostgresHisto
     assert len(await store.load(fork)) == 2
     with pytest.raises(ConfigurationError, match="fork it, and go on with the fork"):
         await store.rewind(fork, 0)
+
+
+async def test_a_person_joins_a_thread_in_which_nothing_of_python_has_run(
+    store: PostgresHistory,
+) -> None:
+    """A thread that TypeScript has made, too; questions to people are kept for it as well."""
+    first, second = [await store.add_thread(user_id="ann") for _ in range(2)]
+    await StaffDesk(store).join(first, "mia", name="Mia")
+    assert [one.thread_id for one in await store.list_takeovers(user_id="ann")] == [first]
+    question = Question(
+        id="q", thread_id=second, agent="desk", calls=(), asked_at=datetime.now(UTC)
+    )
+    await store.save_question(question)
+    assert [one.thread_id for one in await store.list_questions(user_id="ann")] == [second]
+    assert await store.delete_thread(first)
+    assert await store.list_takeovers() == []
+    with pytest.raises(ThreadNotFoundError):
+        await StaffDesk(store).join(first, "mia", name="Mia")
