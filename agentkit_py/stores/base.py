@@ -490,6 +490,9 @@ class HistoryStore(HistoryConfig, ABC):
             older_than: How long they have not changed.
             most: Delete about so many; None: all that are so old.
         """
+        return await self._clean(older_than, most, "")
+
+    async def _clean(self, older_than: timedelta, most: int | None, spared: str) -> int:
         now = datetime.now(UTC)
         before, gone = (now - older_than, ""), 0
         while most is None or gone < most:
@@ -498,22 +501,27 @@ class HistoryStore(HistoryConfig, ABC):
                 break
             before = (threads[-1].updated_at, threads[-1].id)
             for thread in threads:
-                if not await self._is_waiting(thread.id):
+                if thread.id != spared and await self._may_go(thread):
                     gone += await self.delete_thread(thread.id)
         return gone
 
-    async def clean_sometimes(self) -> None:
-        """Do what `keep` says; runs that begin a thread call it."""
+    async def clean_sometimes(self, thread_id: str) -> None:
+        """Do what `keep` says; runs that begin a thread call it, and theirs stays."""
         now = time.monotonic()
         if self.keep is None or now - self._cleaned_at < _PAUSE:
             return
         self._cleaned_at = now
-        await self.clean(self.keep, most=_AT_ONCE)
+        await self._clean(self.keep, _AT_ONCE, thread_id)
 
-    async def _is_waiting(self, thread_id: str) -> bool:
-        if not isinstance(self, QuestionStore):
+    async def _may_go(self, thread: ThreadInfo) -> bool:
+        """Return whether a thread has not changed since it was listed, and no person is asked."""
+        asks = isinstance(self, QuestionStore)
+        if asks and await self.list_questions(thread_id=thread.id, limit=1):
             return False
-        return bool(await self.list_questions(thread_id=thread_id, limit=1))
+        try:
+            return (await self.get_thread(thread.id)).updated_at == thread.updated_at
+        except ThreadNotFoundError:
+            return False
 
     async def delete_user(self, user_id: str) -> int:
         """Remove all threads of a user with all data and files; return their number.
@@ -582,7 +590,7 @@ class HistoryStore(HistoryConfig, ABC):
     async def _create_for_run(self, context: HistoryContext) -> str:
         thread_id = context.thread_id or context.new_thread_id or None
         made = await self.add_thread(thread_id, title=title_of(context.input))
-        await self.clean_sometimes()
+        await self.clean_sometimes(made)
         return made
 
     async def _load_for_run(self, context: HistoryContext) -> list[AgentResult]:

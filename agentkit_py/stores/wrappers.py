@@ -105,9 +105,9 @@ class _WrappedThreads(HistoryStore):
         own = self.create_thread == self._create_for_run
         return own and self._store.looks_first
 
-    async def clean_sometimes(self) -> None:
+    async def clean_sometimes(self, thread_id: str) -> None:
         """Let the other store do it."""
-        await self._store.clean_sometimes()
+        await self._store.clean_sometimes(thread_id)
 
     async def _own(self, thread_id: str) -> Any:
         """Return the store to ask for this thread."""

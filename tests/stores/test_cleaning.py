@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, tool
+from agentkit_py.history.questions import Question
+from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore, for_user
 from agentkit_py.testing import ScriptedModel, tool_call
 
@@ -81,3 +84,40 @@ async def test_a_thread_in_which_a_question_waits_stays(answered: bool) -> None:
     when = datetime.now(UTC) - timedelta(days=8)
     await store.set_times("t", when, when)
     assert await store.clean(WEEK) == int(answered)
+
+
+class Returning(MemoryHistory):
+    """A store in which a user comes back to an old thread while threads are being deleted."""
+
+    async def list_questions(self, **options: Any) -> list[Question]:
+        """Let them write meanwhile."""
+        if options.get("thread_id") == "back":
+            await self.append("back", [AgentResult.from_user("I am back", id="m")])
+        return await super().list_questions(**options)
+
+
+async def test_a_thread_that_goes_on_meanwhile_stays() -> None:
+    """It was old when the old ones were listed."""
+    store = Returning()
+    for name in ("back", "old"):
+        await aged(store, name, 8)
+    assert await store.clean(WEEK) == 1
+    assert await ids(store) == {"back"}
+
+
+class Checking(MemoryHistory):
+    """A store that looks at each thread that a run names."""
+
+    async def add_thread(self, thread_id: str | None = None, **fields: Any) -> str:
+        """Add it."""
+        return await super().add_thread(thread_id, **fields)
+
+
+async def test_a_run_does_not_delete_the_old_thread_that_it_goes_on_with() -> None:
+    """Also in a store that is asked to make the thread in each run."""
+    store = Checking()
+    await aged(store, "old", 8)
+    store.keep = WEEK
+    agent = Agent(name="a", system="S", model=ScriptedModel("ok"), history=store)
+    await agent.run("hi", thread_id="old")
+    assert len(await store.load("old")) == 2
