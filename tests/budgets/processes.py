@@ -15,6 +15,7 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from threading import Timer
 
 from agentkit_py import PostgresHistory, SqliteHistory
@@ -100,9 +101,9 @@ def spend_in_processes(
     most = calls * 20  # about the mean of a call
     command = [sys.executable, "-u", __file__, kind, where, schema, str(most)]
 
-    def lives(number: int) -> list[list[str]]:
+    def lives(number: int, first: int, ends: tuple[str, ...]) -> list[list[str]]:
         found: list[list[str]] = []
-        for life, death in enumerate((*deaths, "")):
+        for life, death in enumerate(ends, first):
             seed = str(number + 1000 * life)
             done = subprocess.run(
                 [*command, seed, death], stdout=subprocess.PIPE, text=True, check=False
@@ -111,8 +112,12 @@ def spend_in_processes(
             assert done.returncode in ((0, -signal.SIGKILL) if death else (0,)), done
         return found
 
+    printed: list[list[str]] = []
     with ThreadPoolExecutor(processes) as pool:
-        printed = [lines for of_one in pool.map(lives, range(processes)) for lines in of_one]
+        # All have died once before one goes on: it could else spend what the others die of.
+        for first, ends in ((0, deaths[:1]), (len(deaths[:1]), (*deaths[1:], ""))):
+            of_all = pool.map(partial(lives, first=first, ends=ends), range(processes))
+            printed += [lines for of_one in of_all for lines in of_one]
     spent = Spent(most)
     for lines in printed:
         spent.add(lines)
