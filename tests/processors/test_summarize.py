@@ -254,6 +254,7 @@ async def test_a_summary_that_another_run_just_made_is_taken() -> None:
 async def test_a_long_history_is_summarised_in_pieces() -> None:
     """Each request has the summary so far and as much as the upper threshold."""
     answers, store = Answers(lambda body: f"Summary {len(answers.bodies)}."), MemoryHistory()
+    result: Any = None
     for turns in range(1, 5):
         result = await ask(summarizer(answers, store=store), history(200))
         if turns < 4:

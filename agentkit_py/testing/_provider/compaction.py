@@ -68,7 +68,7 @@ def compaction_trigger(request: Request) -> Iterator[Problem]:
         value = trigger.get("value")
         if not trigger:
             continue
-        if trigger.get("type") != "input_tokens" or not is_int(value):
+        if trigger.get("type") != "input_tokens" or not (isinstance(value, int) and is_int(value)):
             yield Problem(f"{where}.trigger: Input should be a valid trigger", where)
         elif value < LEAST["anthropic"]:
             yield Problem(f"{where}.trigger.value: must be at least 50000", where)
