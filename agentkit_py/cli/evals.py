@@ -36,8 +36,8 @@ app: typer.Typer = typer.Typer(
     cls=_Evaluations,
     name="eval",
     no_args_is_help=True,
-    help="Run the cases of a suite (`agentkit eval MODULE:SUITE`; `agentkit eval run --help` has "
-    "the options), or make cases of threads.",
+    help="Run the cases of a suite (`agentkit eval MODULE:SUITE`), or make cases of threads.\n\n"
+    "`agentkit eval run --help` has the options.",
 )
 
 

@@ -533,7 +533,8 @@ async def test_an_agent_without_a_store_can_be_played_with() -> None:
 def test_settings_of_a_processor_are_found_and_changed() -> None:
     """Settings that are no JSON stay as they are."""
     limiter = TokenLimiter(100)
-    assert settings_of(limiter).shown == {"limit": 100, "encoding": None, "use_tiktoken": True}
+    shown = {"limit": 100, "encoding": None, "use_tiktoken": True, "skip_calls": False}
+    assert settings_of(limiter).shown == shown
     assert repr(remade(limiter, {"limit": 7})) == repr(TokenLimiter(7))
     window = MessageWindow(5)
     assert remade(window, {}) is window

@@ -91,6 +91,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "Chain": {"processors": [{"type": "DropUnanswered"}]},
     "Pin": {"contains": ["x"]},
     "RecentToolCalls": {"n": 3},
+    "RecentTurns": {"turns": 2},
     "Threshold": {"trigger": 5, "then": [{"type": "MessageWindow", "max_messages": 12}]},
     "TokenLimiter": {"limit": 100, "use_tiktoken": False},
     "ToolCallFilter": {"include": ["a"], "persistResults": True},
