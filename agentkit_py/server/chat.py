@@ -54,7 +54,8 @@ async def _edit(api: Api, job: Job, body: ChatRequest) -> None:
         edited = named if isinstance(named, str) and named else None
     if edited is None:
         return
-    api.backend.check_room(job.user_id)  # else the thread would be cut, and nothing said
+    await api.backend.check_questions(job.user_id)  # else the thread would be cut, and nothing said
+    api.backend.check_room(job.user_id)
     try:
         await rewind(api, job.user_id, job.thread_id, edited)
     except MessageNotFoundError:

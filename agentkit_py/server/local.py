@@ -401,23 +401,29 @@ class LocalRuns(Backend):
         """Begin a run, unless the message is being answered already."""
         if await self._is_paused(job):
             return
-        if self._same(job) is not None:
+        if self._same(job) is None:
+            await self.check_questions(job.user_id)
+        if self._same(job) is not None:  # it may have begun meanwhile
             return
         self.check_room(job.user_id)
         self._begin(self._run(job, await self._slots.new(_key(job))))  # at once: there is room
 
     async def _is_paused(self, job: Job) -> bool:
-        """Return whether the message waits for a person; refuse one more of too many."""
+        """Return whether the message waits for a person."""
         store: object = self._settings.store
         if not isinstance(store, QuestionStore) or job.message.id is None:
             return False
         known = await store.load_run(job.thread_id, job.message.id)
-        if known is not None and known.status == "paused":
-            return True
+        return known is not None and known.status == "paused"
+
+    async def check_questions(self, user_id: str) -> None:
+        """Refuse a run of a user for whom as many questions are open as runs may be under way."""
+        store: object = self._settings.store
         most = self._settings.limits.runs_per_user
-        if len(await store.list_questions(user_id=job.user_id, limit=most)) >= most:
+        if not isinstance(store, QuestionStore):
+            return
+        if len(await store.list_questions(user_id=user_id, limit=most)) >= most:
             raise too_many(f"At most {most} answers can be under way at once.")
-        return False
 
     def _run(self, job: Job, slot: RunSlot) -> LocalRun:
         channel = channel_of(job.user_id)

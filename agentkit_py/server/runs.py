@@ -76,6 +76,9 @@ class Backend(Protocol):
     def check_room(self, user_id: str) -> None:
         """Refuse a run that could not begin."""
 
+    async def check_questions(self, user_id: str) -> None:
+        """Refuse a run of a user for whom too many questions are open."""
+
     @abstractmethod
     async def start(self, job: Job) -> None:
         """Begin a run, and return at once."""

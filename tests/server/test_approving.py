@@ -399,6 +399,23 @@ async def test_questions_count_as_runs_of_their_user() -> None:
     assert paid == [5]
 
 
+async def test_an_edit_that_open_questions_refuse_leaves_the_thread_as_it_was() -> None:
+    """429 comes before anything is taken away."""
+    replies = ["One.", tool_call("refund", {"amount": 5}), "Instead."]
+    app = app_of(support(*replies, tools=(refund([]),)), limits=ServerLimits(runs_per_user=1))
+    async with served(app) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("first", "t", id="m1"))
+        await wait_until_idle(app)
+        await ask(url)
+        await stream.until("hitl.requested")
+        await wait_until_idle(app)
+        edit = {**message("other", "t"), "edits": "m1"}
+        assert (await post(url, "/api/chat", edit)).status_code == 429
+    async with client_of(app) as client:
+        kept = await client.get("/api/threads/t")
+    assert "One." in kept.text
+
+
 STAFF = {"approvers": ["mia"]}
 
 
