@@ -26,7 +26,7 @@ REFUSED = frozenset({"ApprovalDeniedError", "ApprovalTimeoutError"})
 """Names of the errors that stand for a call that no person allowed."""
 
 ChangeKind: TypeAlias = Literal["opened", "grew", "ended", "asked", "decided", "answered"]
-"""What happened to a part: it began, got longer, is whole; a person is asked about the call, has
+"""Change of a part: it began, got longer, is whole; a person is asked about the call, has
 decided; the call has its output."""
 
 

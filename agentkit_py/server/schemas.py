@@ -457,7 +457,7 @@ class FactItem(TypedDict):
 
 
 class Facts(TypedDict):
-    """What is remembered of the user, newest first."""
+    """Facts that are remembered of the user, newest first."""
 
     facts: list[FactItem]
 
