@@ -22,8 +22,8 @@ from agentkit_py.results import AgentResult
 T = TypeVar("T")
 
 HandoffHistory: TypeAlias = Literal["whole", "summary", "brief"] | HistoryProcessor
-"""The part of what was said before that the next agent sees: all of it, the texts in short, or nothing
-but what was handed over; or what a processor leaves of it."""
+"""The part of what was said before that the next agent sees: all of it, the texts in short, or
+nothing but what was handed over; or what a processor leaves of it."""
 
 LOOP = "handoff_loop"
 """The stop reason of a run whose agents hand over in circles."""
