@@ -489,7 +489,8 @@ def _by_position(name: str, handler: Callable[..., Any]) -> _Invoke:
     places = [p for p in parameters if p.kind in kinds]
     if sum(p.default is p.empty for p in places) > 2:  # noqa: PLR2004 - input and context
         raise ToolDefinitionError(name, "its handler must take (input, ctx); steps are ctx.step")
-    if any(p.kind is p.VAR_POSITIONAL for p in parameters) or len(places) >= 2:  # noqa: PLR2004
+    takes_both = len(places) >= 2  # noqa: PLR2004 - input and context
+    if takes_both or any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return handler
     if len(places) == 1 and context_parameter(handler) is not None:
         raise ToolDefinitionError(name, "its handler gets the input first: write (input, ctx)")

@@ -250,8 +250,7 @@ def _retry_after(headers: Mapping[str, str], now: datetime | None) -> float | No
     seconds = _seconds(value)
     if seconds is not None or now is None:
         return seconds
-    # Imported here because it takes as long as all of this package, and few answers need it.
-    from email.utils import parsedate_to_datetime  # noqa: PLC0415
+    from email.utils import parsedate_to_datetime  # noqa: PLC0415 - slow, and few answers need it
 
     try:
         return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())

@@ -66,7 +66,7 @@ async def test_deploys_in_the_middle_of_runs_double_nothing(
     assert said["the same"] == {"completed": len(SEEDS)}
     for after, counted in said.items():
         print(f"deploys of {after!r}: {dict(counted)}")  # noqa: T201 - the figures
-    print(f"in all: {dict(sum(said.values(), Counter[str]()))}")  # noqa: T201
+    print(f"in all: {dict(sum(said.values(), Counter[str]()))}")  # noqa: T201 - the figures
 
 
 async def deploy(place: ServerPlace, store: SqliteHistory, name: str, plan: dict[str, Any]) -> str:

@@ -43,13 +43,13 @@ def serve(place: str, port: int) -> None:
     """Serve on a port: each fourth message asks for an approval."""
     import uvicorn  # noqa: PLC0415 - only workers need it
 
-    from agentkit_py import Agent, SqliteHistory, TextMessage, tool  # noqa: PLC0415
-    from agentkit_py.messages import ToolCall, ToolCallMessage  # noqa: PLC0415
-    from agentkit_py.models import function_model  # noqa: PLC0415
-    from agentkit_py.models.base import ModelReply  # noqa: PLC0415
-    from agentkit_py.processors import MessageWindow  # noqa: PLC0415
-    from agentkit_py.server import create_app  # noqa: PLC0415
-    from agentkit_py.stores import PostgresHistory, ThreadLease  # noqa: PLC0415
+    from agentkit_py import Agent, SqliteHistory, TextMessage, tool  # noqa: PLC0415 - of the workers
+    from agentkit_py.messages import ToolCall, ToolCallMessage  # noqa: PLC0415 - of the workers
+    from agentkit_py.models import function_model  # noqa: PLC0415 - of the workers
+    from agentkit_py.models.base import ModelReply  # noqa: PLC0415 - of the workers
+    from agentkit_py.processors import MessageWindow  # noqa: PLC0415 - of the workers
+    from agentkit_py.server import create_app  # noqa: PLC0415 - of the workers
+    from agentkit_py.stores import PostgresHistory, ThreadLease  # noqa: PLC0415 - of the workers
 
     @tool(needs_approval=True)
     def refund(amount: int) -> str:
