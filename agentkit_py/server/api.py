@@ -32,6 +32,7 @@ from agentkit_py.server.schemas import (
     invalid,
     not_found,
     parse,
+    too_many,
 )
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
@@ -56,6 +57,19 @@ class Api:
     streams: OpenStreams
     notifier: Notifier
     news: StaffNews
+
+    def check_streams(self, user_id: str) -> None:
+        """Refuse one more reader of a user who has as many as there may be."""
+        if not self.streams.has_room(user_id):
+            most = self.streams.most
+            raise too_many(f"At most {most} streams can be open at once.", "too_many_streams")
+
+    async def reader_of(self, request: Request) -> str:
+        """Return the user who asks a page for one more stream, or refuse it."""
+        self.authenticator.check_page(request)
+        user_id = await self.authenticator.user_of(request)
+        self.check_streams(user_id)
+        return user_id
 
     def threads_of(self, user_id: str) -> HistoryStore:
         """Return the store as this user may see it."""

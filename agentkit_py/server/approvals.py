@@ -31,7 +31,6 @@ from agentkit_py.server.schemas import (
     Done,
     invalid,
     not_found,
-    too_many,
 )
 
 _MOST = 1000
@@ -192,11 +191,7 @@ async def answer_question(
 
 async def approvals_stream(api: Api, request: Request) -> Response:
     """`GET /api/approvals/stream`: the questions that the user sees, each when it changes."""
-    api.authenticator.check_page(request)
-    user_id = await api.authenticator.user_of(request)
-    store = question_store(api)
-    if not api.streams.has_room(user_id):
-        raise too_many(f"At most {api.streams.most} streams can be open.", "too_many_streams")
+    user_id, store = await api.reader_of(request), question_store(api)
     return EventSourceResponse(_changes(api, store, user_id), headers=HEADERS, ping=15, sep="\n")
 
 

@@ -58,7 +58,6 @@ from agentkit_py.server.schemas import (
     VercelThread,
     not_found,
     parse,
-    too_many,
 )
 from agentkit_py.server.streams import UserEvents
 from agentkit_py.server.turns import (
@@ -213,9 +212,7 @@ def _check_streams(exchange: _Exchange) -> None:
     api = exchange.api
     if not api.backend.streams:
         raise not_found("stream")
-    if not api.streams.has_room(exchange.user_id):
-        most = api.streams.most
-        raise too_many(f"At most {most} streams can be open at once.", "too_many_streams")
+    api.check_streams(exchange.user_id)
 
 
 @dataclass(slots=True)

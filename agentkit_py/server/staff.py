@@ -46,7 +46,6 @@ from agentkit_py.server.schemas import (
     ThreadQuery,
     invalid,
     not_found,
-    too_many,
 )
 from agentkit_py.server.threads import message_of, summary_of, without_provider_metadata
 from agentkit_py.stores import HistoryStore
@@ -228,11 +227,8 @@ def _changed(api: Api) -> None:
 
 async def takeovers_stream(api: Api, request: Request) -> Response:
     """`GET /api/takeovers/stream`: the queue, each thread when it changes."""
-    api.authenticator.check_page(request)
-    user_id = await api.authenticator.user_of(request)
+    user_id = await api.reader_of(request)
     store: TakeoverStore = _store(api)
-    if not api.streams.has_room(user_id):
-        raise too_many(f"At most {api.streams.most} streams can be open.", "too_many_streams")
     return EventSourceResponse(_changes(api, store, user_id), headers=HEADERS, ping=15, sep="\n")
 
 

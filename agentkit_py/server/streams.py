@@ -21,7 +21,7 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py.server.api import HEADERS, Api
 from agentkit_py.server.hub import Batch, Subscription
 from agentkit_py.server.runs import TOPIC, channel_of
-from agentkit_py.server.schemas import StreamQuery, not_found, parse, too_many, unauthorized
+from agentkit_py.server.schemas import StreamQuery, not_found, parse, unauthorized
 
 logger: logging.Logger = get_logger("agentkit_py.server")
 
@@ -45,9 +45,7 @@ async def events(api: Api, request: Request) -> Response:
     thread_id = query.thread_id
     if thread_id is not None and not await api.threads_of(user_id).thread_exists(thread_id):
         raise not_found()
-    if not api.streams.has_room(user_id):
-        most = api.streams.most
-        raise too_many(f"At most {most} streams can be open at once.", "too_many_streams")
+    api.check_streams(user_id)
     last = request.headers.get("last-event-id") or query.last_event_id
     return _Events(api, user_id, last or None, thread_id)
 
