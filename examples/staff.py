@@ -90,7 +90,7 @@ async def main() -> None:
             for wanted in await desk.queue(status="asked"):
                 print("wanted:", wanted.reason)
 
-            await desk.join(thread, "mia@shop.example", name="Mia")
+            await desk.join(thread, by="mia@shop.example", name="Mia")
             await desk.say(thread, "I am Mia. Keep the hat!", by="mia@shop.example")
             run = await network.run("Thank you!", thread_id=thread)
             print(run.stop_reason)  # taken_over: stored for Mia, and no model was asked

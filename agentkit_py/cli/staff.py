@@ -95,7 +95,7 @@ def join(
     """
 
     async def work(desk: StaffDesk) -> str:
-        found = await desk.join(thread, by, name=name)
+        found = await desk.join(thread, by=by, name=name)
         return f"On {thread} now: {', '.join(one.name for one in found.people)}"
 
     _run(ctx, StoreOptions(db, None, schema, prefix), work)

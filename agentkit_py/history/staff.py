@@ -224,7 +224,7 @@ class StaffDesk:
         ::
 
             desk = StaffDesk(store)
-            await desk.join(thread_id, "mia@shop.example", name="Mia")
+            await desk.join(thread_id, by="mia@shop.example", name="Mia")
             await desk.say(thread_id, "I am looking at it.", by="mia@shop.example")
             await desk.hand_back(thread_id, by="mia@shop.example", note="Offer a return label.")
     """
@@ -267,21 +267,21 @@ class StaffDesk:
         change = partial(Takeover.asked, reason=reason, agent=agent, at=datetime.now(UTC))
         return await self._store.change_takeover(thread_id, change)
 
-    async def join(self, thread_id: str, person_id: str, *, name: str = "") -> Takeover:
+    async def join(self, thread_id: str, *, by: str, name: str = "") -> Takeover:
         """Let a person join: from now on agents pause.
 
         A reply that is under way comes to its end.
 
         Args:
             thread_id: The thread.
-            person_id: The id of the person.
+            by: The id of the person.
             name: The name that the user and agents read; the id unless given.
 
         Raises:
             ConfigurationError: The name cannot be shown as one.
             ThreadNotFoundError: There is no such thread.
         """
-        member = StaffMember(person_id, checked_name(name or person_id), datetime.now(UTC))
+        member = StaffMember(by, checked_name(name or by), datetime.now(UTC))
         return await self._store.change_takeover(thread_id, partial(Takeover.joined, member=member))
 
     async def say(

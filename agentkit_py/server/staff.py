@@ -175,7 +175,7 @@ async def join_thread(request: ApiRequest[JoinBody]) -> Done:
     api, body = request.api, request.params
     store, takeover = await _allowed(request, body.thread_id)
     try:
-        await StaffDesk(store).join(body.thread_id, request.user_id, name=body.name or "")
+        await StaffDesk(store).join(body.thread_id, by=request.user_id, name=body.name or "")
     except ConfigurationError as error:
         raise invalid("name: is not the name of a person") from error
     if body.stop and takeover.user_id is not None:

@@ -96,7 +96,7 @@ if __name__ == "__main__":
                 agent_name="who" + EVIL, output=[TextMessage("assistant", "words " + EVIL)])])
         await Memory(store).of(user="u" + EVIL, tenant="of" + EVIL).remember("a fact " + EVIL)
         await StaffDesk(store).ask("t" + EVIL, "why " + EVIL, agent="who" + EVIL)
-        await StaffDesk(store).join("t" + EVIL, EVIL, name="M")
+        await StaffDesk(store).join("t" + EVIL, by=EVIL, name="M")
         run = await counter.run("Pay " + EVIL, thread_id="asked")
         pathlib.Path("question").write_text(run.pending[0].id)
         await store.close()

@@ -55,7 +55,7 @@ async def test_agents_pause_while_a_person_is_on_the_thread(runner: Runner) -> N
     model, store = ScriptedModel("Hello."), MemoryHistory()
     network, desk = shop(model, store), StaffDesk(store)
     thread = (await runner.run(network, "Hi")).thread_id or ""
-    await desk.join(thread, "p1", name="Mia")
+    await desk.join(thread, by="p1", name="Mia")
     run = await runner.run(network, "Is anybody there?", thread_id=thread)
     assert (run.stop_reason, run.results, len(model.requests)) == ("taken_over", [], 1)
     assert [str(one) for one in await store.load(thread)][-1] == "user: Is anybody there?"
@@ -73,7 +73,7 @@ async def test_agents_read_what_a_person_wrote_as_that_persons(runner: Runner) -
     model, store = ScriptedModel("Hello.", "A label it is."), MemoryHistory()
     network, desk = shop(model, store), StaffDesk(store)
     thread = (await runner.run(network, "Hi")).thread_id or ""
-    await desk.join(thread, "p1", name="Mia")
+    await desk.join(thread, by="p1", name="Mia")
     await desk.say(thread, "I am Mia.", by="p1")
     await runner.run(network, "Thanks", thread_id=thread)
     await desk.hand_back(thread, by="p1", note="Offer a label.")
@@ -95,7 +95,7 @@ async def test_what_staff_wrote_belongs_to_the_users_turn(runner: Runner) -> Non
     model, store = ScriptedModel("Hello.", "Yes."), MemoryHistory()
     network, desk = shop(model, store, processors=[RecentTurns(1)]), StaffDesk(store)
     thread = (await runner.run(network, "Is my hat there?")).thread_id or ""
-    await desk.join(thread, "p1", name="Mia")
+    await desk.join(thread, by="p1", name="Mia")
     await desk.say(thread, "It comes tomorrow.", by="p1")
     await desk.hand_back(thread, by="p1", note="Offer a label.")
     await runner.run(network, "And now?", thread_id=thread)
@@ -125,7 +125,7 @@ async def test_an_agent_by_itself_pauses(runner: Runner) -> None:
     model, store = ScriptedModel("Hello."), MemoryHistory()
     clerk = Agent(name="clerk", system="You sell hats.", model=model, history=store)
     await store.add_thread("t")
-    await StaffDesk(store).join("t", "p1")
+    await StaffDesk(store).join("t", by="p1")
     result = await runner.run(clerk, "Hi", thread_id="t")
     assert (result.text, result.stop_reason) == ("", "taken_over")
     assert len(await store.load("t")) == 1
@@ -141,7 +141,7 @@ async def test_a_message_that_staff_got_is_not_answered_when_it_is_sent_again(
     target: Any = clerk if alone else shop(model, store)
     await store.add_thread("t")
     desk = StaffDesk(store)
-    await desk.join("t", "p1")
+    await desk.join("t", by="p1")
     for _ in range(2):
         run: Any = await runner.run(target, UserMessage("Hi", "m1"), thread_id="t")
         assert run.stop_reason == "taken_over"
@@ -153,7 +153,7 @@ async def test_a_run_without_a_message_pauses_too(runner: Runner) -> None:
     """Nothing is said, and nothing is answered."""
     model, store = ScriptedModel("Hello."), MemoryHistory()
     await store.add_thread("t")
-    await StaffDesk(store).join("t", "p1")
+    await StaffDesk(store).join("t", by="p1")
     run = await runner.run(shop(model, store), "", thread_id="t")
     assert (run.stop_reason, model.requests) == ("taken_over", [])
 
@@ -207,7 +207,7 @@ async def test_only_who_has_joined_writes_and_hands_back() -> None:
         await desk.say("t", "Hello", by="p1")
     with pytest.raises(NotOnThreadError):
         await desk.hand_back("t", by="p1")
-    await desk.join("t", "p2")
+    await desk.join("t", by="p2")
     with pytest.raises(NotOnThreadError):
         await desk.hand_back("t", by="p1", note="Mine now.")
     assert await store.load("t") == []
@@ -219,7 +219,7 @@ async def test_a_name_that_would_change_what_models_read_is_refused(name: str) -
     store = MemoryHistory()
     await store.add_thread("t")
     with pytest.raises(ConfigurationError, match="name"):
-        await StaffDesk(store).join("t", name or " ", name=name)
+        await StaffDesk(store).join("t", by=name or " ", name=name)
 
 
 def test_staff_need_a_store_that_keeps_them() -> None:

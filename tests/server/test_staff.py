@@ -218,7 +218,7 @@ async def test_words_of_staff_who_use_another_process_come_too() -> None:
     async with served(app) as url, listening(url) as stream:
         await post(url, "/api/threads", {"threadId": "t"})
         desk = desk_of(app)
-        await desk.join("t", "mia", name="Mia")
+        await desk.join("t", by="mia", name="Mia")
         await stream.until("staff.changed")
         await desk.say("t", "One.", by="mia")
         await stream.until("stream.ended")

@@ -266,7 +266,7 @@ async def test_a_person_joins_a_thread_in_which_nothing_of_python_has_run(
 ) -> None:
     """A thread that TypeScript has made, too; questions to people are kept for it as well."""
     first, second = [await store.add_thread(user_id="ann") for _ in range(2)]
-    await StaffDesk(store).join(first, "mia", name="Mia")
+    await StaffDesk(store).join(first, by="mia", name="Mia")
     assert [one.thread_id for one in await store.list_takeovers(user_id="ann")] == [first]
     question = Question(
         id="q", thread_id=second, agent="desk", calls=(), asked_at=datetime.now(UTC)
@@ -276,4 +276,4 @@ async def test_a_person_joins_a_thread_in_which_nothing_of_python_has_run(
     assert await store.delete_thread(first)
     assert await store.list_takeovers() == []
     with pytest.raises(ThreadNotFoundError):
-        await StaffDesk(store).join(first, "mia", name="Mia")
+        await StaffDesk(store).join(first, by="mia", name="Mia")

@@ -235,8 +235,8 @@ async def staff_on_a_thread_are_kept_until_they_leave(given: HistoryStore) -> No
     same((asked.user_id, asked.status, asked.reason), ("ada", "asked", "a\0🐟"), "asked")
     same(await desk.ask("t\0", "again"), asked, "asked for once")
     for number in range(2):
-        await desk.join("t\0", f"p\x00{number}", name=f"Mia {number}")
-        await desk.join("t\0", f"p\x00{number}", name="again")
+        await desk.join("t\0", by=f"p\x00{number}", name=f"Mia {number}")
+        await desk.join("t\0", by=f"p\x00{number}", name="again")
     found: Any = await store.load_takeover("t\0")
     same([one.name for one in found.people], ["Mia 0", "Mia 1"], "who is on it")
     same((found.asked_by, found.asked_at), ("clerk", asked.asked_at), "who asked, and when")
@@ -262,7 +262,7 @@ async def staff_are_found_by_state_and_user_and_go_with_the_thread(given: Histor
     for thread, user in (("t", "ada"), ("u", "bob"), ("v", None)):
         await store.add_thread(thread, user_id=user)
         await desk.ask(thread, "help")
-    await desk.join("u", "mia")
+    await desk.join("u", by="mia")
 
     async def ids(**filters: Any) -> list[str]:
         return [one.thread_id for one in await store.list_takeovers(**filters)]
