@@ -40,6 +40,7 @@
     ├── HistoryError                a thread could not be loaded or saved
     │   ├── ThreadNotFoundError
     │   ├── MessageNotFoundError    a thread has no such message of the user's
+    │   ├── MessageConflictError    another message of the thread has this id
     │   ├── ThreadBusyError         another run is working on the thread
     │   ├── NotPendingError         nobody waits for this answer
     │   ├── NotOnThreadError        a person writes in a thread without having joined it
@@ -653,6 +654,18 @@ class MessageNotFoundError(HistoryError):
         )
         self.thread_id = thread_id
         self.message = message
+
+
+class MessageConflictError(HistoryError):
+    """The thread `thread_id` holds another message or result under the id `message_id`."""
+
+    def __init__(self, thread_id: str, message_id: str) -> None:
+        super().__init__(
+            f"Thread {thread_id!r} already holds another result with the id {message_id!r}; "
+            "stored results are never changed. Give each message and result an id of its own."
+        )
+        self.thread_id = thread_id
+        self.message_id = message_id
 
 
 class ThreadBusyError(HistoryError):

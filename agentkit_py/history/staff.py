@@ -28,6 +28,9 @@ HANDED_BACK = "I have handed the conversation back to you."
 
 _LONGEST_NAME = 100
 
+_LAST = 50
+"""Entries among which a message is looked for that may have been there already."""
+
 
 @dataclass(frozen=True, slots=True)
 class StaffMember:
@@ -150,8 +153,11 @@ class Takeover:
         return replace(self, waiting_since=at) if waits else None
 
     def answered(self, at: datetime) -> Takeover | None:
-        """Note that a person has written to the user."""
-        return replace(self, waiting_since=None, spoke_at=at) if self.people else None
+        """Note that a person has written to the user, after which the user may wait again."""
+        if not self.people:
+            return None
+        waits = self.waiting_since if self.waiting_since and self.waiting_since > at else None
+        return replace(self, waiting_since=waits, spoke_at=max(at, self.spoke_at or at))
 
 
 def _time(given: object) -> datetime:
@@ -211,6 +217,10 @@ class StaffStore(TakeoverStore, Protocol):
 
     async def append(self, thread_id: str, results: Sequence[AgentResult]) -> None:
         """Add entries to a thread."""
+        ...
+
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, Sequence[Any]]:
+        """Return the number of entries, and the last of them with their places."""
         ...
 
 
@@ -296,10 +306,11 @@ class StaffDesk:
             message_id: An id: the same again changes nothing.
 
         Returns:
-            The entry of the thread.
+            The entry of the thread; the first one, where the same is said again.
 
         Raises:
             NotOnThreadError: The person has not joined.
+            MessageConflictError: The thread has another message of this id.
             ConfigurationError: The text is empty.
             ThreadNotFoundError: There is no such thread.
         """
@@ -308,6 +319,9 @@ class StaffDesk:
         author = StaffAuthor(by, (await self._member(thread_id, by)).name)
         said = AgentResult.from_staff(author, text, id=message_id or uuid4().hex)
         await self._store.append(thread_id, [said])
+        if message_id is not None:
+            _, last = await self._store.newest(thread_id, _LAST)
+            said = next((one.result for one in last if one.result.id == message_id), said)
         answered = partial(Takeover.answered, at=said.created_at)
         await self._store.change_takeover(thread_id, answered)
         return said

@@ -17,7 +17,12 @@ from starlette.routing import Route
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.codec import escape_surrogates
-from agentkit_py.errors import MessageNotFoundError, ThreadBusyError, ThreadNotFoundError
+from agentkit_py.errors import (
+    MessageConflictError,
+    MessageNotFoundError,
+    ThreadBusyError,
+    ThreadNotFoundError,
+)
 from agentkit_py.server.auth import Authenticator, StreamTokens
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub, OpenStreams
@@ -198,6 +203,9 @@ def guarded(
             return _refused(not_found())
         except MessageNotFoundError:
             return _refused(not_found("message"))
+        except MessageConflictError as error:
+            words = f"The id {error.message_id} is that of another message."
+            return _refused(ApiError(409, "message_conflict", words))
         except ThreadBusyError:
             return _refused(
                 ApiError(409, "thread_busy", "The thread is being answered, or waits for a person.")

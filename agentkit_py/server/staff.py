@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from copy import copy
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,7 @@ async def say_in_thread(request: ApiRequest[SayBody]) -> Done:
     """Write to the user, as a person who has joined the thread."""
     api, body = request.api, request.params
     store, takeover = await _allowed(request, body.thread_id)
+    begun = datetime.now(UTC)
     try:
         said = await StaffDesk(store).say(
             body.thread_id, body.text, by=request.user_id, message_id=body.message_id
@@ -198,8 +200,9 @@ async def say_in_thread(request: ApiRequest[SayBody]) -> Done:
     except ConfigurationError as error:
         raise invalid("text: is empty") from error
     _changed(api)
-    name = said.agent_name
-    api.notifier.tell(takeover.user_id, "staff_wrote", body.thread_id, text=body.text, name=name)
+    if said.created_at >= begun:  # else it is sent again
+        about = (takeover.user_id, "staff_wrote", body.thread_id)
+        api.notifier.tell(*about, text=body.text, name=said.agent_name)
     return {"success": True}
 
 

@@ -12,7 +12,7 @@ from uuid import uuid4
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py._core.untrusted import clean
 from agentkit_py.codec import escape_surrogates
-from agentkit_py.errors import HistoryError, InvalidRecordError
+from agentkit_py.errors import HistoryError, InvalidRecordError, MessageConflictError
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.staff import Takeover
 from agentkit_py.messages import text_of, token_memo
@@ -214,7 +214,7 @@ def new_rows(thread_id: str, stored: Mapping[str, str], rows: Sequence[Row]) -> 
         rows: The rows to save.
 
     Raises:
-        HistoryError: A row differs from the one stored under its id.
+        MessageConflictError: A row differs from the one stored under its id.
     """
     known = dict[str, str]()
     new: list[Row] = []
@@ -235,14 +235,11 @@ def check_same(thread_id: str, row: Row, stored: str) -> None:
     The time may differ: a message that is delivered twice is stamped twice.
 
     Raises:
-        HistoryError: They differ, so leaving the new one out would lose it.
+        MessageConflictError: They differ, so leaving the new one out would lose it.
     """
     where = f"Thread {thread_id!r}, result {row.id!r}"
     if row.json != stored and _content(row.json, where) != _content(stored, where):
-        raise HistoryError(
-            f"Thread {thread_id!r} already holds another result with the id {row.id!r}; "
-            "stored results are never changed. Give each message and result an id of its own."
-        )
+        raise MessageConflictError(thread_id, row.id or "")
 
 
 def _content(text: str, where: str) -> list[object]:

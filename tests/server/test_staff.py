@@ -228,6 +228,36 @@ async def test_words_of_staff_who_use_another_process_come_too() -> None:
     assert stream.text == "One.Two."
 
 
+async def test_an_id_that_names_other_words_is_refused_and_the_same_words_change_nothing() -> None:
+    """Neither the thread, nor since when the customer waits, nor a second notice."""
+    told: list[str] = []
+
+    def notify(_user: str, notice: Notice) -> None:
+        told.append(notice.text)
+
+    app = app_of(support("Hello."), staff=["mia"], notify=notify)
+    await said(app, "Hi", "t")
+    await join(app)
+    async with client_of(app, "mia") as mia:
+        say = {"text": "I am Mia.", "messageId": "s1"}
+        assert (await mia.post("/api/takeovers/t/say", json=say)).status_code == 200
+        await said(app, "Thanks", "t")
+        waits = (await mia.get("/api/takeovers")).json()["takeovers"][0]["waitingSince"]
+        assert waits is not None
+        again = await mia.post("/api/takeovers/t/say", json=say)
+        other = await mia.post("/api/takeovers/t/say", json={**say, "text": "Go away."})
+        item = (await mia.get("/api/takeovers")).json()["takeovers"][0]
+    await app.state.api.notifier.idle()
+    assert (again.status_code, item["waitingSince"], told) == (200, waits, ["I am Mia."])
+    refused = other.json()["error"]
+    assert (other.status_code, refused["code"]) == (409, "message_conflict")
+    assert "s1" in refused["message"]
+    assert [str(one) for one in await app.state.api.settings.store.load("t")][2:] == [
+        "Mia: I am Mia.",
+        "user: Thanks",
+    ]
+
+
 class Outdated(MemoryHistory):
     """A store whose queue is read just before one of its threads is deleted."""
 
