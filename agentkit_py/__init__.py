@@ -11,9 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.lazy import Finder as _Finder
-from agentkit_py._core.lazy import lazily as _lazily
-
 if TYPE_CHECKING:
     from agentkit_py.agent import Agent, RoutingAgent, create_agent, create_routing_agent
     from agentkit_py.errors import AgentKitError
@@ -66,26 +63,29 @@ __all__ = [
     "tool",
 ]
 
-__getattr__: _Finder = _lazily(
-    __name__,
-    {
-        "agentkit_py.agent": "Agent RoutingAgent create_agent create_routing_agent",
-        "agentkit_py.errors": "AgentKitError",
-        "agentkit_py.history.config": "HistoryConfig",
-        "agentkit_py.lifecycle": "Lifecycle",
-        "agentkit_py.messages": "Message TextMessage UserMessage",
-        "agentkit_py.models": "anthropic gemini openai",
-        "agentkit_py.network": "Network NetworkRun create_network explain",
-        "agentkit_py.processors": "TokenLimiter ToolCallFilter",
-        "agentkit_py.processors.base": "HistoryProcessor",
-        "agentkit_py.results": "AgentResult",
-        "agentkit_py.routing": "RouterContext",
-        "agentkit_py.runs": "RunLimits",
-        "agentkit_py.state": "State create_state",
-        "agentkit_py.stores": "MemoryHistory PostgresHistory SqliteHistory",
-        "agentkit_py.tools": "Tool ToolContext create_tool tool",
-    },
-)
+if not TYPE_CHECKING:  # else every misspelled name would be an Any
+    from agentkit_py._core.lazy import lazily as _lazily
+
+    __getattr__ = _lazily(
+        __name__,
+        {
+            "agentkit_py.agent": "Agent RoutingAgent create_agent create_routing_agent",
+            "agentkit_py.errors": "AgentKitError",
+            "agentkit_py.history.config": "HistoryConfig",
+            "agentkit_py.lifecycle": "Lifecycle",
+            "agentkit_py.messages": "Message TextMessage UserMessage",
+            "agentkit_py.models": "anthropic gemini openai",
+            "agentkit_py.network": "Network NetworkRun create_network explain",
+            "agentkit_py.processors": "TokenLimiter ToolCallFilter",
+            "agentkit_py.processors.base": "HistoryProcessor",
+            "agentkit_py.results": "AgentResult",
+            "agentkit_py.routing": "RouterContext",
+            "agentkit_py.runs": "RunLimits",
+            "agentkit_py.state": "State create_state",
+            "agentkit_py.stores": "MemoryHistory PostgresHistory SqliteHistory",
+            "agentkit_py.tools": "Tool ToolContext create_tool tool",
+        },
+    )
 
 
 def __dir__() -> list[str]:

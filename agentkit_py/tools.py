@@ -6,8 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py._core.lazy import Finder as _Finder
-from agentkit_py._core.lazy import lazily as _lazily
 from agentkit_py._engine.nested_runs import AsToolOptions
 from agentkit_py._engine.tool import (
     Check,
@@ -44,13 +42,16 @@ __all__ = [
     "tool",
 ]
 
-__getattr__: _Finder = _lazily(
-    __name__,
-    {
-        "agentkit_py._engine.ask_person": "ask_person",
-        "agentkit_py._engine.todos": "Todo todo_write todos_of",
-    },
-)
+if not TYPE_CHECKING:  # else every misspelled name would be an Any
+    from agentkit_py._core.lazy import lazily as _lazily
+
+    __getattr__ = _lazily(
+        __name__,
+        {
+            "agentkit_py._engine.ask_person": "ask_person",
+            "agentkit_py._engine.todos": "Todo todo_write todos_of",
+        },
+    )
 
 
 class ToolSchemas(TypedDict):

@@ -5,13 +5,10 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
-
-Finder: TypeAlias = Callable[[str], Any]
-"""A package's ``__getattr__``: returns the value of a name or raises AttributeError."""
+from typing import Any
 
 
-def lazily(package: str, modules: Mapping[str, str]) -> Finder:
+def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the ``__getattr__`` of a package with names that load what most programs do not use.
 
     Args:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.lazy import Finder as _Finder
-from agentkit_py._core.lazy import lazily as _lazily
-
 if TYPE_CHECKING:
     from agentkit_py.events.approvals import (
         APPROVAL_EVENT,
@@ -77,20 +74,24 @@ __all__ = [
     "assemble",
 ]
 
-__getattr__: _Finder = _lazily(
-    __name__,
-    {
-        "agentkit_py.events.approvals": "APPROVAL_EVENT ApprovalAnswer ApprovalRequest Decision",
-        "agentkit_py.events.chunks": "Chunk EventName",
-        "agentkit_py.events.consume": "ChunkReader MessageAssembler PublishedChunk "
-        "StreamedPart assemble",
-        "agentkit_py.events.project": "Projector",
-        "agentkit_py.events.types": "AgentsRouted ContextActivity ContextBuilt Event "
-        "GuardrailChecked HitlRequested HitlResolved ModelFailedOver ModelReplied "
-        "Observer OutputDelta ReplyDelta RunCompleted RunFailed "
-        "RunInterrupted RunStarted ToolFinished ToolStarted",
-    },
-)
+if not TYPE_CHECKING:  # else every misspelled name would be an Any
+    from agentkit_py._core.lazy import lazily as _lazily
+
+    __getattr__ = _lazily(
+        __name__,
+        {
+            "agentkit_py.events.approvals": "APPROVAL_EVENT ApprovalAnswer ApprovalRequest "
+            "Decision",
+            "agentkit_py.events.chunks": "Chunk EventName",
+            "agentkit_py.events.consume": "ChunkReader MessageAssembler PublishedChunk "
+            "StreamedPart assemble",
+            "agentkit_py.events.project": "Projector",
+            "agentkit_py.events.types": "AgentsRouted ContextActivity ContextBuilt Event "
+            "GuardrailChecked HitlRequested HitlResolved ModelFailedOver ModelReplied "
+            "Observer OutputDelta ReplyDelta RunCompleted RunFailed "
+            "RunInterrupted RunStarted ToolFinished ToolStarted",
+        },
+    )
 
 
 def __dir__() -> list[str]:

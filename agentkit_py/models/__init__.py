@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.lazy import Finder as _Finder
-from agentkit_py._core.lazy import lazily as _lazily
 from agentkit_py.models.anthropic import anthropic
 from agentkit_py.models.base import (
     Adapter,
@@ -74,10 +72,13 @@ __all__ = [
     "openai_responses",
 ]
 
-__getattr__: _Finder = _lazily(
-    __name__,
-    {
-        "agentkit_py.models.settings": "AnthropicSettings ChatSettings CompatibleSettings "
-        "GeminiSettings ModelSettings ResponsesSettings",
-    },
-)
+if not TYPE_CHECKING:  # else every misspelled name would be an Any
+    from agentkit_py._core.lazy import lazily as _lazily
+
+    __getattr__ = _lazily(
+        __name__,
+        {
+            "agentkit_py.models.settings": "AnthropicSettings ChatSettings CompatibleSettings "
+            "GeminiSettings ModelSettings ResponsesSettings",
+        },
+    )

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.lazy import Finder as _Finder
-from agentkit_py._core.lazy import lazily as _lazily
-
 if TYPE_CHECKING:
     from agentkit_py.processors.apply import apply_processors
     from agentkit_py.processors.base import (
@@ -110,35 +107,38 @@ __all__ = [
     "processors_from_env",
 ]
 
-__getattr__: _Finder = _lazily(
-    __name__,
-    {
-        "agentkit_py.processors.apply": "apply_processors",
-        "agentkit_py.processors.base": "HistoryProcessor Processor ProcessorContext "
-        "ProcessorFunction Processors Summary SummaryStore "
-        "Tokenizer",
-        "agentkit_py.processors.budget": "Budget",
-        "agentkit_py.processors.compaction": "ProviderCompaction",
-        "agentkit_py.processors.compose": "Chain Threshold processor_from_settings "
-        "processors_from_env",
-        "agentkit_py.processors.policy": "ContextPolicy",
-        "agentkit_py.processors.recall": "Recall",
-        "agentkit_py.processors.redaction": "Redact RedactingFilter Redactor",
-        "agentkit_py.processors.report": "ContextReport ReportEntry",
-        "agentkit_py.processors.settings": "ProcessorParts",
-        "agentkit_py.processors.summarize": "Summarize",
-        "agentkit_py.processors.tables": "TableResults",
-        "agentkit_py.processors.tokenizers": "ApproximateTokenizer TiktokenTokenizer "
-        "TokenizerInfo default_tokenizer",
-        "agentkit_py.processors.tool_results": "ClearToolResults CompressToolResults Deduplicate "
-        "ToolCallFilter TruncateToolResults",
-        "agentkit_py.processors.validity": "ensure_valid",
-        "agentkit_py.processors.vectors": "Embedder MemoryIndex VectorIndex",
-        "agentkit_py.processors.views": "ByAuthor HandoffView KeepImages StripImages",
-        "agentkit_py.processors.windowing": "DropUnanswered MessageWindow Pin RecentToolCalls "
-        "RecentTurns TokenLimiter",
-    },
-)
+if not TYPE_CHECKING:  # else every misspelled name would be an Any
+    from agentkit_py._core.lazy import lazily as _lazily
+
+    __getattr__ = _lazily(
+        __name__,
+        {
+            "agentkit_py.processors.apply": "apply_processors",
+            "agentkit_py.processors.base": "HistoryProcessor Processor ProcessorContext "
+            "ProcessorFunction Processors Summary SummaryStore "
+            "Tokenizer",
+            "agentkit_py.processors.budget": "Budget",
+            "agentkit_py.processors.compaction": "ProviderCompaction",
+            "agentkit_py.processors.compose": "Chain Threshold processor_from_settings "
+            "processors_from_env",
+            "agentkit_py.processors.policy": "ContextPolicy",
+            "agentkit_py.processors.recall": "Recall",
+            "agentkit_py.processors.redaction": "Redact RedactingFilter Redactor",
+            "agentkit_py.processors.report": "ContextReport ReportEntry",
+            "agentkit_py.processors.settings": "ProcessorParts",
+            "agentkit_py.processors.summarize": "Summarize",
+            "agentkit_py.processors.tables": "TableResults",
+            "agentkit_py.processors.tokenizers": "ApproximateTokenizer TiktokenTokenizer "
+            "TokenizerInfo default_tokenizer",
+            "agentkit_py.processors.tool_results": "ClearToolResults CompressToolResults "
+            "Deduplicate ToolCallFilter TruncateToolResults",
+            "agentkit_py.processors.validity": "ensure_valid",
+            "agentkit_py.processors.vectors": "Embedder MemoryIndex VectorIndex",
+            "agentkit_py.processors.views": "ByAuthor HandoffView KeepImages StripImages",
+            "agentkit_py.processors.windowing": "DropUnanswered MessageWindow Pin RecentToolCalls "
+            "RecentTurns TokenLimiter",
+        },
+    )
 
 
 def __dir__() -> list[str]:

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.lazy import Finder as _Finder
-from agentkit_py._core.lazy import lazily as _lazily
 from agentkit_py.history.leases import ThreadLease
 
 if TYPE_CHECKING:
@@ -35,18 +33,21 @@ __all__ = [
     "redacted",
 ]
 
-__getattr__: _Finder = _lazily(
-    __name__,
-    {
-        "agentkit_py.stores.base": "HistoryStore",
-        "agentkit_py.stores.memory": "MemoryHistory",
-        "agentkit_py.stores.postgres": "PostgresHistory",
-        "agentkit_py.stores.rows": "StoredResult ThreadInfo",
-        "agentkit_py.stores.sqlite": "SqliteHistory",
-        "agentkit_py.stores.workspace": "Workspace",
-        "agentkit_py.stores.wrappers": "for_user redacted",
-    },
-)
+if not TYPE_CHECKING:  # else every misspelled name would be an Any
+    from agentkit_py._core.lazy import lazily as _lazily
+
+    __getattr__ = _lazily(
+        __name__,
+        {
+            "agentkit_py.stores.base": "HistoryStore",
+            "agentkit_py.stores.memory": "MemoryHistory",
+            "agentkit_py.stores.postgres": "PostgresHistory",
+            "agentkit_py.stores.rows": "StoredResult ThreadInfo",
+            "agentkit_py.stores.sqlite": "SqliteHistory",
+            "agentkit_py.stores.workspace": "Workspace",
+            "agentkit_py.stores.wrappers": "for_user redacted",
+        },
+    )
 
 
 def __dir__() -> list[str]:

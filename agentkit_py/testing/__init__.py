@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-from agentkit_py._core.lazy import Finder as _Finder
-from agentkit_py._core.lazy import lazily as _lazily
 from agentkit_py.testing._provider.transport import PacedTransport
 from agentkit_py.testing.embedder import HashingEmbedder
 from agentkit_py.testing.event_log import EventLog
@@ -45,6 +43,9 @@ __all__ = [
 ]
 
 # The SDK takes half a second to load, which fakes of providers have no use for.
-__getattr__: _Finder = _lazily(
-    __name__, {"agentkit_py.testing.executor": "KillAt ReplayExecutor kill_points"}
-)
+if not TYPE_CHECKING:  # else every misspelled name would be an Any
+    from agentkit_py._core.lazy import lazily as _lazily
+
+    __getattr__ = _lazily(
+        __name__, {"agentkit_py.testing.executor": "KillAt ReplayExecutor kill_points"}
+    )

@@ -14,6 +14,7 @@ from typing import assert_type
 
 from pydantic import BaseModel
 
+import agentkit_py
 from agentkit_py import (
     Agent,
     AgentResult,
@@ -24,7 +25,13 @@ from agentkit_py import (
     RouterContext,
     State,
     ToolContext,
+    events,
+    models,
+    processors,
+    stores,
+    testing,
     tool,
+    tools,
 )
 from agentkit_py.guardrails import Guardrail, Tripwire
 from agentkit_py.lifecycle import AgentContext, ResultContext
@@ -53,6 +60,16 @@ class Judged(BaseModel):
 
     unsafe: bool
 
+
+# Names that are loaded on first use.
+
+agentkit_py.Agnet  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+events.RunStartd  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+models.AnthropicSetings  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+processors.Sumarize  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+stores.SqliteHistry  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+testing.ReplayExcutor  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+tools.creat_tool  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 # Outputs.
 
