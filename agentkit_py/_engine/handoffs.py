@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Generic, Literal, TypeAlias, cast
+
+from typing_extensions import TypeVar
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import as_object, dumps
@@ -19,7 +21,7 @@ from agentkit_py.messages import Message, TextMessage, ToolResultMessage
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
 from agentkit_py.results import AgentResult
 
-T = TypeVar("T")
+T = TypeVar("T", default=None)
 
 HandoffHistory: TypeAlias = Literal["whole", "summary", "brief"] | HistoryProcessor
 """The part of what was said before that the next agent sees: all of it, the texts in short, or
@@ -45,8 +47,11 @@ class Handoff(Generic[T]):
     when: Callable[[AgentContext[Any]], bool | Awaitable[bool]] | None = None
     """Returns whether the model may hand over now; None: always."""
 
-    on_handoff: Callable[[ToolContext[Any], T], Any] | None = None
-    """Called with what the model said, in a step: once in a durable run."""
+    on_handoff: Callable[[ToolContext[Any]], Any] | Callable[[ToolContext[Any], T], Any] | None = (
+        None
+    )
+    """Called with the context, and with the input where there is an `input_type`, in a step: once
+    in a durable run."""
 
     history: HandoffHistory = "whole"
     """The part of the history that the next agent sees; the report of its calls shows it."""
@@ -78,14 +83,15 @@ class Handoff(Generic[T]):
                 f"{history!r:.80}"
             )
         expect_count(where, "max_repeats", self.max_repeats)
-        try:
-            if self.on_handoff is not None:
-                inspect.signature(self.on_handoff).bind(None, None)
-        except TypeError as error:
-            raise ConfigurationError(
-                f"{where}: on_handoff gets the context and the input (None where there is no "
-                f"input_type): write def on_handoff(ctx, given); {error}"
-            ) from error
+        if self.on_handoff is not None:
+            given = ("ctx",) if self.input_type is None else ("ctx", "given")
+            try:
+                inspect.signature(self.on_handoff).bind(*given)
+            except TypeError as error:
+                kind = "no input_type" if self.input_type is None else "an input_type"
+                raise ConfigurationError(
+                    f"{where}: with {kind}, write def on_handoff({', '.join(given)}); {error}"
+                ) from error
 
     @property
     def target(self) -> str:
@@ -116,8 +122,8 @@ class Handoff(Generic[T]):
 
     async def _hand_over(self, given: Any, ctx: ToolContext[Any]) -> str:
         if self.on_handoff is not None:
-            value = given if self.input_type is None else given.input
-            await resolve(self.on_handoff(ctx, value))
+            call: Callable[..., Any] = self.on_handoff
+            await resolve(call(ctx) if self.input_type is None else call(ctx, given.input))
         return f"{self.target} goes on."
 
 

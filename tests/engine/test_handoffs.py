@@ -123,8 +123,22 @@ def test_what_is_no_handoff_is_refused_at_once() -> None:
         named("a", handoffs=[b, Handoff(b)])
 
 
+async def test_on_handoff_gets_the_context_alone_without_an_input_type(runner: Runner) -> None:
+    """As OpenAI Agents' users write it."""
+    heard: list[str] = []
+    billing = named("billing", "Paid back.")
+    give = Handoff(billing, on_handoff=lambda ctx: heard.append(ctx.agent.name))
+    desk = named("desk", tool_call("transfer_to_billing", {}), handoffs=[give])
+    run = await runner.run(Network(name="n", agents=[desk], router=handoffs(desk)), "Pay me back")
+    assert (run.output, heard) == ("Paid back.", ["desk"])
+
+
 def takes_one(_: object) -> None:
-    """Takes too little."""
+    """Takes the context."""
+
+
+def takes_two(_: object, __: object) -> None:
+    """Takes the context and the input."""
 
 
 class NoSchema:
@@ -137,7 +151,11 @@ class NoSchema:
         ({"agent": 3}, "to the name of one, got 3"),
         ({"history": "short"}, "'whole', 'summary', 'brief' or a processor, got 'short'"),
         ({"max_repeats": -1}, "max_repeats must be 0 or more, got -1"),
-        ({"on_handoff": takes_one}, r"write def on_handoff\(ctx, given\)"),
+        (
+            {"input_type": str, "on_handoff": takes_one},
+            r"with an input_type, write def on_handoff\(ctx, given\)",
+        ),
+        ({"on_handoff": takes_two}, r"with no input_type, write def on_handoff\(ctx\)"),
     ],
 )
 def test_a_handoff_that_would_go_wrong_later_is_refused_when_it_is_made(

@@ -66,7 +66,7 @@ class Judged(BaseModel):
 agentkit_py.Agnet  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 events.RunStartd  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 models.AnthropicSetings  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
-processors.Sumarize  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+processors.TokenLimits  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 stores.SqliteHistry  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 testing.ReplayExcutor  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 tools.creat_tool  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
@@ -200,6 +200,8 @@ handing = Agent(
     handoffs=[closing, Handoff(plain, input_type=Judged, on_handoff=lambda _, said: said.unsafe)],
 )
 handed = Network(name="n", agents=[handing], router=handoffs(handing), state_type=Desk)
+told = Handoff(plain, on_handoff=lambda ctx: ctx.agent.name)
+assert_type(told, Handoff[None])
 misread = Handoff(
     plain,
     input_type=Judged,
