@@ -58,7 +58,7 @@ def list_(
     ] = False,
     schema: Annotated[str, typer.Option(help="Of PostgreSQL's tables.")] = SCHEMA,
     prefix: Annotated[str, typer.Option(help="What PostgreSQL's tables begin with.")] = PREFIX,
-    limit: Annotated[int, typer.Option(help="Number of questions at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Number of questions at most.")] = 50,
 ) -> None:
     """List questions, the oldest first."""
 

@@ -50,7 +50,7 @@ def queue(
     ctx: typer.Context,
     db: _Db,
     *,
-    limit: Annotated[int, typer.Option(help="Number of threads at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Number of threads at most.")] = 50,
     schema: _Schema = SCHEMA,
     prefix: _Prefix = PREFIX,
 ) -> None:

@@ -136,7 +136,7 @@ def list_(
     user: _User = None,
     schema: _Schema = SCHEMA,
     prefix: _Prefix = PREFIX,
-    limit: Annotated[int, typer.Option(help="Number of threads at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Number of threads at most.")] = 50,
 ) -> None:
     """List threads, last changed first."""
 
@@ -264,7 +264,7 @@ def search(
     words: str,
     db: _Db,
     *,
-    limit: Annotated[int, typer.Option(help="Number of threads at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, help="Number of threads at most.")] = 50,
     user: _User = None,
     schema: _Schema = SCHEMA,
     prefix: _Prefix = PREFIX,

@@ -46,11 +46,13 @@ from agentkit_py.stores import _sql_words as indexing
 from agentkit_py.stores._sql_session import Database, FreeText, JsonText, Session
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import (
+    ALL,
     Match,
     Row,
     StoredResult,
     StoreStats,
     ThreadInfo,
+    at_most,
     decode_metadata,
     decode_row,
     decode_run,
@@ -66,9 +68,6 @@ from agentkit_py.stores.words import WordSearch
 logger: logging.Logger = get_logger("agentkit_py.stores")
 
 T = TypeVar("T")
-
-_ALL = 2**63 - 1
-"""The limit of a query that returns all rows."""
 
 _LACKING = (
     "%s: the index of words lacks %d results, so the search has read them all; "
@@ -238,7 +237,7 @@ class SqlHistory(HistoryStore):
 
     async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
         order = "ORDER BY t.updated_at DESC, t.{number} DESC LIMIT ?"
-        most = _ALL if limit is None else min(limit, _ALL)
+        most = at_most(limit)
         if user_id is None:
             return await self._threads(f"{_THREAD} {order}", most)
         return await self._threads(f"{_THREAD} AND t.user_id = ? {order}", user_id, most)
@@ -317,7 +316,7 @@ class SqlHistory(HistoryStore):
     async def search(
         self, words: str, *, user_id: str | None = None, limit: int = 50
     ) -> list[Match]:
-        sought = WordSearch.parse(words)
+        sought, limit = WordSearch.parse(words), at_most(limit)
 
         def find(session: Session) -> tuple[list[Match], int]:
             found = indexing.find(session, sought, user_id=user_id, limit=limit)
@@ -386,7 +385,7 @@ class SqlHistory(HistoryStore):
         return found[0]
 
     async def stored_results(self, thread_id: str) -> list[StoredResult]:
-        return (await self.newest(thread_id, _ALL))[1]
+        return (await self.newest(thread_id, ALL))[1]
 
     async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
         read = partial(branches.newest, thread_id=thread_id, limit=limit)
@@ -701,7 +700,7 @@ def _load_summary(session: Session, *, thread_id: str, key: str) -> Summary | No
 
 def _find_summary(session: Session, thread_id: str, key: str) -> tuple[str | None, Any]:
     """Return the nearest summary of nothing but what the thread has, and its branch."""
-    most = _ALL
+    most = ALL
     for branch in branches.chain(session, thread_id):
         row = session.execute(f"{_SUMMARY} ? AND key = ?", branch.id, key).fetchone()
         if row is not None and (row[2] if row[7] is None else row[7]) <= most:
@@ -732,7 +731,7 @@ def _load_run(session: Session, *, thread_id: str, run_id: str | None) -> RunRec
     row = session.execute(own, thread_id, thread_id, *one).fetchone()
     if row is None:
         query = f"{query}? {which} AND has_state AND position <= ? {last}"
-        end = _ALL
+        end = ALL
         for child, parent in pairwise(branches.chain(session, thread_id)):
             end = min(end, child.start)
             row = session.execute(query, parent.id, *one, end).fetchone()
@@ -748,7 +747,7 @@ def _thread_data(session: Session, *, thread_id: str) -> ThreadData:
     summaries: dict[str, Summary] = {}
     vectors: dict[str, dict[str, Vector]] = {}
     runs: list[RunRecord] = []
-    end = most = _ALL
+    end = most = ALL
     for number, branch in enumerate(known):
         for row in session.execute(f"{_SUMMARY} ? ORDER BY key", branch.id).fetchall():
             if (row[2] if row[7] is None else row[7]) <= most:

@@ -24,7 +24,7 @@ from agentkit_py.processors.base import Extent
 from agentkit_py.results import USER
 from agentkit_py.stores import _sql_words as indexing
 from agentkit_py.stores._sql_session import JsonText, Session
-from agentkit_py.stores.rows import decode_row, first_title_of
+from agentkit_py.stores.rows import ALL, decode_row, first_title_of
 
 BRANCH = "COALESCE((SELECT branch FROM {threads} WHERE id = ?), ?)"
 """The branch of a thread, which is to be given twice; its id if there is no such thread."""
@@ -36,7 +36,6 @@ ROW = (
 
 _PLACE = "SELECT position, agent_name, messages, size, system FROM {results} WHERE thread_id = ?"
 _SUMMARY = "text, covered, anchor, tokens, original_tokens, created_at, place"
-_ALL = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +130,7 @@ def with_ids(session: Session, branches: Sequence[Branch], ids: Sequence[str]) -
         "SELECT id, {bytes:json} FROM {results} WHERE thread_id = ? AND position < ? AND id {ids}"
     )
     found: list[Any] = []
-    for branch, _, end in pieces(branches, 0, _ALL):
+    for branch, _, end in pieces(branches, 0, ALL):
         found += session.select_ids(query, branch, end, ids=ids)
     return found
 

@@ -8,10 +8,9 @@ from typing import Any
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.facts import Fact
 from agentkit_py.stores._sql_session import JsonText, Session
-from agentkit_py.stores.rows import from_json
+from agentkit_py.stores.rows import at_most, from_json
 
 _MINE = "tenant = ? AND user_id = ?"
-_ALL = 2**63 - 1
 
 
 def add(session: Session, *, fact: Fact, text: JsonText) -> bool:
@@ -53,8 +52,7 @@ def find(
         f"SELECT id, thread_id, replaced_by, {{text:json}} FROM {{facts}} WHERE {_MINE}{holding} "
         "ORDER BY number DESC LIMIT ?"
     )
-    most = _ALL if limit is None else limit
-    rows = session.execute(query, tenant, user_id, most).fetchall()
+    rows = session.execute(query, tenant, user_id, at_most(limit)).fetchall()
     return [_fact(session, tenant, user_id, row) for row in rows]
 
 

@@ -13,13 +13,12 @@ from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.stores._sql_branches import BRANCH
 from agentkit_py.stores._sql_session import JsonText, Session
-from agentkit_py.stores.rows import decode_run, encode_json, encode_run
+from agentkit_py.stores.rows import at_most, decode_run, encode_json, encode_run
 
 _QUESTION = (
     "SELECT {text:q.json}, q.status, t.user_id FROM {questions} q "
     "JOIN {threads} t ON t.id = q.thread_id"
 )
-_ALL = 2**63 - 1
 
 
 def save(session: Session, *, question: Question) -> None:
@@ -104,7 +103,7 @@ def find(
     if status == "open":
         conditions.append("(q.expires_at IS NULL OR q.expires_at > clock_timestamp())")
     query = f"{_QUESTION} WHERE {' AND '.join(conditions)} ORDER BY q.number LIMIT ?"
-    rows = session.execute(query, *values, _ALL if limit is None else limit).fetchall()
+    rows = session.execute(query, *values, at_most(limit)).fetchall()
     return [_decoded(session, row) for row in rows]
 
 

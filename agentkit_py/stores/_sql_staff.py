@@ -11,13 +11,12 @@ from typing import Any
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.staff import Takeover, TakeoverStatus
 from agentkit_py.stores._sql_session import JsonText, Session
-from agentkit_py.stores.rows import encode_takeover, from_json
+from agentkit_py.stores.rows import at_most, encode_takeover, from_json
 
 _TAKEOVER = (
     "SELECT s.thread_id, t.user_id, {text:s.json} FROM {takeovers} s "
     "JOIN {threads} t ON t.id = s.thread_id"
 )
-_ALL = 2**63 - 1
 
 
 def load(session: Session, *, thread_id: str) -> Takeover | None:
@@ -72,7 +71,7 @@ def find(
             conditions.append(f"{column} = ?")
             values.append(value)
     query = f"{_TAKEOVER} WHERE {' AND '.join(conditions)} ORDER BY s.since, s.thread_id LIMIT ?"
-    rows = session.execute(query, *values, _ALL if limit is None else limit).fetchall()
+    rows = session.execute(query, *values, at_most(limit)).fetchall()
     return [_decoded(session, row) for row in rows]
 
 

@@ -33,6 +33,7 @@ from agentkit_py.stores.rows import (
     StoredResult,
     StoreStats,
     ThreadInfo,
+    at_most,
     check_text,
     encode_row,
     find_words,
@@ -393,9 +394,7 @@ class HistoryStore(HistoryConfig, ABC):
             limit: The most threads to return; None: all.
             user_id: Only those of this user.
         """
-        if limit is not None and limit < 0:
-            raise ConfigurationError(f"limit must be 0 or more, or None for all, got {limit}")
-        return await self.select_threads(limit, user_id)
+        return await self.select_threads(None if limit is None else at_most(limit), user_id)
 
     async def thread_page(
         self,
@@ -437,7 +436,7 @@ class HistoryStore(HistoryConfig, ABC):
             user_id: Only threads of this user.
             limit: The most threads to return.
         """
-        search = WordSearch.parse(words)
+        search, limit = WordSearch.parse(words), at_most(limit)
         found: list[Match] = []
         for thread in await self.list_threads(None, user_id):
             stored = await self.stored_results(thread.id)

@@ -37,6 +37,7 @@ from agentkit_py.stores.rows import (
     Row,
     StoredResult,
     ThreadInfo,
+    at_most,
     decode_metadata,
     decode_row,
     decode_run,
@@ -631,7 +632,7 @@ class MemoryHistory(HistoryStore):
                 and user_id in (None, question.user_id)
                 and status in (None, "due" if question.is_due(current) else question.status)
             ]
-        return found[:limit]
+        return found[: at_most(limit)]
 
     def _asked(self) -> Iterator[Question]:
         for question in self._questions.values():
@@ -678,7 +679,8 @@ class MemoryHistory(HistoryStore):
             for one in known
             if status in (None, one.status) and user_id in (None, one.user_id)
         ]
-        return [one for *_, one in sorted(found, key=lambda one: (str(one[0]), one[1]))][:limit]
+        found.sort(key=lambda one: (str(one[0]), one[1]))
+        return [one for *_, one in found[: at_most(limit)]]
 
     async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
         """Add mail to a box; one of its id that was there already stays as it is."""
@@ -719,7 +721,8 @@ class MemoryHistory(HistoryStore):
         """Return the facts of a user, newest first."""
         with self._lock:
             theirs = [one for one, _ in self._facts if _whose(one) == (tenant, user_id)]
-        return [one for one in theirs[::-1] if replaced or one.replaced_by is None][:limit]
+        found = [one for one in theirs[::-1] if replaced or one.replaced_by is None]
+        return found[: at_most(limit)]
 
     async def remove_facts(
         self, user_id: str, *, tenant: str | None = None, fact_id: str | None = None

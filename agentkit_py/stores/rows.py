@@ -12,7 +12,12 @@ from uuid import uuid4
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py._core.untrusted import clean
 from agentkit_py.codec import escape_surrogates
-from agentkit_py.errors import HistoryError, InvalidRecordError, MessageConflictError
+from agentkit_py.errors import (
+    ConfigurationError,
+    HistoryError,
+    InvalidRecordError,
+    MessageConflictError,
+)
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.staff import Takeover
 from agentkit_py.messages import text_of, token_memo
@@ -21,6 +26,9 @@ from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.words import WordSearch
 
 _TITLE_LENGTH = 80
+
+ALL = 2**63 - 1
+"""The limit of a query that returns all rows."""
 
 Format: TypeAlias = Literal["archive", "openai", "typescript"]
 """A form of exported threads."""
@@ -355,6 +363,17 @@ def first_title(rows: Iterable[Row]) -> str:
 def first_title_of(result: AgentResult) -> str:
     """Return the title that a thread gets of a user's message."""
     return title_of("".join(m.text for m in result.output if m.type == "text"))
+
+
+def at_most(limit: int | None) -> int:
+    """Return the most rows to read, as a number that every database takes; None: all.
+
+    Raises:
+        ConfigurationError: It is negative.
+    """
+    if limit is not None and limit < 0:
+        raise ConfigurationError(f"limit must be 0 or more, or None for all, got {limit}")
+    return ALL if limit is None else min(limit, ALL)
 
 
 def check_text(what: str, value: str) -> str:

@@ -200,6 +200,17 @@ def test_cleaning_takes_what_is_older_than_asked_for(db: Path) -> None:
     assert "no time" in threads("clean", "--db", db, "--older-than", "soon", code=2)
 
 
+@pytest.mark.parametrize("number", [0, -1])
+@pytest.mark.parametrize(
+    "command", ["threads list", "threads search x", "staff queue", "approvals list"]
+)
+def test_a_limit_below_one_is_refused(db: Path, command: str, number: int) -> None:
+    """A database would take it for all, or for an error of its own."""
+    words = [*command.split(), "--db", str(db), "--limit", str(number)]
+    done = agentkit(*words, variables={"COLUMNS": "200"})
+    assert (done.exit_code, "Invalid value for '--limit'" in done.output) == (2, True)
+
+
 def test_a_file_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     """A slip of the finger makes no database."""
     path = tmp_path / "none.db"

@@ -259,9 +259,19 @@ async def test_a_missing_thread_is_an_error_that_names_it(store: HistoryStore) -
 
 
 async def test_a_negative_limit_is_an_error(store: HistoryStore) -> None:
-    """None means all."""
-    with pytest.raises(ConfigurationError, match="limit"):
-        await store.list_threads(-1)
+    """None means all; a database would take it for all, or refuse it in words of its own."""
+    found: Any = store
+    lists: list[Callable[[int], Any]] = [
+        store.list_threads,
+        lambda most: store.search("hat", limit=most),
+        lambda most: found.list_questions(limit=most),
+        lambda most: found.list_takeovers(limit=most),
+        lambda most: found.list_facts("", "ada", limit=most),
+    ]
+    for read in lists:
+        with pytest.raises(ConfigurationError, match="limit must be 0 or more"):
+            await read(-1)
+        assert await read(2**70) == []
 
 
 async def test_metadata_that_is_not_json_is_an_error_that_says_so(store: HistoryStore) -> None:
