@@ -95,7 +95,11 @@ METADATA = "openai-responses"
 """The key of this format's opaque data in `provider_metadata`."""
 
 LEAST_COMPACTION = 1000
-"""The least tokens from which on the server sums up a conversation."""
+"""The least tokens from which on the server sums up a conversation.
+
+Source: github.com/openai/openai-openapi at f85dbe2 (August 2026), ContextManagementParam: an integer
+with ``minimum: 1000``, or null. The guide and the SDK name no minimum.
+"""
 
 _ENCRYPTED = "reasoning.encrypted_content"
 _SUMMARY_GAP = "\n\n"

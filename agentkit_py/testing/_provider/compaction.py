@@ -111,7 +111,10 @@ def _of_others(request: Request, given: dict[str, Any], where: str) -> Iterator[
 # ------------------------------------------------------------------------------------- Responses
 
 
-@_items_rule(f"{_GUIDE}; openai-sdk response_create_params (context_management)", "sdk")
+@_items_rule(
+    f"{_GUIDE}; openai-openapi f85dbe2 (August 2026), ContextManagementParam: at least 1000 tokens; "
+    "the words are those for other numbers",
+)
 def compaction_wish(request: Request) -> Iterator[Problem]:
     """`context_management` is a list of `{"type": "compaction", "compact_threshold": …}`."""
     given: Any = request.body.get("context_management")
@@ -121,8 +124,12 @@ def compaction_wish(request: Request) -> Iterator[Problem]:
         limit = fields_of(wish).get("compact_threshold")
         if fields_of(wish).get("type") != "compaction":
             yield Problem(f"Invalid value: '{fields_of(wish).get('type')}'.", where)
-        elif limit is not None and (not is_int(limit) or limit < LEAST["openai_responses"]):
-            yield Problem(f"Invalid '{where}.compact_threshold'.", where)
+        elif limit is not None and not is_int(limit):
+            yield Problem(f"Invalid type for '{where}.compact_threshold'.", where)
+        elif limit is not None and limit < (least := LEAST["openai_responses"]):
+            words = f"Expected a value >= {least}, but got {limit} instead."
+            at = f"{where}.compact_threshold"
+            yield Problem(f"Invalid '{at}': integer below minimum value. {words}", where)
 
 
 @_items_rule("openai-sdk response_compaction_item_param", "sdk")
