@@ -97,7 +97,7 @@ METADATA = "openai-responses"
 LEAST_COMPACTION = 1000
 """The least tokens from which on the server sums up a conversation.
 
-Source: github.com/openai/openai-openapi at f85dbe2 (August 2026), ContextManagementParam: an integer
+Source: github.com/openai/openai-openapi at f85dbe2 (August 2026), ContextManagementParam: integer
 with ``minimum: 1000``, or null. The guide and the SDK name no minimum.
 """
 

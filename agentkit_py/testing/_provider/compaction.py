@@ -112,7 +112,7 @@ def _of_others(request: Request, given: dict[str, Any], where: str) -> Iterator[
 
 
 @_items_rule(
-    f"{_GUIDE}; openai-openapi f85dbe2 (August 2026), ContextManagementParam: at least 1000 tokens; "
+    f"{_GUIDE}; openai-openapi f85dbe2 (August 2026), ContextManagementParam: at least 1000; "
     "the words are those for other numbers",
 )
 def compaction_wish(request: Request) -> Iterator[Problem]:
