@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, cast, get_args
 
 from agentkit_py._core.json import JsonValue
@@ -24,6 +25,7 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
+    UserMessage,
     part_to_json,
 )
 
@@ -299,3 +301,35 @@ _READERS: dict[str, Callable[[_Reader], Message]] = {
     "reasoning": _reasoning,
     "opaque": _opaque,
 }
+
+
+def user_message_to_dict(message: UserMessage) -> dict[str, Any]:
+    """Return the input of a run as JSON."""
+    content = message.content if isinstance(message.content, str) else tuple(message.content)
+    when = message.client_timestamp
+    return {
+        "id": message.id,
+        "text": message_to_dict(TextMessage("user", content)),
+        "state": None if message.state is None else dict(message.state),
+        "clientTimestamp": None if when is None else when.isoformat(),
+        "systemPrompt": message.system_prompt,
+    }
+
+
+def user_message_from_dict(record: object, *, where: str) -> UserMessage:
+    """Read what `user_message_to_dict` gave.
+
+    Raises:
+        InvalidRecordError: It holds no message.
+    """
+    fields = cast("Record", record if isinstance(record, Mapping) else {})
+    text = message_from_dict(fields.get("text"), where=where)
+    assert isinstance(text, TextMessage)
+    when = fields.get("clientTimestamp")
+    return UserMessage(
+        text.content,
+        fields.get("id"),
+        state=fields.get("state"),
+        client_timestamp=None if when is None else datetime.fromisoformat(when),
+        system_prompt=fields.get("systemPrompt"),
+    )

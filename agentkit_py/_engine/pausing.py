@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 from agentkit_py._core.json import JsonObject, as_object
 from agentkit_py._engine.run_context import RunContext, RunOptions
 from agentkit_py._engine.tool import Tool
-from agentkit_py.codec import message_from_dict, message_to_dict
+from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import ConfigurationError, NotPendingError, StateError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer
 from agentkit_py.history.questions import Question, QuestionStore, record_answer
 from agentkit_py.history.runs import RunRecord
-from agentkit_py.messages import TextMessage, UserMessage
+from agentkit_py.messages import UserMessage
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.journal import RunPaused
 from agentkit_py.runtime.port import Runtime
@@ -89,17 +89,10 @@ class Beginning:
         assert message.id is not None
         assert thread_id is not None
         kind, name = self.target
-        when = message.client_timestamp
-        content = message.content if isinstance(message.content, str) else tuple(message.content)
         steps = paused.journal()
         journal: JsonObject = {
             "target": {"kind": kind, "name": name},
-            "message": {
-                "text": message_to_dict(TextMessage("user", content)),
-                "state": None if message.state is None else dict(message.state),
-                "clientTimestamp": None if when is None else when.isoformat(),
-                "systemPrompt": message.system_prompt,
-            },
+            "message": user_message_to_dict(message),
             "state": self.state,
             "threadId": self.thread_id,
             "steps": steps,
@@ -136,17 +129,8 @@ class Resumption:
     @property
     def message(self) -> UserMessage:
         """The user's message that began the run."""
-        fields: Mapping[str, Any] = as_object(self.journal.get("message")) or {}
-        text = message_from_dict(fields.get("text"), where="a paused run")
-        assert isinstance(text, TextMessage)
-        when = fields.get("clientTimestamp")
-        return UserMessage(
-            text.content,
-            self.run_id,
-            state=fields.get("state"),
-            client_timestamp=None if when is None else datetime.fromisoformat(when),
-            system_prompt=fields.get("systemPrompt"),
-        )
+        found = user_message_from_dict(self.journal.get("message"), where="a paused run")
+        return replace(found, id=self.run_id)
 
     def options(self, given: RunOptions, default: State[Any] | None) -> RunOptions:
         """Return the options with which the run begins again, up to the answer."""

@@ -601,10 +601,7 @@ def _masked(given: str | UserMessage, masks: Sequence[Redactor]) -> str | UserMe
         if isinstance(given, str):
             given = redactor.text(given)
         elif isinstance(given, UserMessage):
-            content = given.content
-            said = TextMessage("user", content if isinstance(content, str) else tuple(content))
-            masked = cast("TextMessage", redactor.message(said))
-            given = replace(given, content=masked.content)
+            given = redactor.user_message(given)
     return given
 
 

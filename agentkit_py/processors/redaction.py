@@ -28,6 +28,7 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
+    UserMessage,
     derived,
     medium_in,
     part_to_json,
@@ -148,6 +149,13 @@ class Redactor:
         (signed reasoning) is dropped if the same data stands in it.
         """
         return derived(message, self, lambda: self._masked(message))
+
+    def user_message(self, given: UserMessage) -> UserMessage:
+        """Return a user's message with its content masked."""
+        content = given.content
+        said = TextMessage("user", content if isinstance(content, str) else tuple(content))
+        masked = cast("TextMessage", self.message(said))
+        return given if masked is said else replace(given, content=masked.content)
 
     def _masked(self, message: Message) -> Message:
         changes: dict[str, Any] = {}

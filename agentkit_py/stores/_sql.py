@@ -25,13 +25,16 @@ from anyio.lowlevel import RunVar
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py._core.untrusted import get_logger
+from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import HistoryError, ThreadBusyError, ThreadNotFoundError
 from agentkit_py.history.facts import Fact
+from agentkit_py.history.inbox import inbox_name
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, Unfinished
 from agentkit_py.history.spending import Refused, Spending
 from agentkit_py.history.staff import Takeover, TakeoverStatus
+from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.results import USER
@@ -287,6 +290,7 @@ class SqlHistory(HistoryStore):
             # There may be summaries and vectors of threads that are not in this database.
             for table in ("summaries", "vectors", "leases", "line", "notes"):
                 session.execute(f"DELETE FROM {{{table}}} WHERE thread_id = ?", thread_id)
+            session.execute("DELETE FROM {mail} WHERE box = ?", inbox_name(thread_id))
             return gone
 
         return await self._transact(remove, write=True, thread_id=thread_id)
@@ -595,6 +599,35 @@ class SqlHistory(HistoryStore):
 
     async def take_mail(self, box: str, taker: str) -> JsonObject | None:
         return await self._transact(partial(mail.take, box=box, taker=taker), write=True)
+
+    async def put_message(
+        self, thread_id: str, message: UserMessage, *, interrupts: bool = False
+    ) -> None:
+        posted = {"message": user_message_to_dict(message), "interrupts": interrupts}
+        text = JsonText(encode_json(posted, f"The message {message.id!r} cannot be kept"))
+        box = inbox_name(thread_id)
+
+        def put(session: Session) -> None:
+            session.execute("{serialize}", box)
+            if not _is_known(session, thread_id, None):
+                raise ThreadNotFoundError(thread_id)
+            mail.put(session, box=box, mail_id=message.id or "", text=text)
+
+        await self._transact(put, thread_id=thread_id, write=True)
+
+    async def take_messages(
+        self, thread_id: str, taker: str, *, at_work: bool = False
+    ) -> list[UserMessage] | None:
+        box = inbox_name(thread_id)
+        look = partial(mail.has_any, box=box, taker=taker)
+        if not await self._transact(look, thread_id=thread_id):
+            return []
+        take = partial(mail.take_all, box=box, taker=taker, at_work=at_work)
+        found = await self._transact(take, thread_id=thread_id, write=True)
+        if found is None:
+            return None
+        where = f"The inbox of {thread_id!r}"
+        return [user_message_from_dict(one["message"], where=where) for one in found]
 
     async def add_fact(self, fact: Fact) -> bool:
         text = JsonText(encode_json(fact.to_dict(), f"The fact {fact.id!r} cannot be kept"))

@@ -34,3 +34,27 @@ def take(session: Session, *, box: str, taker: str) -> JsonObject | None:
             return None
         session.execute("UPDATE {mail} SET taker = ? WHERE number = ?", taker, row[1])
     return json.loads(row[0])
+
+
+def take_all(session: Session, *, box: str, taker: str, at_work: bool) -> list[JsonObject] | None:
+    """Return the taker's mail, or give it all that is free; None: some of it interrupts."""
+    session.execute("{serialize}", box)
+    query = "SELECT {text:json} FROM {mail} WHERE box = ? AND taker = ? ORDER BY number"
+    found = [json.loads(row[0]) for row in session.execute(query, box, taker).fetchall()]
+    if found:
+        return found
+    query = (
+        "SELECT {text:json} FROM {mail} WHERE box = ? AND taker IS NULL "
+        "AND until > {lease_clock} ORDER BY number"
+    )
+    found = [json.loads(row[0]) for row in session.execute(query, box).fetchall()]
+    if at_work and any(one["interrupts"] for one in found):
+        return None
+    session.execute("UPDATE {mail} SET taker = ? WHERE box = ? AND taker IS NULL", taker, box)
+    return found
+
+
+def has_any(session: Session, *, box: str, taker: str) -> bool:
+    """Return whether there is mail that the taker would get."""
+    query = "SELECT 1 FROM {mail} WHERE box = ? AND (taker IS NULL OR taker = ?) LIMIT 1"
+    return session.execute(query, box, taker).fetchone() is not None

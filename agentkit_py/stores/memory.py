@@ -11,6 +11,7 @@ from threading import Lock
 from uuid import uuid4
 
 from agentkit_py._core.json import JsonObject
+from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import (
     HistoryError,
     MessageNotFoundError,
@@ -29,6 +30,7 @@ from agentkit_py.history.runs import (
 )
 from agentkit_py.history.spending import Refused, Spending
 from agentkit_py.history.staff import Takeover, TakeoverStatus
+from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import MemoryIndex, Vector, nearest
 from agentkit_py.results import USER, AgentResult
@@ -178,6 +180,15 @@ class _Data:
     summary_locks: dict[str, _Lock] = field(default_factory=dict[str, _Lock])
 
 
+@dataclass(slots=True)
+class _Posted:
+    """A message in an inbox."""
+
+    text: str
+    interrupts: bool
+    taker: str | None = None
+
+
 class MemoryHistory(HistoryStore):
     """Threads in memory, for tests and scripts.
 
@@ -207,6 +218,7 @@ class MemoryHistory(HistoryStore):
         self._takeovers: dict[str, Takeover] = {}
         self._spent: dict[tuple[str, str, str], float] = {}
         self._mail: dict[str, dict[str, list[str | None]]] = {}
+        self._inboxes: dict[str, dict[str | None, _Posted]] = {}
         self._facts: list[tuple[Fact, str]] = []
         self._vectors = MemoryIndex()
         # Several event loops, each in its own thread, may share one store.
@@ -396,6 +408,7 @@ class MemoryHistory(HistoryStore):
             for question in [q for q in self._questions.values() if q.thread_id == thread_id]:
                 del self._questions[question.id]
             self._takeovers.pop(thread_id, None)
+            self._inboxes.pop(thread_id, None)
             data = self._data.pop(thread_id, None) or _Data()
             self._vectors.forget(thread_id)
             kept = next((one for one in self._branches() if one.key == thread_id), None)
@@ -697,6 +710,34 @@ class MemoryHistory(HistoryStore):
                 one[1] = taker
                 return json.loads(str(one[0]))
             return None
+
+    async def put_message(
+        self, thread_id: str, message: UserMessage, *, interrupts: bool = False
+    ) -> None:
+        """Add a message to the thread's inbox."""
+        text = encode_json(
+            user_message_to_dict(message), f"The message {message.id!r} cannot be kept"
+        )
+        with self._lock:
+            self._thread(thread_id)
+            inbox = self._inboxes.setdefault(thread_id, {})
+            inbox.setdefault(message.id, _Posted(text, interrupts))
+
+    async def take_messages(
+        self, thread_id: str, taker: str, *, at_work: bool = False
+    ) -> list[UserMessage] | None:
+        """Take all messages of the inbox that nobody took."""
+        with self._lock:
+            inbox = self._inboxes.get(thread_id, {}).values()
+            found = [one for one in inbox if one.taker == taker]
+            if not found:
+                found = [one for one in inbox if one.taker is None]
+                if at_work and any(one.interrupts for one in found):
+                    return None
+            for one in found:
+                one.taker = taker
+        where = f"The inbox of {thread_id!r}"
+        return [user_message_from_dict(json.loads(one.text), where=where) for one in found]
 
     async def add_fact(self, fact: Fact) -> bool:
         """Add a fact in place of the one that it replaces; return False if there is none."""

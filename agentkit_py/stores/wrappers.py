@@ -17,6 +17,7 @@ from agentkit_py.history.facts import Fact
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore, Unfinished
 from agentkit_py.history.staff import Takeover, TakeoverStatus, TakeoverStore
+from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Summary, SummaryStore
 from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.results import AgentResult
@@ -318,6 +319,17 @@ class _WrappedStore(_WrappedThreads):
 
     async def take_mail(self, box: str, taker: str) -> JsonObject | None:
         return await self._store.take_mail(box, taker)
+
+    async def put_message(
+        self, thread_id: str, message: UserMessage, *, interrupts: bool = False
+    ) -> None:
+        await (await self._own(thread_id)).put_message(thread_id, message, interrupts=interrupts)
+
+    async def take_messages(
+        self, thread_id: str, taker: str, *, at_work: bool = False
+    ) -> Sequence[UserMessage] | None:
+        store = await self._own(thread_id)
+        return await store.take_messages(thread_id, taker, at_work=at_work)
 
     async def add_fact(self, fact: Fact) -> bool:
         return await self._store.add_fact(fact)
@@ -624,6 +636,16 @@ class _RedactedStore(_RedactedThreads, _WrappedStore):
     async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
         """Keep mail, masked."""
         await super().put_mail(box, mail_id, self._object(content, f"Mail {mail_id!r}"))
+
+    async def put_message(
+        self, thread_id: str, message: UserMessage, *, interrupts: bool = False
+    ) -> None:
+        """Keep a message, masked."""
+        masked = replace(
+            self._redactor.user_message(message),
+            state=None if message.state is None else self._object(message.state, "A state"),
+        )
+        await super().put_message(thread_id, masked, interrupts=interrupts)
 
     async def add_fact(self, fact: Fact) -> bool:
         """Add a fact, masked."""

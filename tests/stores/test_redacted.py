@@ -111,6 +111,15 @@ async def test_masked_text_never_reaches_the_store(
     assert info.title == "From [email]"
 
 
+async def test_messages_for_a_run_at_work_are_masked(store: HistoryStore) -> None:
+    """Their ids stay: by them the sender finds the answer."""
+    wrapped: Any = redacted(store, ["email"])
+    await wrapped.add_thread("t")
+    await wrapped.put_message("t", UserMessage(f"I am {MAIL}", MAIL, state={"of": MAIL}))
+    (taken,) = await run_store(store).take_messages("t", "me")
+    assert taken == UserMessage("I am [email]", MAIL, state={"of": "[email]"})
+
+
 async def test_inserted_threads_are_masked_and_owned(
     store: HistoryStore,
 ) -> None:

@@ -11,7 +11,7 @@ not keep a promise. With pytest::
             await check(store)
 
 A store has to be a `HistoryStore`. Thread data is optional: summaries, vectors, leases, runs,
-questions, staff, mail and facts are checked if the store's class has the methods.
+questions, staff, mail, inboxes and facts are checked if the store's class has the methods.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 
 from agentkit_py.history.facts import FactStore
+from agentkit_py.history.inbox import InboxStore
 from agentkit_py.history.mail import MailStore
 from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import RunStore
@@ -80,6 +81,8 @@ def checks_for(kind: type[HistoryStore]) -> list[Check]:
         found += thread_data.STAFF
     if issubclass(kind, MailStore):
         found += thread_data.MAIL
+    if issubclass(kind, InboxStore):
+        found += thread_data.INBOXES
     if issubclass(kind, FactStore):
         found += thread_data.FACTS
     return [Check(f.__name__, (f.__doc__ or "").strip(), f) for f in found]

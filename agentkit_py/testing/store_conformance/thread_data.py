@@ -13,7 +13,7 @@ from agentkit_py.history.facts import Fact
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.staff import StaffDesk, Takeover
-from agentkit_py.messages import ToolCall
+from agentkit_py.messages import ImageContent, TextContent, ToolCall, UserMessage
 from agentkit_py.processors.base import Summary
 from agentkit_py.stores import HistoryStore, for_user
 from agentkit_py.testing.store_conformance.values import fails, holds, raises, same
@@ -296,6 +296,35 @@ async def mail_is_taken_once_and_again_by_who_took_it(given: HistoryStore) -> No
     same(await mine.take_mail("other", "x"), {}, "for_user")
 
 
+async def messages_of_an_inbox_are_taken_once_in_order_and_whole(given: HistoryStore) -> None:
+    """`take_messages` gives all that nobody took; one that interrupts is left for the next run."""
+    store: Any = given
+    for thread, user in (("t", "ada"), ("u", "bob")):
+        await store.add_thread(thread, user_id=user)
+    picture = ImageContent("AP8=", media_type="image/png")
+    first = UserMessage(
+        (TextContent("a\0\ud800"), picture), "m\0", state={"k": "\0"}, client_timestamp=_NOW
+    )
+    second, third = UserMessage("b", "n"), UserMessage("c", "o", system_prompt="p")
+    same(await store.take_messages("t", "me"), [], "an empty inbox")
+    for message in (first, second, replace(first, content="again")):
+        await store.put_message("t", message)
+    for taker, found in (("me", [first, second]), ("you", []), ("me", [first, second])):
+        same(await store.take_messages("t", taker, at_work=True), found, f"of {taker}")
+    await store.put_message("t", third, interrupts=True)
+    await store.put_message("t", replace(second, id="p"))
+    same(await store.take_messages("t", "you", at_work=True), None, "one that interrupts")
+    same(await store.take_messages("t", "you"), [third, replace(second, id="p")], "the next run's")
+    mine: Any = for_user(given, "bob")
+    await mine.put_message("u", first)
+    await raises(ThreadNotFoundError, mine.put_message("t", first), "another user's inbox")
+    await raises(ThreadNotFoundError, mine.take_messages("t", "you"), "another user's messages")
+    await raises(ThreadNotFoundError, store.put_message("none", first), "an unknown thread")
+    await store.delete_user("bob")
+    await store.add_thread("u", user_id="ada")
+    same(await store.take_messages("u", "me"), [], "a thread that is made anew")
+
+
 def _fact(key: str, text: str = "x", **fields: Any) -> Fact:
     owner: dict[str, Any] = {"tenant": "acme", "user_id": "ada", "created_at": _NOW, **fields}
     return Fact(id=key, text=text, **owner)
@@ -453,6 +482,7 @@ STAFF = [
     staff_are_found_by_state_and_user_and_go_with_the_thread,
 ]
 MAIL = [mail_is_taken_once_and_again_by_who_took_it]
+INBOXES = [messages_of_an_inbox_are_taken_once_in_order_and_whole]
 FACTS = [
     facts_are_kept_newest_first_and_once,
     a_fact_takes_the_place_of_another,
