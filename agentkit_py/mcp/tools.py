@@ -20,6 +20,7 @@ from agentkit_py._core.naming import TOOL_NAME
 from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.models.base import ToolSpec
+from agentkit_py.models.capabilities import OPENAI
 from agentkit_py.models.schema import (
     anthropic_form,
     gemini_form,
@@ -146,7 +147,7 @@ def spec_of(name: str, listed: JsonObject) -> ToolSpec:
     schema: Any = listed["inputSchema"]
     # Strict mode would rewrite the schema, and drop what it has no word for.
     spec = ToolSpec(name, description, schema, strict=False)
-    openai_form(spec)
+    openai_form(spec, OPENAI)
     anthropic_form(spec)
     return spec
 

@@ -37,8 +37,8 @@ class Host:
     strict_schemas: bool = True
     """It takes strict tool schemas."""
 
-    recursive_schemas: bool = True
-    """Its structured outputs take schemas that refer to themselves."""
+    grok_schemas: bool = False
+    """It takes the JSON Schemas that xAI documents: see `grok_schema`."""
 
     empty_messages: bool = True
     """It takes messages without text."""
@@ -73,7 +73,7 @@ GROK = Host(
     base_url="https://api.x.ai/v1",
     key_variable="XAI_API_KEY",
     strict_schemas=False,
-    recursive_schemas=False,  # docs.x.ai, structured-outputs: "non-circular references only"
+    grok_schemas=True,
     empty_messages=False,
     image_types=frozenset({"image/jpeg", "image/png"}),
     pdf_files=False,

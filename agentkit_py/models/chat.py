@@ -13,7 +13,6 @@ from functools import partial
 from typing import Any
 
 from agentkit_py._core.json import as_list, as_object, dumps
-from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.messages import (
     Delta,
     Finish,
@@ -87,7 +86,7 @@ from agentkit_py.models.replies import (
     unexpected,
     written_arguments,
 )
-from agentkit_py.models.schema import openai_form, refers_to_itself
+from agentkit_py.models.schema import openai_form, openai_output_form
 
 FORMAT = "chat"
 """The name of this format: of its opaque messages, and the key of its data in messages."""
@@ -132,12 +131,8 @@ class ChatAdapter(Adapter):
         Raises:
             ToolDefinitionError: The schema refers to itself, and the host does not take that.
         """
-        if not self.host.recursive_schemas and refers_to_itself(spec.parameters or {}):
-            raise ToolDefinitionError(
-                spec.name, f"its schema refers to itself; {self.host.provider} does not take that"
-            )
-        schema, strict = openai_form(spec)
-        if not strict:
+        schema = openai_output_form(spec, self.host)
+        if schema is None:
             return None
         form = {"name": spec.name, "schema": schema, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
@@ -372,7 +367,7 @@ def _choice(request: ModelRequest, takes: Capabilities) -> object:
 
 
 def _tool(spec: ToolSpec, host: Host) -> dict[str, Any]:
-    parameters, strict = openai_form(spec, strict=host.strict_schemas)
+    parameters, strict = openai_form(spec, host)
     function: dict[str, Any] = {"name": spec.name}
     if spec.description:
         function["description"] = spec.description[: host.tool_description]

@@ -89,7 +89,7 @@ from agentkit_py.models.replies import (
     unexpected,
     written_arguments,
 )
-from agentkit_py.models.schema import openai_form
+from agentkit_py.models.schema import openai_form, openai_output_form
 
 METADATA = "openai-responses"
 """The key of this format's opaque data in `provider_metadata`."""
@@ -128,9 +128,13 @@ class ResponsesAdapter(Adapter):
         return body
 
     def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
-        """Return ``text.format``; None for a schema that cannot be strict."""
-        schema, strict = openai_form(spec)
-        if not strict:
+        """Return ``text.format``; None for a schema that cannot be strict.
+
+        Raises:
+            ToolDefinitionError: The schema refers to itself, and the host does not take that.
+        """
+        schema = openai_output_form(spec, self.host)
+        if schema is None:
             return None
         form = {"type": "json_schema", "name": spec.name, "schema": schema, "strict": True}
         return {"text": {"format": form}}
@@ -493,7 +497,7 @@ _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}, "additiona
 
 
 def _tool(spec: ToolSpec, host: Host) -> dict[str, Any]:
-    parameters, strict = openai_form(spec, strict=host.strict_schemas)
+    parameters, strict = openai_form(spec, host)
     tool: dict[str, Any] = {"type": "function", "name": spec.name}
     if spec.description:
         tool["description"] = spec.description[: host.tool_description]

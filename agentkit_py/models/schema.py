@@ -15,6 +15,7 @@ from typing import Any, cast
 from agentkit_py._core.json import JsonValue, as_list, as_object, dumps
 from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.models.base import ToolSpec
+from agentkit_py.models.capabilities import Host
 
 Schema = Mapping[str, Any]
 
@@ -22,8 +23,10 @@ DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 
 
-def openai_form(spec: ToolSpec, *, strict: bool = True) -> tuple[dict[str, Any] | None, bool]:
-    """Return `openai_schema` of a tool, made once; no schema for a tool without parameters.
+def openai_form(spec: ToolSpec, host: Host) -> tuple[dict[str, Any] | None, bool]:
+    """Return a tool's schema for a host, made once, and whether it is strict.
+
+    There is no schema for a tool without parameters.
 
     Raises:
         ToolDefinitionError: See `openai_schema`.
@@ -31,9 +34,27 @@ def openai_form(spec: ToolSpec, *, strict: bool = True) -> tuple[dict[str, Any] 
     if spec.parameters is None:
         return None, False
     parameters = spec.parameters
-    if strict and spec.strict is not False:
+    if host.grok_schemas:
+        return _form(spec, "grok", lambda: grok_schema(parameters)), False
+    if host.strict_schemas and spec.strict is not False:
         return _form(spec, "openai", lambda: openai_schema(parameters))
     return _form(spec, "openai.plain", lambda: _plain_openai_schema(parameters)), False
+
+
+def openai_output_form(spec: ToolSpec, host: Host) -> dict[str, Any] | None:
+    """Return the strict schema of an answer, made once; None where it cannot be strict.
+
+    Raises:
+        ToolDefinitionError: See `openai_schema`; or it refers to itself, and the host is Grok's,
+            where an answer's schema is not made looser: the model is better told the whole of it.
+    """
+    parameters = spec.parameters or {}
+    if host.grok_schemas and refers_to_itself(parameters):
+        raise ToolDefinitionError(
+            spec.name, f"its schema refers to itself; {host.provider} does not take that"
+        )
+    schema, strict = _form(spec, "openai", lambda: openai_schema(parameters))
+    return schema if strict else None
 
 
 def anthropic_form(spec: ToolSpec) -> dict[str, Any]:
@@ -473,6 +494,80 @@ def _supported(result: dict[str, Any]) -> dict[str, Any]:
     if pattern is not None and _LOOKAROUND.search(str(pattern)):
         del result["pattern"]
     return result
+
+
+# Grok.
+
+
+def grok_schema(schema: Schema) -> dict[str, Any]:
+    """Return the schema for a tool of Grok, which generates strictly by each tool's schema.
+
+    Boolean properties, ``minContains``, ``maxContains``, lists as ``items`` and empty lists of
+    variants are refused, so they are written in another way or left out. A reference that goes in a
+    circle becomes an open object (or anything) there, since arguments are validated against the
+    whole schema.
+
+    Source: docs.x.ai/developers/model-capabilities/text/structured-outputs (read in November 2026),
+    supported types and rejected schemas: "non-circular references only", for tools as for answers.
+    It does not say what becomes of others: github.com/get-bb/bb/issues/1612 has Grok 4.6 refuse
+    such a tool that Grok 4.5 took, seen through another host, so the refusal is inferred.
+
+    Raises:
+        ToolDefinitionError: The arguments are no object, or a reference is broken.
+    """
+    return {"$schema": DRAFT_7, **_draft_7(_GrokConverter(object_root(schema)).convert())}
+
+
+class _GrokConverter:
+    """One conversion; each definition is converted once, where a reference first leads to it."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._names: dict[str, str] = {}
+        self._definitions: dict[str, Any] = {}
+
+    def convert(self) -> dict[str, Any]:
+        made: dict[str, Any] = self._of(self._root, ("#",))
+        return {**made, "$defs": self._definitions} if self._definitions else made
+
+    def _of(self, schema: Any, inside: tuple[str, ...]) -> Any:
+        node = as_object(schema)
+        if node is None:
+            return schema
+        made = {
+            key: _map_subschemas(key, value, lambda part: self._of(part, inside))
+            for key, value in node.items()
+            if key not in _GROK_LEFT_OUT and not (key in _VARIANTS and value == [])
+        }
+        if isinstance(made.get("items"), list):
+            made["prefixItems"] = made.pop("items")
+        if (properties := as_object(made.get("properties"))) is not None:
+            made["properties"] = {name: _as_object(one) for name, one in properties.items()}
+        ref = made.get("$ref")
+        return made if not isinstance(ref, str) else self._reference(made, ref, inside)
+
+    def _reference(self, node: dict[str, Any], ref: str, inside: tuple[str, ...]) -> dict[str, Any]:
+        if ref in inside:
+            loose: dict[str, Any] = {"description": f"{ref.rpartition('/')[2]}, once more."}
+            if types_of(_target(ref, self._root)) == ["object"]:
+                loose |= {"type": "object", "additionalProperties": True}
+            return loose
+        if ref not in self._names:
+            name = re.sub(r"\W", "_", ref.rpartition("/")[2])
+            taken = name in self._names.values()
+            self._names[ref] = f"{name}_{len(self._names)}" if taken else name
+            self._definitions[self._names[ref]] = self._of(_target(ref, self._root), (*inside, ref))
+        return {**node, "$ref": f"#/$defs/{self._names[ref]}"}
+
+
+_GROK_LEFT_OUT = frozenset({"$defs", "definitions", "minContains", "maxContains"})
+_VARIANTS = frozenset({"enum", "anyOf", "oneOf"})
+
+
+def _as_object(schema: Any) -> Any:
+    if not isinstance(schema, bool):
+        return schema
+    return dict[str, Any]() if schema else {"not": dict[str, Any]()}
 
 
 # Anthropic.

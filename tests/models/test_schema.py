@@ -26,6 +26,7 @@ from agentkit_py.models import (
 from agentkit_py.models.schema import (
     anthropic_schema,
     gemini_schema,
+    grok_schema,
     openai_schema,
     restore_arguments,
 )
@@ -203,6 +204,33 @@ def test_pydantic_models_are_accepted_as_parameters(model: Model, kind: type[Bas
 def test_recursive_models_are_accepted_as_parameters(model: Model) -> None:
     """All but Gemini (see below) take references."""
     assert rejections(model, ToolSpec("tool", "A tree.", Node.model_json_schema())) == []
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_grok_gets_nothing_that_xai_refuses(api: Any) -> None:
+    """A circle ends in an open object; what its schemas may not have is written otherwise."""
+    model = grok("grok-4.6", api=api, api_key="k")
+    odd = object_of(
+        [],
+        any=True,
+        never=False,
+        none={"enum": []},
+        pair={"type": "array", "items": [{"type": "string"}, {"type": "integer"}]},
+        some={"type": "array", "contains": {}, "minContains": 2, "maxContains": 3},
+        both={"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/x/y"}]},
+        loop={"$ref": "#"},
+    )
+    odd["$defs"] = {"a": {"$ref": "#/$defs/x/y"}, "x": {"y": {"items": {"$ref": "#/$defs/a"}}}}
+    specs = ToolSpec("odd", "", odd), ToolSpec("tree", "", Node.model_json_schema())
+    assert rejections(model, *specs) == []
+    made, tree = grok_schema(odd), grok_schema(Node.model_json_schema())
+    assert (made["properties"]["any"], made["properties"]["never"]) == ({}, {"not": {}})
+    assert made["properties"]["pair"]["prefixItems"] == [{"type": "string"}, {"type": "integer"}]
+    again = {"type": "object", "additionalProperties": True, "description": "Node, once more."}
+    assert tree["properties"]["children"]["items"] == {"$ref": "#/definitions/Node"}
+    assert tree["definitions"]["Node"]["properties"]["children"]["items"] == again
+    with pytest.raises(ToolDefinitionError, match="refers to itself; grok"):
+        model.adapter.output_format(model, specs[1])
 
 
 def test_a_recursive_model_is_strict_for_openai() -> None:

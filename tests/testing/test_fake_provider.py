@@ -113,7 +113,7 @@ class Example:
         headers = {} if in_query else key_header(self.provider, key)
         if self.provider == "anthropic":
             headers |= self.data.get("headers", {"anthropic-version": "2023-06-01"})
-        url = HOSTS[self.provider] + self.path
+        url = self.data.get("host", HOSTS[self.provider]) + self.path
         return httpx.Request("POST", url, params=query, headers=headers, content=self.content)
 
 

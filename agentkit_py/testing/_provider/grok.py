@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .rules import Problem, Request, fields_of, not_known, numbered, rules_of
+from .rules import Problem, Request, fields_of, numbered, rules_of
 
-_rule = rules_of("grok")
+_rule = rules_of("grok", "openai_responses")
 _DOCS = "docs.x.ai/developers/model-capabilities/text/structured-outputs (November 2026)"
 _BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
 _INSIDE = ("items", "additionalProperties", "not", "if", "then", "else", "contains")
@@ -23,21 +23,35 @@ def grok_schema(request: Request) -> Iterator[Problem]:
                 yield Problem(f"Invalid JSON schema at {at}: {words}", where)
 
 
-@_rule(f"{_DOCS}, supported types: references without circles; what becomes of others is not said")
+@_rule(
+    f"{_DOCS}, supported types: non-circular references only, in tools, too. That others are "
+    "refused is inferred from github.com/get-bb/bb/issues/1612: Grok 4.6 does, 4.5 did not, seen "
+    "through another host and for a tool; the words are ours",
+    "inferred",
+)
 def grok_circle(request: Request) -> Iterator[Problem]:
-    """Nobody knows whether an answer's schema that refers to itself is taken."""
+    """No schema refers to itself, neither a tool's nor an answer's."""
     for where, root in _schemas(request):
-        of_tool = where.startswith("tools")  # Grok 4.5 takes it there: github.com/get-bb/bb/1612
-        if not of_tool and any(_circles(root, schema, ()) for _, schema in _parts(where, root)):
-            yield not_known("how Grok takes a schema that refers to itself", where)
+        if any(_circles(root, schema, ()) for _, schema in _parts(where, root)):
+            yield Problem(f"Invalid JSON schema at {where}: circular references", where)
 
 
 def _schemas(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the schemas of a request to Grok in chat completions or Responses."""
+    if request.provider == "grok":
+        inner, answer = "function", ("response_format", "json_schema", "schema")
+    elif request.host.endswith("x.ai"):
+        inner, answer = None, ("text", "format", "schema")
+    else:
+        return
     for where, tool in numbered("tools", request.body.get("tools")):
-        function = fields_of(fields_of(tool).get("function"))
-        yield f"{where}.function.parameters", fields_of(function.get("parameters"))
-    wanted = fields_of(fields_of(request.body.get("response_format")).get("json_schema"))
-    yield "response_format.json_schema.schema", fields_of(wanted.get("schema"))
+        given = fields_of(tool) if inner is None else fields_of(fields_of(tool).get(inner))
+        place = where if inner is None else f"{where}.{inner}"
+        yield f"{place}.parameters", fields_of(given.get("parameters"))
+    wanted: Any = request.body
+    for name in answer:
+        wanted = fields_of(wanted).get(name)
+    yield ".".join(answer), fields_of(wanted)
 
 
 def _parts(where: str, given: Any) -> Iterator[tuple[str, dict[str, Any]]]:
