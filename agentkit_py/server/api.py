@@ -39,6 +39,7 @@ from agentkit_py.server.schemas import (
     parse,
     too_many,
 )
+from agentkit_py.server.watching import Watch
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 
@@ -62,6 +63,11 @@ class Api:
     streams: OpenStreams
     notifier: Notifier
     news: StaffNews
+    queue: Watch[Any]
+    """The threads that a person is on or wanted in."""
+
+    asked: Watch[Any]
+    """The open questions."""
 
     def check_streams(self, user_id: str) -> None:
         """Refuse one more reader of a user who has as many as there may be."""

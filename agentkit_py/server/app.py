@@ -27,6 +27,7 @@ from agentkit_py.server.approvals import (
     approvals_stream,
     approve_tool,
     list_approvals,
+    read_asked,
 )
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
 from agentkit_py.server.config import OWNER, ServerOptions, Settings, Target
@@ -36,8 +37,9 @@ from agentkit_py.server.hub import Hub, OpenStreams
 from agentkit_py.server.local import LocalRuns
 from agentkit_py.server.notices import Notifier
 from agentkit_py.server.people import StaffNews
-from agentkit_py.server.runs import Backend
+from agentkit_py.server.runs import APPROVALS, TAKEOVERS, Backend
 from agentkit_py.server.schemas import invalid
+from agentkit_py.server.watching import Watch
 from agentkit_py.stores import HistoryStore, MemoryHistory, ThreadLease
 
 if TYPE_CHECKING:
@@ -139,6 +141,8 @@ def api_of(
         streams=open_streams,
         notifier=notifier,
         news=StaffNews(settings.store, hub),
+        queue=Watch(hub, TAKEOVERS, partial(staff.read_queue, settings.store)),
+        asked=Watch(hub, APPROVALS, partial(read_asked, settings.store)),
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -35,6 +34,17 @@ from agentkit_py.server.schemas import (
 
 _MOST = 1000
 """Questions that one request looks at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Questions by id, as they were at one look."""
+
+    asked: dict[str, Question]
+    """The open ones."""
+
+    closed: dict[str, Question]
+    """Those that were open at an earlier look; the last ones."""
 
 
 async def may_answer(api: Api, user_id: str, question: Question) -> bool:
@@ -191,21 +201,37 @@ async def answer_question(
 
 async def approvals_stream(api: Api, request: Request) -> Response:
     """`GET /api/approvals/stream`: the questions that the user sees, each when it changes."""
-    user_id, store = await api.reader_of(request), question_store(api)
-    return EventSourceResponse(_changes(api, store, user_id), headers=HEADERS, ping=15, sep="\n")
+    user_id = await api.reader_of(request)
+    question_store(api)
+    return EventSourceResponse(_changes(api, user_id), headers=HEADERS, ping=15, sep="\n")
 
 
-async def _changes(api: Api, store: QuestionStore, user_id: str) -> AsyncGenerator[ServerSentEvent]:
+async def read_asked(store: object, before: Asked | None) -> Asked:
+    """Read the open questions, and those that have been closed since the last look."""
+    if not isinstance(store, QuestionStore):
+        return Asked({}, {})
+    asked = {one.id: one for one in await store.list_questions(limit=_MOST)}
+    closed = {} if before is None else {**before.closed}
+    for gone in () if before is None else before.asked.keys() - asked.keys():
+        found = await store.load_question(gone)
+        closed.update({} if found is None else {gone: found})
+    return Asked(asked, dict([*closed.items()][-_MOST:]))
+
+
+async def _changes(api: Api, user_id: str) -> AsyncGenerator[ServerSentEvent]:
     """Yield each question that is open, and again when it changes or is closed."""
     known: dict[str, str] = {}
-    with api.streams.opened(user_id), api.hub.subscribe(APPROVALS) as news:
+    seen: Asked | None = None
+    with api.streams.opened(user_id), api.asked.followed():
         yield ServerSentEvent(event="ready", data="{}")
         while True:
-            asked = await store.list_questions(limit=_MOST)
+            found: Asked = await api.asked.after(seen)
+            seen = found
+            asked = list(found.asked.values())
             items = {one["id"]: one for one in await visible(api, user_id, asked)}
             for gone in known.keys() - items.keys():
                 del known[gone]
-                closed = await store.load_question(gone)
+                closed = found.asked.get(gone) or found.closed.get(gone)
                 if closed is not None:
                     data = dumps(item_of(closed, allowed=False))
                     yield ServerSentEvent(event="approval", data=data)
@@ -214,9 +240,3 @@ async def _changes(api: Api, store: QuestionStore, user_id: str) -> AsyncGenerat
                 if known.get(key) != text:
                     known[key] = text
                     yield ServerSentEvent(event="approval", data=text)
-            with suppress(TimeoutError):  # other processes say nothing to this one
-                async with asyncio.timeout(_POLL_SECONDS):
-                    await news.next()
-
-
-_POLL_SECONDS = 2.0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.requests import Request
@@ -55,7 +54,8 @@ from agentkit_py.stores.wrappers import for_user
 _MOST = 1000
 """Threads that one request looks at."""
 
-_POLL_SECONDS = 2.0
+Queue: TypeAlias = dict[str, tuple[Takeover, str]]
+"""Threads that a person is on or wanted in, with their titles, by id."""
 
 
 async def may_take_over(api: Api, user_id: str, takeover: Takeover) -> bool:
@@ -90,20 +90,26 @@ async def _allowed(request: ApiRequest[Any], thread_id: str) -> tuple[HistorySto
     return store, takeover
 
 
-async def _visible(api: Api, user_id: str, takeovers: list[Takeover]) -> list[TakeoverItem]:
-    found: list[TakeoverItem] = []
-    for one in takeovers:
-        if await may_take_over(api, user_id, one):
-            with suppress(ThreadNotFoundError):  # it is deleted meanwhile
-                found.append(await _item(api, user_id, one))
+async def read_queue(store: HistoryStore, before: Queue | None) -> Queue:
+    """Read the threads that a person is on or wanted in, and titles of those that have changed."""
+    found: Queue = {}
+    takeovers: object = store
+    if not isinstance(takeovers, TakeoverStore):
+        return found
+    for one in await takeovers.list_takeovers(limit=_MOST):
+        known = (before or {}).get(one.thread_id)
+        if known is not None and known[0] == one:
+            found[one.thread_id] = known
+            continue
+        with suppress(ThreadNotFoundError):  # it is deleted meanwhile
+            found[one.thread_id] = one, (await store.get_thread(one.thread_id)).title
     return found
 
 
-async def _item(api: Api, user_id: str, takeover: Takeover) -> TakeoverItem:
-    info = await api.settings.store.get_thread(takeover.thread_id)
+def _item(user_id: str, takeover: Takeover, title: str) -> TakeoverItem:
     fields: Any = takeover.to_dict()
     del fields["spokeAt"]
-    own = {"title": info.title, "status": takeover.status}
+    own = {"title": title, "status": takeover.status}
     item: Any = {**fields, **own, "mine": takeover.member(user_id) is not None}
     return item
 
@@ -113,9 +119,15 @@ async def list_takeovers(request: ApiRequest[TakeoversQuery]) -> TakeoversPage:
     """List the threads that a person is on or wanted in, as far as the user is staff of them."""
     query = request.params
     status = None if query.status == "all" else query.status
-    found = await _store(request.api).list_takeovers(status=status, limit=_MOST)
-    items = await _visible(request.api, request.user_id, found)
-    return {"takeovers": items[: query.limit], "hasMore": len(items) > query.limit}
+    store, items = _store(request.api), list[TakeoverItem]()
+    for one in await store.list_takeovers(status=status, limit=_MOST):
+        if await may_take_over(request.api, request.user_id, one):
+            if len(items) == query.limit:
+                return {"takeovers": items, "hasMore": True}
+            with suppress(ThreadNotFoundError):  # it is deleted meanwhile
+                title = (await store.get_thread(one.thread_id)).title
+                items.append(_item(request.user_id, one, title))
+    return {"takeovers": items, "hasMore": False}
 
 
 @endpoint("GET", "/api/takeovers/{threadId}", 404)
@@ -130,7 +142,7 @@ async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
     asked = await open_questions(store, query.thread_id)
     return {
         "thread": await summary_of(store, info),
-        "takeover": await _item(request.api, request.user_id, takeover),
+        "takeover": _item(request.user_id, takeover, info.title),
         "messages": [message_of(record) for record in records],
         "hasMore": before > query.limit,
         "pending": await visible(request.api, request.user_id, asked),
@@ -231,27 +243,30 @@ def _changed(api: Api) -> None:
 async def takeovers_stream(api: Api, request: Request) -> Response:
     """`GET /api/takeovers/stream`: the queue, each thread when it changes."""
     user_id = await api.reader_of(request)
-    store: TakeoverStore = _store(api)
-    return EventSourceResponse(_changes(api, store, user_id), headers=HEADERS, ping=15, sep="\n")
+    _store(api)
+    return EventSourceResponse(_changes(api, user_id), headers=HEADERS, ping=15, sep="\n")
 
 
-async def _changes(api: Api, store: TakeoverStore, user_id: str) -> AsyncGenerator[ServerSentEvent]:
+async def _changes(api: Api, user_id: str) -> AsyncGenerator[ServerSentEvent]:
     """Yield each thread of the queue, again when it changes, and when it leaves the queue."""
     known: dict[str, str] = {}
-    with api.streams.opened(user_id), api.hub.subscribe(TAKEOVERS) as news:
+    seen: Queue | None = None
+    with api.streams.opened(user_id), api.queue.followed():
         yield ServerSentEvent(event="ready", data="{}")
         while True:
-            found = await store.list_takeovers(limit=_MOST)
-            items = {i["threadId"]: dumps(i) for i in await _visible(api, user_id, found)}
+            queue: Queue = await api.queue.after(seen)
+            seen = queue
+            items = {
+                key: dumps(_item(user_id, one, title))
+                for key, (one, title) in queue.items()
+                if await may_take_over(api, user_id, one)
+            }
             for gone in known.keys() - items.keys():
                 yield ServerSentEvent(event="left", data=dumps({"threadId": gone}))
             for key, text in items.items():
                 if known.get(key) != text:
                     yield ServerSentEvent(event="takeover", data=text)
             known = items
-            with suppress(TimeoutError):  # other processes say nothing to this one
-                async with asyncio.timeout(_POLL_SECONDS):
-                    await news.next()
 
 
 _STATIC = Path(__file__).parent / "static"

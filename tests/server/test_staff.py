@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,10 +16,13 @@ from starlette.applications import Starlette
 from agentkit_py import Agent, MemoryHistory, Tool, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history import StaffDesk, Takeover
+from agentkit_py.history.questions import Question, record_answer
 from agentkit_py.server import Notice, create_app, lifespan
+from agentkit_py.stores.rows import ThreadInfo
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.tools import ask_person
 from tests.server.world import (
+    Stream,
     app_of,
     by_header,
     client_of,
@@ -292,6 +295,77 @@ async def test_the_queues_stream_says_what_changes() -> None:
         await post(url, "/api/takeovers/t/hand-back", {}, "mia")
         assert await stream.next() == ("left", {"threadId": "t"})
         assert not other.chunks
+
+
+class Gated(MemoryHistory):
+    """A store that reads the lists of streams once for each permit; looks for all have none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.permits = asyncio.Semaphore(0)
+        self.reads: list[str] = []
+
+    async def list_takeovers(self, **options: Any) -> list[Takeover]:
+        """Answer those who ask for the queue of staff."""
+        if options.get("limit") is not None:
+            await self._wait("queue")
+        return await super().list_takeovers(**options)
+
+    async def list_questions(self, **options: Any) -> list[Question]:
+        """Answer those who ask for all questions."""
+        if options.get("limit") is not None:
+            await self._wait("questions")
+        return await super().list_questions(**options)
+
+    async def get_thread(self, thread_id: str) -> ThreadInfo:
+        """Count."""
+        self.reads.append("thread")
+        return await super().get_thread(thread_id)
+
+    async def _wait(self, what: str) -> None:
+        await self.permits.acquire()
+        self.reads.append(what)
+
+
+async def test_all_streams_of_the_queue_live_on_one_read() -> None:
+    """The first look, and the look after each change; titles are read when a thread changes."""
+    store, streams = Gated(), list[Stream]()
+    await store.add_thread("t", user_id="ada", title="A coat")
+    await StaffDesk(store).ask("t", "help")
+    app = app_of(support("Hello."), staff=["mia"], history=store)
+    async with served(app) as url, AsyncExitStack() as stack:
+        for _ in range(8):
+            opened = listening(url, "mia", path="/api/takeovers/stream")
+            streams.append(await stack.enter_async_context(opened))
+        store.reads.clear()
+        for who in ([], ["Mia"]):
+            store.permits.release()
+            for stream in streams:
+                _, item = await stream.next()
+                assert (item["title"], [one["name"] for one in item["people"]]) == ("A coat", who)
+            await StaffDesk(store).join("t", by="mia", name="Mia")
+        assert store.reads == ["queue", "thread"] * 2
+
+
+async def test_all_streams_of_approvals_live_on_one_read() -> None:
+    """The first look, and the look after an answer."""
+    store, streams = Gated(), list[Stream]()
+    await store.add_thread("t", user_id="ada")
+    now = datetime.now(UTC)
+    await store.save_question(Question(id="q", thread_id="t", agent="clerk", asked_at=now))
+    app = app_of(support("Hello."), approvers=["mia"], history=store)
+    async with served(app) as url, AsyncExitStack() as stack:
+        for _ in range(8):
+            opened = listening(url, "mia", path="/api/approvals/stream")
+            streams.append(await stack.enter_async_context(opened))
+        for status in ("open", "answered"):
+            store.permits.release()
+            for stream in streams:
+                kind, item = await stream.next()
+                assert (kind, item["status"]) == ("approval", status)
+            if status == "open":
+                await record_answer(store, "q", given=True, by="mia")
+        assert store.reads == ["questions"] * 2
 
 
 async def test_joining_may_stop_what_agents_do() -> None:
