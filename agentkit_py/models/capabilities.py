@@ -409,15 +409,16 @@ _COMPACTING = ("api.anthropic.com", "api.openai.com")
 request of its own (docs.x.ai, context-compaction); of Azure and the clouds it is not known."""
 
 
-# On Bedrock structured outputs are missing for Claude 5.x, and caching before 3.7 and Haiku 3.5. On
-# Vertex an organization has to allow structured outputs of Claude before anyone may ask for them.
-# Sources: platform.claude.com, structured-outputs; docs.aws.amazon.com/bedrock, prompt-caching;
+# On Bedrock structured outputs are there for Claude 4.5 and 4.6 only, and caching is missing before
+# 3.7 and Haiku 3.5. On Vertex an organization has to allow structured outputs of Claude first.
+# Sources: platform.claude.com, structured-outputs (read on 24 November 2026);
+# docs.aws.amazon.com/bedrock, prompt-caching;
 # docs.cloud.google.com/vertex-ai/generative-ai/docs/partner-models/claude/structured_outputs.
 _BEDROCK = re.compile(r"bedrock-runtime\.")
 _VERTEX = re.compile(r"(?:[a-z0-9-]+-)?aiplatform\.(?:[a-z]+\.rep\.)?googleapis\.com")
 _CLOUD_FACTS: Sequence[tuple[re.Pattern[str], re.Pattern[str], Mapping[str, Any]]] = (
-    (_BEDROCK, re.compile(r"claude-[a-z]+-5(?!\d)"), {"structured_output": False}),
     (_BEDROCK, re.compile(r"claude-(?:3-(?!7|5-haiku)|2|instant)"), {"cache_minimum": 0}),
+    (_BEDROCK, re.compile(r"claude-(?![a-z]+-4-[56](?!\d))"), {"structured_output": False}),
     (_VERTEX, re.compile("claude"), {"structured_output": False}),
 )
 """Capabilities of models in clouds, by host and name."""

@@ -78,7 +78,13 @@ class StrictTool:
 
 
 MOST_STRICT_TOOLS, MOST_OPTIONAL, MOST_UNIONS = 20, 24, 16
-"""Strict tools that a request to Claude may have, and what these may have together."""
+"""Strict tools that a request to Claude may have, and what these and its answer may have together.
+
+Optional and union parameters are counted on every level, each use of a definition for itself.
+Source: platform.claude.com/docs/en/build-with-claude/structured-outputs, schema complexity limits
+(read on 24 November 2026). "Schema is too complex for compilation" and "The compiled grammar is too
+large" come also below them, by sizes that are published nowhere.
+"""
 
 
 def anthropic_strict_form(spec: ToolSpec) -> StrictTool | None:
@@ -593,6 +599,7 @@ def anthropic_schema(schema: Schema | None) -> dict[str, Any]:
     return {"$schema": DRAFT_2020, **root}
 
 
+_SCALAR_OR_NULL = _SCALAR_TYPES | {"null"}
 _OUTPUT_KEYWORDS = frozenset(
     {
         "type", "properties", "required", "items", "enum", "const", "anyOf", "$ref", "$defs",
@@ -605,8 +612,12 @@ def anthropic_output_schema(schema: Schema) -> dict[str, Any] | None:
     """Return the schema for Anthropic's structured outputs; None where it cannot be said so.
 
     Limits of numbers, lengths and texts are left out, since answers are validated against the whole
-    schema. Refused: recursion, objects of free form, tuples, more than 24 optional properties or 16
-    unions. Source: platform.claude.com/docs/en/build-with-claude/structured-outputs.
+    schema, and so is a type that is not the one of all values of an ``enum``. Refused: recursion,
+    objects of free form, tuples, more than 24 optional properties or 16 unions.
+
+    Source: platform.claude.com/docs/en/build-with-claude/structured-outputs, JSON Schema
+    limitations (read on 24 November 2026); github.com/BerriAI/litellm/pull/37882 (August 2026):
+    "Enum value 'low' does not match declared type '['string', 'null']'".
     """
     try:
         return _OutputConverter(schema).convert(resolve(schema, schema), ())
@@ -633,13 +644,11 @@ class _OutputConverter:
             inside, node = (*inside, ref), dict(resolve(node, self._root))
         node = _one_union(node)
         result = {k: v for k, v in node.items() if k in _OUTPUT_KEYWORDS and k != "$defs"}
-        kinds = types_of(node)
+        kinds = self._kinds(node, result)
         if "anyOf" in result or len(kinds) > 1:
             self.unions += 1
         if "anyOf" in result:
             result["anyOf"] = [self.convert(option, inside) for option in result["anyOf"]]
-        elif not kinds and _allowed_values(node) is None:
-            raise _NotStrict
         if "array" in kinds:
             result["items"] = self.convert(result.get("items"), inside)
         if "object" in kinds:
@@ -647,6 +656,20 @@ class _OutputConverter:
         if self.optional > MOST_OPTIONAL or self.unions > MOST_UNIONS:
             raise _NotStrict
         return result
+
+    def _kinds(self, node: dict[str, Any], result: dict[str, Any]) -> list[str]:
+        """Return the types, which go where they are not the one type of all values."""
+        values, kinds = _allowed_values(node), types_of(node)
+        if values is None:
+            if not kinds and "anyOf" not in node:
+                raise _NotStrict
+            return kinds
+        given = types_of_values(values)
+        if not given or not _SCALAR_OR_NULL.issuperset(given):
+            raise _NotStrict
+        if kinds != given or len(given) > 1:
+            result.pop("type", None)
+        return types_of(result)
 
     def _object(
         self, node: dict[str, Any], result: dict[str, Any], inside: tuple[str, ...]

@@ -218,6 +218,8 @@ def test_azure_and_grok_speak_responses() -> None:
     [
         ("us.anthropic.claude-haiku-5-5-v1:0", False, 512),
         ("us.anthropic.claude-opus-4-6-v1", True, 4096),
+        ("anthropic.claude-haiku-4-5-20251001-v1:0", True, 4096),
+        ("us.anthropic.claude-opus-4-8-v1:0", False, 1024),
         ("anthropic.claude-3-7-sonnet-20250219-v1:0", False, 2048),
         ("anthropic.claude-3-5-sonnet-20240620-v1:0", False, 0),
     ],

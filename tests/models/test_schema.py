@@ -24,6 +24,7 @@ from agentkit_py.models import (
     openai,
 )
 from agentkit_py.models.schema import (
+    anthropic_output_schema,
     anthropic_schema,
     gemini_schema,
     grok_schema,
@@ -365,6 +366,49 @@ def test_what_a_strict_tool_cannot_say_is_sent_as_it_is() -> None:
     wide = object_of([], **{f"p{number}": {"type": "string"} for number in range(10)})
     wider = [ToolSpec(f"w{number}", "", wide, strict=True) for number in range(3)]
     assert stricts(OPUS, *wider) == [True, True, False]
+
+
+def test_claude_gets_no_type_beside_values_of_others() -> None:
+    """Claude answers 400 to a nullable enum with its types, and takes it without them."""
+    props: dict[str, Any] = {
+        "maybe": {"type": ["string", "null"], "enum": ["low", None]},
+        "plain": {"type": "string", "enum": ["low"]},
+        "const": {"type": ["integer", "null"], "const": None},
+    }
+    schema = {**object_of(list(props), **props), "additionalProperties": False}
+    assert stricts(OPUS, ToolSpec("t", "", schema, strict=True)) == [True]
+    made = anthropic_output_schema(schema)
+    assert made is not None
+    assert made["properties"] == {
+        "maybe": {"enum": ["low", None]},
+        "plain": {"type": "string", "enum": ["low"]},
+        "const": {"const": None},
+    }
+    nothing: list[list[Any]] = [[], [{"a": 1}]]
+    for values in nothing:
+        odd = {**object_of([], a={"enum": values}), "additionalProperties": False}
+        assert anthropic_output_schema(odd) is None
+
+
+@pytest.mark.parametrize(("number", "strict"), [(11, True), (12, False)])
+def test_strict_tools_and_the_answer_count_together_on_every_level(
+    number: int, strict: bool
+) -> None:
+    """Claude's limits are for all schemas of a request: 24 optional properties."""
+
+    def closed(number: int) -> dict[str, Any]:
+        texts = {f"p{n}": {"type": "string"} for n in range(number)}
+        return {**object_of([], **texts), "additionalProperties": False}
+
+    nested = {**object_of(["o"], o=closed(13)), "additionalProperties": False}
+    made = OPUS.encode(
+        ModelRequest(
+            messages=(TextMessage("user", "hi"),),
+            tools=(ToolSpec("t", "", nested, strict=True),),
+            output=ToolSpec("answer", "", closed(number)),
+        )
+    )
+    assert made["tools"][0].get("strict", False) is strict
 
 
 @given(tools=st.lists(schemas, min_size=1, max_size=4))

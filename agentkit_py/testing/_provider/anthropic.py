@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from itertools import dropwhile, pairwise
-from typing import Any
+from typing import Any, cast
 
 from agentkit_py.models.capabilities import capabilities_of
 
@@ -843,7 +844,6 @@ def _schema_trouble(schema: dict[str, Any]) -> tuple[str, str] | None:
 _OUTPUT_KEYWORDS = names("""$defs $ref additionalProperties allOf anyOf const default definitions
     description enum format items minItems pattern properties required title type""")
 _OUTPUT_FORMATS = names("date-time time date duration email hostname uri ipv4 ipv6 uuid")
-_MOST_OPTIONAL, _MOST_UNIONS = 24, 16
 
 
 @_rule(
@@ -853,8 +853,7 @@ _MOST_OPTIONAL, _MOST_UNIONS = 24, 16
 def output_format(request: Request) -> Iterator[Problem]:
     """`output_config.format` is a JSON schema of the subset of structured outputs.
 
-    No recursion, limits of numbers and lengths, or open objects; at most 24 optional properties and
-    16 unions. Not beside a prefill.
+    No recursion, limits of numbers and lengths, or open objects. Not beside a prefill.
     """
     wanted = fields_of(fields_of(request.body.get("output_config")).get("format"))
     if not wanted:
@@ -876,12 +875,11 @@ class _OutputSchema:
 
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
-        self._optional = self._unions = 0
+        self.optional = self.unions = 0
 
     def problems(self) -> Iterator[str]:
+        self.optional = self.unions = 0
         yield from self._of(self._root, ())
-        if self._optional > _MOST_OPTIONAL or self._unions > _MOST_UNIONS:
-            yield "Schema is too complex for compilation."
 
     def _of(self, given: Any, inside: tuple[str, ...]) -> Iterator[str]:
         if not isinstance(given, dict):
@@ -919,16 +917,37 @@ class _OutputSchema:
             if schema.get("additionalProperties") is not False:
                 yield "For 'object' type, 'additionalProperties' must be false"
             required = items_of(schema.get("required"))
-            self._optional += len(
+            self.optional += len(
                 [n for n in fields_of(schema.get("properties")) if n not in required]
             )
-        self._unions += "anyOf" in schema or len(list(kinds)) > 1
+        self.unions += "anyOf" in schema or len(list(kinds)) > 1
         if schema.get("minItems", 0) not in (0, 1):
             yield "For 'array' type, 'minItems' values other than 0 or 1 are not supported"
         if "format" in schema and str(schema["format"]) not in _OUTPUT_FORMATS:
             yield f"format '{schema['format']}' is not supported"
-        if any(isinstance(value, dict | list) for value in items_of(schema.get("enum"))):
+        if any("$ref" in fields_of(part) for part in items_of(schema.get("allOf"))):
+            yield "'allOf' with '$ref' is not supported"
+        if "enum" in schema:
+            yield from _enum_trouble(items_of(schema["enum"]), schema.get("type"))
+
+
+_TYPES_OF = {str: "string", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+
+
+def _enum_trouble(values: Sequence[Any], declared: Any) -> Iterator[str]:
+    """Yield what is wrong; words seen in home-assistant/core#173771 and BerriAI/litellm#37881."""
+    if not values:
+        yield "Invalid schema: Enum must be a non-empty array"
+    for value in values:
+        kind = _TYPES_OF.get(cast("type[Any]", type(value)))
+        if kind is None:
             yield "enum values must be strings, numbers, booleans or null"
+        elif declared is not None and declared != kind and (kind, declared) != _WHOLE:
+            words = f"Enum value '{value}' does not match declared type '{declared}'"
+            yield f"Invalid schema: {words}"
+
+
+_WHOLE = ("integer", "number")
 
 
 def _is_schema(value: Any) -> bool:
@@ -941,26 +960,36 @@ def _is_schema(value: Any) -> bool:
     return schema.get("items") is None or _is_schema(schema["items"])
 
 
-_MOST_STRICT = {"tools": 20, "optional parameters": 24, "parameters of several types": 16}
+_MOST_STRICT, _MOST_OPTIONAL, _MOST_UNIONS = 20, 24, 16
 
 
-@_rule(f"{_DOCS}/structured-outputs, schema complexity limits (November 2026)")
+@_rule(
+    f"{_DOCS}/structured-outputs, schema complexity limits (read on 24 November 2026); the words: "
+    "datarobot-oss/datarobot-genai#547, elie222/inbox-zero#2323, vercel/ai#17268"
+)
 def strict_limits(request: Request) -> Iterator[Problem]:
-    """A request has at most 20 strict tools, 24 optional and 16 union parameters in them."""
-    schemas = [tool["input_schema"] for _, tool in _own_tools(request) if tool.get("strict")]
-    counts = dict.fromkeys(_MOST_STRICT, 0)
-    counts["tools"] = len(schemas)
-    for schema in schemas:
-        needed = items_of(schema.get("required"))
-        for name, inner in fields_of(schema.get("properties")).items():
-            given = fields_of(inner)
-            counts["optional parameters"] += name not in needed
-            several = "anyOf" in given or isinstance(given.get("type"), list)
-            counts["parameters of several types"] += several
-    for what, most in _MOST_STRICT.items():
-        if counts[what] > most:
-            words = f"Schema is too complex for compilation: {counts[what]} strict {what}"
-            yield Problem(f"tools: {words}, {most} are the most.", "tools")
+    """At most 20 strict tools; in them and the answer 24 optional and 16 union parameters."""
+    strict = [tool["input_schema"] for _, tool in _own_tools(request) if tool.get("strict")]
+    if len(strict) > _MOST_STRICT:
+        words = f"The maximum number of strict tools supported is {_MOST_STRICT}."
+        yield Problem(f"Too many strict tools ({len(strict)}). {words}", "tools")
+    answer = fields_of(fields_of(request.body.get("output_config")).get("format")).get("schema")
+    walks = [_OutputSchema(fields_of(schema)) for schema in (*strict, answer)]
+    for walk in walks:
+        deque(walk.problems(), maxlen=0)
+    optional, unions = sum(w.optional for w in walks), sum(w.unions for w in walks)
+    if optional > _MOST_OPTIONAL:
+        yield Problem(
+            f"Schemas contains too many optional parameters ({optional}), which would make grammar "
+            "compilation inefficient. Reduce the number of optional parameters in your tool "
+            f"schemas (limit: {_MOST_OPTIONAL})."
+        )
+    if unions > _MOST_UNIONS:
+        yield Problem(
+            f"Schemas contains too many parameters with union types ({unions} parameters with type "
+            "arrays or anyOf). This causes exponential compilation cost. Reduce the number of "
+            f"nullable or union-typed parameters (limit: {_MOST_UNIONS} parameters with unions)."
+        )
 
 
 @_rule(f"{_DOCS.removesuffix('/build-with-claude')}/agents-and-tools/tool-use/strict-tool-use")
