@@ -9,9 +9,10 @@ from typing import Any, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
-from agentkit_py._engine.handoffs import HandedOver, Handoff, HandoffHistory
+from agentkit_py._engine.handoffs import Handoff
 from agentkit_py._engine.lifecycle import AgentContext, Lifecycle, ResultContext
 from agentkit_py._engine.network_loop import Routed, RouterContext, RouterFunction, Together
+from agentkit_py._engine.network_run import HandedOver, HandoffHistory
 from agentkit_py._engine.tool import ToolContext, create_tool
 from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.errors import ConfigurationError, RoutingError

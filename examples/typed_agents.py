@@ -1,5 +1,6 @@
 """An agent with a typed output and a validator of it."""
 
+# ruff: noqa: E402 - each section shows its own imports
 # --8<-- [start:validator]
 from pydantic import BaseModel
 
@@ -34,3 +35,27 @@ def has_a_summary(output: Closed) -> Closed:
 
 print(extract.run_sync("…").output)
 # --8<-- [end:validator]
+
+# --8<-- [start:partial]
+import asyncio
+
+from agentkit_py.errors import OutputError
+from agentkit_py.events import OutputDelta
+
+scripted = ScriptedModel('{"summary": "Paid back.", "refund": 1}')
+
+
+async def watch() -> None:
+    """Print the object while it is written."""
+    try:
+        async with extract.stream("…", model=scripted) as stream:
+            async for event in stream:
+                if isinstance(event, OutputDelta) and isinstance(event.output, Closed):
+                    print(event.output.summary)
+        print(stream.result.output.refund)
+    except OutputError as error:
+        print(error.reason, error.problems)  # e.g. "retries", and what was wrong with each answer
+
+
+asyncio.run(watch())
+# --8<-- [end:partial]

@@ -128,7 +128,8 @@ class AnswerReader:
         given = partial(str, text) if member is spec.text else partial(read_json, member, text)
         value, problem = await self._settle(f"{path}.output", member, given)
         if problem is not None:
-            problem = f"The answer does not fit: {problem}. Answer again, with the whole answer."
+            said = problem.removesuffix(".")
+            problem = f"The answer does not fit: {said}. Answer again, with the whole answer."
         return Answer(value, problem, in_text=True)
 
     async def _settle(

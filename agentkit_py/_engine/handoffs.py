@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias, cast
+from typing import Any, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -14,7 +14,7 @@ from agentkit_py._core.json import as_object, dumps
 from agentkit_py._core.naming import TOOL_NAME, slugify
 from agentkit_py._engine.checks import expect_count
 from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.network_run import AgentLike
+from agentkit_py._engine.network_run import AgentLike, HandedOver, HandoffHistory
 from agentkit_py._engine.tool import Tool, ToolContext, create_tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, TextMessage, ToolResultMessage
@@ -22,10 +22,6 @@ from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
 from agentkit_py.results import AgentResult
 
 T = TypeVar("T", default=None)
-
-HandoffHistory: TypeAlias = Literal["whole", "summary", "brief"] | HistoryProcessor
-"""The part of what was said before that the next agent sees: all of it, the texts in short, or
-nothing but what was handed over; or what a processor leaves of it."""
 
 LOOP = "handoff_loop"
 """The stop reason of a run whose agents hand over in circles."""
@@ -179,24 +175,6 @@ def handoff_map(agent: str, given: Sequence[object]) -> dict[str, tuple[Handoff[
             )
         found[handoff.tool_name] = (handoff, handoff.tool())
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class HandedOver:
-    """A handoff that happened."""
-
-    source: str
-    """The agent who handed over."""
-
-    target: str
-    """The agent who went on."""
-
-    input: Any
-    """The model's input as JSON; None where none was asked for."""
-
-    tool_name: str
-    history: HandoffHistory
-    """The history that went along."""
 
 
 def handed_over(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Protocol, Self, cast, overload
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar
 
@@ -16,6 +17,7 @@ from agentkit_py.errors import OutputError
 from agentkit_py.history.questions import Question
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import ToolSpec
+from agentkit_py.processors.base import HistoryProcessor
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.results import NO_VALUE, AgentResult
 from agentkit_py.state import State, StateT
@@ -44,6 +46,29 @@ class AgentLike(Generic[AnswerT]):
     def resolve(self) -> Any:
         """Return the agent as it is now, ready to run."""
         raise NotImplementedError
+
+
+HandoffHistory: TypeAlias = Literal["whole", "summary", "brief"] | HistoryProcessor
+"""The part of what was said before that the next agent sees: all of it, the texts in short, or
+nothing but what was handed over; or what a processor leaves of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandedOver:
+    """A handoff that happened."""
+
+    source: str
+    """The agent who handed over."""
+
+    target: str
+    """The agent who went on."""
+
+    input: Any
+    """The model's input as JSON; None where none was asked for."""
+
+    tool_name: str
+    history: HandoffHistory
+    """The history that went along."""
 
 
 class NetworkLike(Protocol):
@@ -87,7 +112,7 @@ class NetworkRun(Generic[StateT, RunOutputT]):
         stopped_at: The agent name that was unknown or disabled.
         last_result: The last agent's last result.
         routing_results: Results of routing agents; they are no part of the state.
-        handoffs: What was handed over in this run, in order (`HandedOver`).
+        handoffs: What was handed over in this run, in order.
         own_output: What the network's own ``output`` gave; `NO_VALUE` where it has none.
     """
 
@@ -115,7 +140,7 @@ class NetworkRun(Generic[StateT, RunOutputT]):
         self.last_result: AgentResult | None = None
         self.routing_results: list[AgentResult] = []
         self.own_output: Any = NO_VALUE
-        self.handoffs: list[Any] = []
+        self.handoffs: list[HandedOver] = []
         self._transcript = transcript
         self._meter = meter
         self._services = services

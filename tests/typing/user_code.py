@@ -37,7 +37,7 @@ from agentkit_py.guardrails import Guardrail, Tripwire
 from agentkit_py.lifecycle import AgentContext, ResultContext
 from agentkit_py.output import AgentRunResult, ModelRetry, ToolOutput
 from agentkit_py.processors.base import ProcessorContext
-from agentkit_py.routing import Handoff, handoffs, sequence
+from agentkit_py.routing import HandedOver, Handoff, handoffs, sequence
 
 
 @dataclass
@@ -200,6 +200,7 @@ handing = Agent(
     handoffs=[closing, Handoff(plain, input_type=Judged, on_handoff=lambda _, said: said.unsafe)],
 )
 handed = Network(name="n", agents=[handing], router=handoffs(handing), state_type=Desk)
+assert_type(handed.run_sync("…").handoffs, list[HandedOver])
 told = Handoff(plain, on_handoff=lambda ctx: ctx.agent.name)
 assert_type(told, Handoff[None])
 misread = Handoff(
