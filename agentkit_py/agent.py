@@ -54,6 +54,7 @@ from agentkit_py._engine.tool_sources import (
 )
 from agentkit_py.errors import ConfigurationError, MissingModelError, OutputError
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.leases import STEERED
 from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import HostedTool, ToolChoice, ToolSpec
@@ -514,11 +515,6 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         when, new_id = context.runtime.now(key), context.runtime.new_id(key)
         return AgentResult(self.name, (), (), when, id=new_id, stop_reason=stop_reason)
 
-    async def _taken_over(self, context: RunContext, spec: AgentSpec) -> Any:
-        """End a run in a thread that a person has taken over."""
-        await context.thread.end(stop_reason=TAKEN_OVER)
-        return self._ended(context, spec, self._nothing(context, TAKEN_OVER))
-
     async def _run_to_end(self, context: RunContext, options: RunOptions) -> Any:
         turn = TurnOptions(context.prefix, options.get("model"), max_iter=options.get("max_iter"))
         if turn.model is None and self.model is None:
@@ -526,10 +522,12 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         await context.open([self])
         spec = context.spec_of(self)
         outcome = context.thread.outcome
-        if outcome is not None and outcome.stop_reason != TAKEN_OVER:
+        if outcome is not None and outcome.stop_reason not in (TAKEN_OVER, STEERED):
             return self._ended(context, spec, context.earlier_result())
         if outcome is not None or context.thread.is_taken_over:
-            return await self._taken_over(context, spec)
+            reason = TAKEN_OVER if outcome is None else outcome.stop_reason or ""
+            await context.thread.end(stop_reason=reason)
+            return self._ended(context, spec, self._nothing(context, reason))
         try:
             result = await run_agent(context, spec, turn)
             ended = self._ended(context, spec, result)

@@ -25,7 +25,7 @@ from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_calls import ToolRunner, calls_of
 from agentkit_py._engine.tool_values import error_content
-from agentkit_py._engine.transcript import GUARDRAIL
+from agentkit_py._engine.transcript import GUARDRAIL, INTERRUPTED
 from agentkit_py.errors import (
     BadRequestError,
     ContextOverflowError,
@@ -45,7 +45,8 @@ from agentkit_py.events.types import (
     RunInterrupted,
     RunStarted,
 )
-from agentkit_py.messages import Delta, ToolCall
+from agentkit_py.history.staff import TAKEN_OVER
+from agentkit_py.messages import Delta, ToolCall, UserMessage
 from agentkit_py.models.base import Model, ModelReply
 from agentkit_py.processors.report import ReportEntry
 from agentkit_py.results import NO_VALUE, AgentResult
@@ -277,22 +278,23 @@ class _AgentLoop:
         await self.guards.check_input()
         last: AgentResult | None = None
         counted = pauses = iteration = 0
-        while True:
+        messages = await self._take_messages(0)
+        while messages is not None and not await self._hear(messages):
             made = await self._iterate(iteration, last)
             if made is None:  # `on_start` stopped the turn before this inference
                 break
             result = made.result
             paused = result.finish_reason == "pause" and not calls_of(result.output)
             counted, pauses = counted + made.counts, pauses + paused
-            reason = made.failed
-            if reason is None and not made.goes_on:
-                reason = result.cut.reason if result.cut else None
-            elif reason is None and (pauses >= MAX_PAUSES if paused else counted >= limit):
-                reason = "pause" if paused else MAX_ITER
-            elif reason is None:
-                reason = self._limit_reached(f"{iteration}.after")
-            iteration += 1
+            used_up = pauses >= MAX_PAUSES if paused else counted >= limit
+            limited = ("pause" if paused else MAX_ITER) if used_up else None
+            reason = self._end_after(iteration, made, limited)
             is_over = reason is not None or not made.goes_on
+            iteration += 1
+            # What goes on with a paused reply must follow it at once.
+            messages = [] if is_over or paused else await self._take_messages(iteration)
+            if messages is None:
+                reason, is_over = INTERRUPTED, True
             if is_over:
                 result = await self._finish(result, reason)
             last = await self.run.add(result) if options.keep else result
@@ -300,7 +302,46 @@ class _AgentLoop:
                 raise self._no_output(made.failed, last)
             if is_over:
                 return last
+        if messages is None:
+            return await self._stop(INTERRUPTED)
+        if self.run.thread.is_taken_over:
+            return replace(self._empty("stopped"), stop_reason=TAKEN_OVER)
         return last or await self._stop("on_start")
+
+    def _end_after(self, iteration: int, made: _Inference, limited: str | None) -> str | None:
+        """Return why the turn ends after an inference, unless it goes on or the model ended it."""
+        if made.failed is not None:
+            return made.failed
+        if not made.goes_on:
+            return made.result.cut.reason if made.result.cut else None
+        return limited or self._limit_reached(f"{iteration}.after")
+
+    async def _take_messages(self, iteration: int) -> list[UserMessage] | None:
+        """Take what the user has said meanwhile; None: the turn is to end for it."""
+        if not self.options.keep:
+            return []
+        step_id = f"{self.turn.path}.{iteration}.inbox"
+        return await self.run.take_messages(step_id, has_begun=iteration > 0)
+
+    async def _hear(self, messages: Sequence[UserMessage]) -> bool:
+        """Add messages, and have them judged; return True if a person of the staff answers them.
+
+        Raises:
+            TurnStopped: A guardrail tripped; those before have reached no model, and are left to
+                the runs that wait with them.
+        """
+        thread, heard = self.run.thread, list[str]()
+        for message in messages:
+            given = await self.run.hear(message)
+            heard.append(given.message.id or "")
+            if not thread.is_taken_over:
+                try:
+                    await self.guards.check_heard()
+                except TurnStopped:
+                    thread.heard.append(heard[-1])
+                    raise
+        thread.heard += heard
+        return thread.is_taken_over
 
     def _no_output(self, reason: str, last: AgentResult | None) -> OutputError:
         problems = () if self.reader is None else self.reader.problems

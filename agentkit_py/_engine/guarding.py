@@ -20,7 +20,7 @@ from agentkit_py._engine.guardrails import (
 )
 from agentkit_py._engine.lifecycle import AgentContext
 from agentkit_py._engine.network_run import AgentLike
-from agentkit_py._engine.run_context import Nesting, RunContext, begin_run
+from agentkit_py._engine.run_context import Nesting, RunContext, RunInput, begin_run
 from agentkit_py._engine.state_changes import StateChanges
 from agentkit_py._engine.tool import Tool, ToolContext
 from agentkit_py._engine.transcript import GUARDRAIL
@@ -56,6 +56,8 @@ class Trip:
     tripwire: Tripwire
     tool: str | None = None
     model_call: Literal["cancelled", "discarded"] | None = None
+    message_id: str | None = None
+    """The message that is withheld, in a run with several."""
 
     def error(self, agent: str) -> GuardrailTripped:
         """Return the error that it ends with if it has no reply."""
@@ -73,6 +75,8 @@ class Trip:
     def finish(self) -> Finish:
         """The end of the reply that stands in place of what was stopped."""
         details: dict[str, JsonValue] = {"guardrail": self.guardrail.label, "stage": self.stage}
+        if self.message_id is not None:
+            details["message"] = self.message_id
         return Finish("content_filter", GUARDRAIL, details)
 
 
@@ -84,6 +88,19 @@ class TurnStopped(Exception):  # noqa: N818 - it ends a turn, not a run
         super().__init__(trip.tripwire.reason)
         self.trip = trip
         self.result = result
+
+
+@dataclass(frozen=True, slots=True)
+class _InputCheck:
+    """A guardrail that is to judge a message of the user."""
+
+    step_id: str
+    guardrail: Guardrail[Any]
+    given: RunInput
+
+    @property
+    def key(self) -> tuple[int, str | None]:
+        return id(self.guardrail), self.given.message.id
 
 
 @dataclass(slots=True)
@@ -102,12 +119,23 @@ class Guards:
 
     # Input.
 
-    def _pending(self, *, beside: bool) -> list[tuple[str, Guardrail[Any]]]:
-        """Return the input guardrails that have not judged this run's input, with their steps."""
+    def _pending(self, *, beside: bool) -> list[_InputCheck]:
+        """Return the input guardrails that have not judged a message of this run."""
         return [
-            (f"{self.turn.path}.input.{index}.{one.label}", one)
+            one
+            for number, given in enumerate((self.run.input, *self.run.heard))
+            for one in self._checks_of(number, given)
+            if one.guardrail.run_in_parallel is beside and one.key not in self.run.judged
+        ]
+
+    def _checks_of(self, number: int, given: RunInput) -> list[_InputCheck]:
+        return [
+            _InputCheck(
+                f"{self.turn.path}.input.{index}.{one.label}{f'.{number}' if number else ''}",
+                one,
+                given,
+            )
             for index, one in enumerate(self.spec.input.guardrails)
-            if one.run_in_parallel is beside and id(one) not in self.run.judged
         ]
 
     async def check_input(self) -> None:
@@ -123,10 +151,21 @@ class Guards:
                 f"Agent {self.turn.agent.name!r} has a Redactor in input_guardrails, and joined "
                 "the network when its input was already stored. Put it into the network's."
             )
-        for step_id, guardrail in self._pending(beside=False):
-            trip = await self._judge_input(step_id, guardrail)
-            self.run.judged.add(id(guardrail))
-            await self._announce(guardrail, "input", trip and trip.tripwire)
+        await self._check(self._pending(beside=False))
+
+    async def check_heard(self) -> None:
+        """Have the message that came last judged by all, before a model sees it.
+
+        Raises:
+            TurnStopped: One tripped.
+        """
+        await self._check(self._checks_of(len(self.run.heard), self.run.heard[-1]))
+
+    async def _check(self, checks: Sequence[_InputCheck]) -> None:
+        for check in checks:
+            trip = await self._judge_input(check)
+            self.run.judged.add(check.key)
+            await self._announce(check.guardrail, "input", trip and trip.tripwire)
             if trip is not None:
                 raise TurnStopped(trip)
 
@@ -139,15 +178,15 @@ class Guards:
         pending = self._pending(beside=True)
         if not pending:
             return await call()
-        checks = [partial(self._judge_input, step_id, one) for step_id, one in pending]
+        checks = [partial(self._judge_input, one) for one in pending]
         answer, *found = await self.run.runtime.beside(call, checks)
         trips = [one for one in found if isinstance(one, Trip)]
         fate: Any = ("cancelled" if answer is None else "discarded") if trips else None
-        for (_, guardrail), one in zip(pending, found, strict=True):
-            self.run.judged.add(id(guardrail))
+        for check, one in zip(pending, found, strict=True):
+            self.run.judged.add(check.key)
             if not isinstance(one, Exception):
                 verdict = one and one.tripwire
-                await self._announce(guardrail, "input", verdict, fate=fate if one else None)
+                await self._announce(check.guardrail, "input", verdict, fate=fate if one else None)
         if trips:
             raise TurnStopped(replace(trips[0], model_call=fate))
         for one in (*found, answer):
@@ -155,11 +194,18 @@ class Guards:
                 raise one
         return cast("T", answer)
 
-    async def _judge_input(self, step_id: str, guardrail: Guardrail[Any]) -> Trip | None:
-        context, given = self.run.context_of(self.turn.agent), self.run.input
+    async def _judge_input(self, check: _InputCheck) -> Trip | None:
+        context, guardrail, given = (
+            self.run.context_of(self.turn.agent),
+            check.guardrail,
+            check.given,
+        )
         asked = UserMessage(given.message.content)
-        found = await self._judge(step_id, guardrail, "input", context, given.text, asked)
-        return Trip(guardrail, "input", found) if isinstance(found, Tripwire) else None
+        found = await self._judge(check.step_id, guardrail, "input", context, given.text, asked)
+        if not isinstance(found, Tripwire):
+            return None
+        message_id = given.message.id if self.run.heard else None
+        return Trip(guardrail, "input", found, message_id=message_id)
 
     # Output.
 

@@ -26,7 +26,7 @@ from agentkit_py._engine.limits import LIMITS
 from agentkit_py._engine.network_run import DONE, AgentLike, NetworkLike, NetworkRun
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import Scheduled
-from agentkit_py._engine.transcript import GUARDRAIL
+from agentkit_py._engine.transcript import GUARDRAIL, INTERRUPTED
 from agentkit_py.errors import OutputError, RoutingError
 from agentkit_py.events.types import (
     AgentsRouted,
@@ -43,6 +43,9 @@ from agentkit_py.results import AgentResult
 from agentkit_py.state import State, StateT
 
 T = TypeVar("T")
+
+_ENDS = (GUARDRAIL, INTERRUPTED, TAKEN_OVER)
+"""Stop reasons of a turn that are those of the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,9 +285,8 @@ class NetworkLoop:
         else:
             await self._run_together(names)
         run.call_count += len(names)
-        if run.last_result is not None and run.last_result.stop_reason == GUARDRAIL:
-            return GUARDRAIL
-        return self._limit_reached()
+        stopped = None if run.last_result is None else run.last_result.stop_reason
+        return stopped if stopped in _ENDS else self._limit_reached()
 
     def _options(self, name: str) -> TurnOptions:
         """Return the options of an agent's next turn, numbered among its own turns."""

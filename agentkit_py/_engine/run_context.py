@@ -26,6 +26,8 @@ from agentkit_py._engine.transcript import Transcript
 from agentkit_py.errors import ConfigurationError, HistoryError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.inbox import inbox_of
+from agentkit_py.history.leases import OnBusy, ThreadLease
 from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import Message, TextMessage, UserMessage, text_of_parts
@@ -91,6 +93,9 @@ class RunOptions(TypedDict, total=False):
     knowledge_filters: KnowledgeFilters | None
     """Filters of each search of knowledge in this run, beside the agents' own; runs that are nested
     in it have them, too."""
+
+    on_busy: OnBusy | None
+    """Behaviour where another run is at work on the thread; the lease's unless given."""
 
     tracing: Instrument | None
     """Measures the run, e.g. `agentkit_py.tracing.Tracing`; else whatever measures all runs."""
@@ -193,8 +198,11 @@ class RunContext:
     masks: Sequence[Redactor] = ()
     """The redactors that have masked its input."""
 
-    judged: set[int] = field(default_factory=set[int])
-    """The input guardrails (by their ids in this process) that have judged its input."""
+    heard: list[RunInput] = field(default_factory=list[RunInput])
+    """Messages of the user that came while the run was at work."""
+
+    judged: set[tuple[int, str | None]] = field(default_factory=set[tuple[int, str | None]])
+    """The input guardrails (by their ids in this process) that have judged its messages."""
 
     problems: Sequence[str] = ()
     """The problems of the answers in the turn that began last; see `OutputError.problems`."""
@@ -398,7 +406,7 @@ class RunContext:
         if dry:
             await thread.look()
         elif thread.config is not None:
-            await thread.open(question, resume=self.resumes)
+            await thread.open(self.input.message, resume=self.resumes)
         if thread.outcome is not None:
             return
         again = thread.lease is not None and any(e.id == question for e in self.state.transcript)
@@ -411,6 +419,29 @@ class RunContext:
                 await thread.look_for_staff()
             else:
                 await thread.save_user_message(self.input.message, user)
+
+    async def take_messages(self, step_id: str, *, has_begun: bool) -> list[UserMessage] | None:
+        """Take what the user has said since the run began; None: the run is to end for it.
+
+        Args:
+            step_id: The step.
+            has_begun: Whether a model was asked in this turn. Before the first call of a run
+                nothing is interrupted: the message joins that run's.
+        """
+        if self.nesting.depth or self.mode == "typescript":
+            return []
+        at_work = has_begun or any(one.agent_name != USER for one in self.transcript.added)
+        return await self.thread.take_messages(step_id, at_work=at_work)
+
+    async def hear(self, message: UserMessage) -> RunInput:
+        """Add what the user has said to transcript and thread, after all that came before."""
+        given = RunInput(cast("UserMessage", _masked(message, self.masks)))
+        await self.thread.save_results()
+        self.heard.append(given)
+        assert given.said is not None, "a message without content is not left to another run"
+        entry = self.transcript.add(given.user_turn(given.said))
+        await self.thread.save_user_message(given.message, entry, number=len(self.heard))
+        return given
 
     def earlier_result(self) -> AgentResult:
         """Return the result of an earlier run for the same user message.
@@ -543,6 +574,7 @@ def begin_run(  # noqa: PLR0913 - by name
     if unknown:
         known = ", ".join(sorted(RunOptions.__optional_keys__))
         raise ConfigurationError(f"run() has no option {unknown[0]!r}; it has {known}")
+    lease = _lease_of(history, options.get("on_busy"))
     runtime = choose_runtime(
         options.get("runtime"),
         context=options.get("ctx"),
@@ -570,7 +602,7 @@ def begin_run(  # noqa: PLR0913 - by name
         runtime=runtime,
         input=given,
         transcript=Transcript(state, given.message.id),
-        thread=Thread(history, state, given.text, runtime, prefix, changes),
+        thread=Thread(history, state, given.text, runtime, prefix, changes, lease),
         history=history,
         monitor=monitor,
         changes=changes,
@@ -588,6 +620,25 @@ def begin_run(  # noqa: PLR0913 - by name
         resumes=options.get("state") is None,
         masks=masks,
     )
+
+
+def _lease_of(history: HistoryConfig | None, on_busy: OnBusy | None) -> ThreadLease | None:
+    """Return how a run shares its thread.
+
+    Raises:
+        ConfigurationError: The store cannot do that.
+    """
+    lease = None if history is None else history.lease
+    if on_busy is not None:
+        if lease is None:
+            raise ConfigurationError(
+                f"run(on_busy={on_busy!r:.80}) needs history=… with a lease, such as "
+                'SqliteHistory("threads.db", lease=ThreadLease(steering=True))'
+            )
+        lease = replace(lease, on_busy=on_busy)
+    if lease is not None and lease.steering:
+        inbox_of(history)
+    return lease
 
 
 def _filters(options: RunOptions, nested_in: RunContext | None) -> KnowledgeFilters | None:

@@ -16,6 +16,9 @@ from agentkit_py.state import State
 GUARDRAIL = "guardrail"
 """The stop reason of turns and runs that a guardrail ended, and its word for the reply's end."""
 
+INTERRUPTED = "interrupted"
+"""The stop reason of turns and runs that end for a message of the user."""
+
 
 @dataclass(slots=True)
 class Transcript:
@@ -136,14 +139,16 @@ WITHHELD = "[A guardrail stopped this message; it is not shown.]"
 
 def _withheld(entries: Sequence[AgentResult]) -> set[int]:
     """Return the user turns (by their ids in this process) that input guardrails stopped."""
-    return {
-        id(before)
-        for before, entry in pairwise(entries)
-        if before.agent_name == USER
-        and entry.finish is not None
-        and entry.finish.word == GUARDRAIL
-        and (entry.finish.details or {}).get("stage") == "input"
-    }
+    found: list[AgentResult] = []
+    for before, entry in pairwise(entries):
+        finish = entry.finish
+        if finish is None or finish.word != GUARDRAIL:
+            continue
+        details = finish.details or {}
+        if details.get("stage") == "input":
+            named = details.get("message", before.id)
+            found += [before] if named == before.id else [e for e in entries if e.id == named]
+    return {id(entry) for entry in found if entry.agent_name == USER}
 
 
 def _hidden(entry: AgentResult) -> Sequence[Message]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, cast
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError, ThreadBusyError, ThreadNotFoundError
@@ -21,6 +21,15 @@ from agentkit_py.runtime.port import Runtime
 
 T = TypeVar("T")
 
+STEERED = "steered"
+"""The stop reason of a run whose message another run has taken that waits for a person or a time.
+"""
+
+OnBusy: TypeAlias = Literal["wait", "error", "steer", "interrupt"]
+"""Behaviour of a run that finds another one at work on its thread: wait; raise `ThreadBusyError`;
+``"steer"``: leave the message to the other run, which shows it to its next model call;
+``"interrupt"``: have the other run end before its next model call."""
+
 _LONGEST_WAIT = 60.0
 """Seconds after which a run in line asks again, in case nobody could signal it."""
 
@@ -34,11 +43,15 @@ class ThreadLease:
     on with the data of the run before.
 
     Raises:
-        ConfigurationError: ``seconds`` is not positive.
+        ConfigurationError: ``seconds`` is not positive, or ``on_busy`` needs ``steering=True``.
     """
 
-    on_busy: Literal["wait", "error"] = "wait"
-    """Behaviour of a run that finds another one at work: wait, or raise `ThreadBusyError`."""
+    on_busy: OnBusy = "wait"
+    """Behaviour of a run that finds another one at work, unless ``run(on_busy=…)`` says it."""
+
+    steering: bool = False
+    """Whether runs look for messages of the user before each model call (``"steer"`` and
+    ``"interrupt"`` need it): one read of the store each time, in Inngest functions one step."""
 
     seconds: float = 300.0
     """Seconds after which the lease of a run that has saved nothing is over: it is taken for
@@ -49,6 +62,14 @@ class ThreadLease:
         if self.seconds <= 0:
             raise ConfigurationError(
                 f"ThreadLease: the lease must last more than 0 seconds, not {self.seconds}."
+            )
+        if self.on_busy not in get_args(OnBusy):
+            known = ", ".join(map(repr, get_args(OnBusy)))
+            raise ConfigurationError(f"on_busy must be one of {known}, not {self.on_busy!r:.80}")
+        if self.on_busy in ("steer", "interrupt") and not self.steering:
+            raise ConfigurationError(
+                f"on_busy={self.on_busy!r} needs runs that look for messages: "
+                "lease=ThreadLease(steering=True)"
             )
 
 
@@ -79,6 +100,15 @@ class HeldLease:
     append: Callable[[Sequence[AgentResult]], Awaitable[None]]
     """Adds results to the thread."""
 
+    results: Sequence[str] = ()
+    """Ids of the run's results that are saved."""
+
+    heard: Sequence[str] = ()
+    """Ids of messages that the run has taken, and answers as well."""
+
+    post: Callable[[], Awaitable[None]] | None = None
+    """Leaves the user's message to the run that has the lease; None: the message waits."""
+
     _noted: bool = False
 
     async def acquire(self) -> None:
@@ -87,7 +117,7 @@ class HeldLease:
         Raises:
             ThreadBusyError: Another run has it, and this one is not to wait.
         """
-        await self._acquire("turn.1", waits=self._waits)
+        await self._acquire("turn.1", self._lock_or_post, waits=self._waits)
 
     async def open(
         self, store: RunOpener, create: Callable[[], Awaitable[None]], limit: int
@@ -119,7 +149,7 @@ class HeldLease:
         async def ask() -> JsonObject | None:
             opened = await self.open(store, create, 1)
             if opened is None:
-                return None
+                return await self._post()
             runs = {"own": opened.own, "previous": opened.previous}
             return {"count": opened.count, **{name: _kept(run) for name, run in runs.items()}}
 
@@ -133,16 +163,18 @@ class HeldLease:
 
     @property
     def _waits(self) -> bool:
-        return self.settings.on_busy == "wait"
+        return self.settings.on_busy != "error"
 
     @property
     def claim(self) -> LeaseClaim:
         """The lease as it is taken and renewed."""
         return LeaseClaim(owner=self.owner, seconds=self.settings.seconds)
 
-    async def _acquire(self, name: str, *, waits: bool) -> None:
+    async def _acquire(
+        self, name: str, lock: Callable[[], Awaitable[bool]], *, waits: bool
+    ) -> None:
         tries = 0
-        while not await self.effect(f"{name}.{tries}", self._lock):
+        while not await self.effect(f"{name}.{tries}", lock):
             if await self._wait_in_line(name, tries, waits=waits):
                 return
             tries += 1
@@ -157,6 +189,16 @@ class HeldLease:
 
     async def _lock(self) -> bool:
         return await self.store.lock_thread(self.thread_id, self.owner, self.settings.seconds)
+
+    async def _lock_or_post(self) -> bool:
+        has_it = await self._lock()
+        if not has_it:
+            await self._post()
+        return has_it
+
+    async def _post(self) -> None:
+        if self.post is not None:
+            await self.post()
 
     async def _enter_line(self) -> bool:
         return await self.store.wait_in_line(self.thread_id, self.owner, self.settings.seconds)
@@ -201,8 +243,13 @@ class HeldLease:
             await self.runtime.signal(after)
 
     async def release(self, name: str = "turn.1.pause") -> None:
-        """End the lease, in a step."""
-        await self.effect(name, self.release_now)
+        """End the lease for a while, in a step."""
+
+        async def pause() -> None:
+            await self._save_heard(self._record("completed", stop_reason=STEERED))
+            await self.release_now()
+
+        await self.effect(name, pause)
 
     async def released_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
         """Release the lease while ``wait`` waits, which may take days, and acquire it again.
@@ -213,7 +260,7 @@ class HeldLease:
         await self.release(f"turn.{step_id}.pause")
         found = await wait()
         # The run has begun already, so it waits for the lease whatever `on_busy` says.
-        await self._acquire(f"turn.{step_id}.back", waits=True)
+        await self._acquire(f"turn.{step_id}.back", self._lock, waits=True)
         return found
 
     async def recorded_runs(self) -> tuple[RunRecord | None, RunRecord | None]:
@@ -234,21 +281,15 @@ class HeldLease:
         self,
         status: str,
         state: Any,
-        results: Sequence[str],
         stop_reason: str | None,
         *,
         lost: bool = False,
     ) -> None:
         """Record how the run ended, and end the lease; without a step if the run is ``lost``."""
-        run = RunRecord(
-            id=self.run_id,
-            status=status,
-            state=state,
-            results=tuple(results),
-            stop_reason=stop_reason,
-        )
+        run = self._record(status, state=state, stop_reason=stop_reason)
 
         async def close() -> None:
+            await self._save_heard(run)
             if isinstance(self.store, RunOpener):
                 await self._pass_on(await self.store.end_run(self.thread_id, self.owner, run))
                 return
@@ -258,6 +299,16 @@ class HeldLease:
             await self.release_now()
 
         await (close() if lost else self.effect("turn.end", close))
+
+    def _record(self, status: str, **facts: Any) -> RunRecord:
+        return RunRecord(id=self.run_id, status=status, results=tuple(self.results), **facts)
+
+    async def _save_heard(self, run: RunRecord) -> None:
+        """Save the run's record for the messages it took, so that their runs find them answered."""
+        for other in self.heard:
+            known = await self.store.load_run(self.thread_id, other)
+            if known is None or known.stop_reason == STEERED:
+                await self.store.save_run(self.thread_id, replace(run, id=other))
 
 
 def _kept(run: RunRecord | None) -> list[Any] | None:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
+from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import ConfigurationError, ThreadBusyError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.history.config import (
@@ -20,7 +21,8 @@ from agentkit_py.history.config import (
     HistoryContext,
     RunView,
 )
-from agentkit_py.history.leases import HeldLease
+from agentkit_py.history.inbox import inbox_of
+from agentkit_py.history.leases import HeldLease, OnBusy, ThreadLease
 from agentkit_py.history.mail import MailStore, mail_store
 from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore, is_paged
 from agentkit_py.history.questions import Question, QuestionStore
@@ -147,6 +149,9 @@ class Thread:
     changes: Recordable
     """Side effects of callbacks."""
 
+    settings: ThreadLease | None = None
+    """How the run shares the thread."""
+
     network: RunView | None = None
     lease: HeldLease | None = field(default=None, init=False)
     """The run's lease of the thread, where the store has leases."""
@@ -157,8 +162,11 @@ class Thread:
     outer_thread: Thread | None = field(default=None, init=False)
     """The thread of the outer run, which keeps the questions of this part of it."""
 
-    message_id: str | None = field(default=None, init=False)
-    """The id of the user's message that began the run."""
+    message: UserMessage | None = field(default=None, init=False)
+    """The user's message that began the run."""
+
+    heard: list[str] = field(default_factory=list[str], init=False)
+    """Ids of the messages that came while the run was at work, and that it answers as well."""
 
     outcome: RunRecord | None = field(default=None, init=False)
     """The record of an earlier run for the same user message that completed."""
@@ -204,24 +212,24 @@ class Thread:
             **facts,
         )
 
-    async def open(self, message_id: str | None = None, *, resume: bool = False) -> None:
+    async def open(self, message: UserMessage | None = None, *, resume: bool = False) -> None:
         """Create the thread, or load what the client does not bring along itself.
 
         Args:
-            message_id: The id of the user's message, by which runs are known.
+            message: The user's message, by whose id runs are known.
             resume: Whether the state's data is that of the run before.
 
         Raises:
             ThreadBusyError: Another run has the thread, and this one is not to wait.
         """
-        self.message_id = message_id
+        self.message = message
         if self.config is None:
             return
         self.state.thread_id = self.state.thread_id or None  # empty is none, as in TypeScript
         client_thread = self.state.thread_id
         await self._create(self.config)
-        if message_id is not None:
-            await self._acquire_lease(self.config, message_id, resume=resume)
+        if message is not None and message.id is not None:
+            await self._acquire_lease(self.config, message.id, resume=resume)
         if client_thread is not None and not self.state.is_seeded:
             await self._load(self.config)
         await self._go_on(self.config)
@@ -231,10 +239,12 @@ class Thread:
 
     async def _acquire_lease(self, config: HistoryConfig, message_id: str, *, resume: bool) -> None:
         thread_id = self.state.thread_id
-        if config.lease is None or thread_id is None or not isinstance(config, RunStore):
+        settings = self.settings
+        if settings is None or thread_id is None or not isinstance(config, RunStore):
             return
+        posts = settings.on_busy in ("steer", "interrupt") and self.message and self.message.content
         self.lease = HeldLease(
-            settings=config.lease,
+            settings=settings,
             store=config,
             runtime=self.runtime,
             effect=self._effect,
@@ -243,6 +253,9 @@ class Thread:
             run_id=message_id,
             owner=self._owner(),
             append=self._append_results_now,
+            results=self._results,
+            heard=self.heard,
+            post=partial(self._post, settings.on_busy) if posts else None,
         )
         own, newest = await self._take(config, self.lease)
         done = own is not None and own.status == "completed"
@@ -254,6 +267,45 @@ class Thread:
         if done:
             self.outcome = own
             await self.lease.release()
+
+    async def _post(self, on_busy: OnBusy) -> None:
+        """Leave the user's message to the run that is at work."""
+        store, thread_id = inbox_of(self.config), self.state.thread_id
+        await store.put_message(thread_id, self.message, interrupts=on_busy == "interrupt")
+
+    async def take_messages(self, step_id: str, *, at_work: bool) -> list[UserMessage] | None:
+        """Take what the user has said meanwhile; None: the run is to end for it.
+
+        Messages that have been in a run before are left to the run that waits with them.
+
+        Args:
+            step_id: The step.
+            at_work: Whether the run has given a result, so that it can be interrupted.
+        """
+        lease = self.lease
+        if lease is None or not lease.settings.steering:
+            return []
+
+        async def take() -> list[JsonValue] | None:
+            store, taker = inbox_of(self.config), f"{lease.owner}/{step_id}"
+            found = await store.take_messages(lease.thread_id, taker, at_work=at_work)
+            if found is None:
+                return None
+            known = {lease.run_id, *(entry.id for entry in self.state.transcript)}
+            now = datetime.now(UTC)
+            new = [
+                replace(one, client_timestamp=one.client_timestamp or now)
+                for one in found
+                if one.id not in known
+            ]
+            runs = [await lease.store.load_run(lease.thread_id, one.id) for one in new]
+            both = zip(new, runs, strict=True)
+            return [user_message_to_dict(one) for one, run in both if run is None]
+
+        taken = await self.runtime.effect(step_id, take, self.changes)
+        if taken is None:
+            return None
+        return [user_message_from_dict(one, where="an inbox") for one in taken]
 
     async def _take(
         self, config: HistoryConfig, lease: HeldLease
@@ -280,7 +332,7 @@ class Thread:
         """
         return (
             config.lease is not None
-            and self.message_id is not None
+            and self.message is not None
             and config.looks_first
             and isinstance(config, RunOpener)
             and not self.runtime.may_remember(f"{self.prefix}.history.create-thread")
@@ -314,7 +366,7 @@ class Thread:
         question = Question.of(
             request,
             thread_id=thread_id,
-            run_id=self.message_id,
+            run_id=None if self.message is None else self.message.id,
             execution=self.runtime.execution,
             now=datetime.now(UTC),
         )
@@ -375,7 +427,7 @@ class Thread:
             return
         state = None if failed else self.state.dump()
         status = "failed" if failed else "completed"
-        await self.lease.finish(status, state, self._results, stop_reason, lost=lost)
+        await self.lease.finish(status, state, stop_reason, lost=lost)
 
     async def look(self) -> None:
         """Load the thread as `open` would, but create and save nothing."""
@@ -496,12 +548,15 @@ class Thread:
         results, self.older = await older.load() if page is None else older.take(page)
         return results
 
-    async def save_user_message(self, message: UserMessage, result: AgentResult | None) -> None:
+    async def save_user_message(
+        self, message: UserMessage, result: AgentResult | None, *, number: int = 0
+    ) -> None:
         """Save the user's message.
 
         Args:
             message: The message, its id and time filled in.
             result: The same as it stands in the state; None where states keep no user turns.
+            number: 0: it began the run; else which of those it is that came later.
         """
         if self.config is None:
             return
@@ -513,7 +568,8 @@ class Thread:
             )
             context = self._context(user_message=message, user_result=stored)
             append = partial(self._append, self.config.append_user_message, context)
-            found = await self._effect("append-user-message", append)
+            name = f"append-user-message.{number}" if number else "append-user-message"
+            found = await self._effect(name, append)
             self.is_taken_over = found == TAKEN_OVER
 
     async def look_for_staff(self) -> None:

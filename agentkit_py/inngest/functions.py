@@ -65,6 +65,7 @@ def create_functions(
       your own check for themselves.
     - ``state``: the state's data, or a whole state ``{data?, messages?, results?}``. Messages and
       results are the client's history, as in ``network.run(state=…)``: the thread is not loaded.
+    - ``onBusy``: as in ``network.run(on_busy=…)``; the lease's unless given.
 
     The server rounds integers beyond 2^53: in ``input`` and ``state`` they are refused, unless they
     are written as ``{"$number": "1150000000000000001"}``, as the output writes them.
@@ -161,6 +162,7 @@ def _handler(
                 publish=_held_back(ctx, send), extended=data.get("extended") is not False
             )
         options: dict[str, Any] = {"ctx": ctx, "state": state, "streaming": streaming}
+        options["on_busy"] = data.get("onBusy")
         if most_steps is not None:
             options["limits"] = RunLimits(max_steps=most_steps)
         if isinstance(opened, Network):
