@@ -175,9 +175,11 @@ class ContextReport:
         return count_messages(self.sent, self.tokenizer)
 
     def __str__(self) -> str:
-        """One line: what the agent was sent, and what each processor left of the history."""
+        """One line: what the agent was sent, what each processor left of it, what reasoning not."""
         left = "".join(
-            f"; {e.level} {e.name}: {e.messages_before} → {e.messages_after} messages"
+            f"; {e.name}: {e.reason}"
+            if e.level == e.name and e.reason
+            else f"; {e.level} {e.name}: {e.messages_before} → {e.messages_after} messages"
             for e in self.entries
         )
         return f"{self.agent} was sent {len(self.sent)} messages, {self.tokens_after} tokens{left}"

@@ -276,6 +276,7 @@ async def test_who_may_not_see_all_keeps_a_prefix_of_its_own(runner: Runner) -> 
         assert "refund" not in shared
     said = "a prefix of its own: ByAuthor may hide something from it"
     assert entries([run], "prefix") == [said]
+    assert [f"; prefix: {said}" in str(report) for report in run.context].count(True) == 1
 
 
 def _nothing(context: Any) -> None:
