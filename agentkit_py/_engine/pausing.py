@@ -13,7 +13,7 @@ from agentkit_py._engine.tool import Tool
 from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import ConfigurationError, NotPendingError, StateError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer
-from agentkit_py.history.questions import Question, QuestionStore, record_answer
+from agentkit_py.history.questions import Question, QuestionStore, record_answer, stop_question
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import UserMessage
 from agentkit_py.runtime.current import choose_runtime
@@ -62,18 +62,23 @@ class Beginning:
     problem: str = ""
     """Why the run could not begin so again."""
 
+    since: datetime | None = None
+    """The time since which its questions are its own, not those of an attempt that died; None: it
+    goes on."""
+
     @classmethod
     def of(cls, context: RunContext, kind: str, name: str) -> Beginning | None:
         """Return what a run is about to begin with; None: it cannot pause."""
         if not context.runtime.pauses:
             return None
         thread_id = context.state.thread_id
+        since = None if context.runtime.replaying else datetime.now(UTC)
         if context.resumes:
-            return cls((kind, name), None, thread_id)
+            return cls((kind, name), None, thread_id, since=since)
         try:
-            return cls((kind, name), context.state.to_dict(), thread_id)
+            return cls((kind, name), context.state.to_dict(), thread_id, since=since)
         except StateError as error:
-            return cls((kind, name), None, thread_id, str(error))
+            return cls((kind, name), None, thread_id, str(error), since)
 
     async def pause(self, context: RunContext, paused: RunPaused) -> list[Question]:
         """Store the run, so that it can go on; return the questions that it waits for.
@@ -100,8 +105,13 @@ class Beginning:
         run = RunRecord(id=message.id, status="paused", journal=journal)
         await store.save_run(thread_id, run)
         known = as_object(steps["answers"]) or {}
-        asked = await questions_of(store, thread_id, message.id)
-        return [one for one in asked if one.id not in known]
+        found: list[Question] = []
+        for one in await questions_of(store, thread_id, message.id):
+            if self.since is not None and one.asked_at < self.since:
+                await stop_question(store, one.id)
+            elif one.id not in known:
+                found.append(one)
+        return found
 
 
 async def questions_of(store: QuestionStore, thread_id: str, run_id: str) -> list[Question]:
@@ -250,11 +260,8 @@ async def stop_paused(store: object, thread_id: str) -> list[RunRecord]:
         stopped.append(run)
         return replace(run, status="stopped", journal=None)
 
-    def close(question: Question) -> Question | None:
-        return replace(question, status="stopped") if question.status == "open" else None
-
     for question in await store.list_questions(thread_id=thread_id, limit=None):
         if question.run_id is not None and question.execution is None:
             await store.change_run(thread_id, question.run_id, stop)
-            await store.change_question(question.id, close)
+            await stop_question(store, question.id)
     return list({run.id: run for run in stopped}.values())

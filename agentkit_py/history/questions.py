@@ -16,7 +16,8 @@ from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import ToolCall
 
 QuestionStatus: TypeAlias = Literal["open", "answered", "expired", "stopped"]
-"""``"stopped"``: the run that asked was stopped, so that nobody waits for the answer any more."""
+"""``"stopped"``: the run that asked was stopped, or died before it was stored as paused, so that
+nobody waits for the answer any more."""
 
 QuestionFilter: TypeAlias = QuestionStatus | Literal["due"]
 """``"due"``: open, and its time is over."""
@@ -318,6 +319,15 @@ class QuestionStore(Protocol):
             limit: The most questions to return; None: all.
         """
         ...
+
+
+async def stop_question(store: QuestionStore, question_id: str) -> None:
+    """Close a question that is open: nobody waits for its answer any more."""
+
+    def stop(known: Question) -> Question | None:
+        return replace(known, status="stopped") if known.status == "open" else None
+
+    await store.change_question(question_id, stop)
 
 
 async def record_answer(

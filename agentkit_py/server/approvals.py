@@ -16,7 +16,7 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
 from agentkit_py.errors import NotPendingError
 from agentkit_py.events import ApprovalAnswer, Decision
-from agentkit_py.history.questions import Question, QuestionStore, change_open
+from agentkit_py.history.questions import Question, QuestionStore, change_open, stop_question
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint
 from agentkit_py.server.config import OWNER
 from agentkit_py.server.runs import APPROVALS
@@ -188,8 +188,13 @@ async def answer_question(
         if question.user_id != user_id:
             raise not_found("question")
         raise ApiError(403, "not_allowed", "Somebody else has to decide this.")
+    store = question_store(api)
+    if question.status == "open" and await api.backend.is_lost(question):
+        await stop_question(store, question.id)
+        api.hub.publish(APPROVALS, {"event": "approval.changed", "data": {"id": question.id}})
+        raise ApiError(409, "run_lost", "The run that asked has died. Send the message again.")
     try:
-        done = await change_open(question_store(api), question.id, decide, tell=api.backend.go_on)
+        done = await change_open(store, question.id, decide, tell=api.backend.go_on)
     except NotPendingError:
         raise ApiError(409, "already_answered", "This was answered already.") from None
     api.hub.publish(APPROVALS, {"event": "approval.changed", "data": {"id": question.id}})

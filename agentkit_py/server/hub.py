@@ -357,6 +357,12 @@ class Hub:
         run = None if found is None else found.open.get(message_id)
         return found is not None and run is not None and run.first >= found.first
 
+    def works_on(self, channel: str, message_id: str) -> bool:
+        """Tell whether a run that answers a message of the user's is open in any process."""
+        found = self._channels.get(channel)
+        runs = () if found is None else found.open.values()
+        return any(run.answers == message_id for run in runs)
+
     def answered(self, channel: str, thread_id: str) -> list[str]:
         """Return ids of the user's messages whose open runs are held from their start."""
         found = self._channels.get(channel)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,7 +35,7 @@ from agentkit_py.errors import (
 from agentkit_py.events import Event, RunFailed
 from agentkit_py.events.chunks import FAILED, for_hook, without_details
 from agentkit_py.events.types import ToolFinished
-from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.questions import Question, QuestionStore, stop_question
 from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network
@@ -66,6 +66,12 @@ _MOST_PAUSED = 10_000
 
 _LOOK_SECONDS = 30.0
 """Seconds between two looks at questions that other processes have asked."""
+
+_PAUSE_TIME = timedelta(seconds=10)
+"""The time that a run has from its question to the moment when it is stored."""
+
+_LOST_SECONDS = 3600.0
+"""Seconds after which the run of a question is stored as paused, or has died."""
 
 _CANCEL_SECONDS = 5.0
 """Seconds that a cancel waits for its runs to end; a tool in a thread cannot be stopped."""
@@ -349,6 +355,9 @@ class LocalRuns(Backend):
         self._paused: OrderedDict[tuple[str, str], LocalRun] = OrderedDict()
         self._expiring: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
+        self._not_lost = set[str]()
+        """Open questions of long ago whose runs are stored."""
+
         self._draining: asyncio.Task[None] | None = None
         self._slots = RunSlots(settings.limits.runs)
         self._closing = False
@@ -485,6 +494,36 @@ class LocalRuns(Backend):
         run.repeat = run.root is None or not self._hub.holds(channel_of(job.user_id), run.root)
         self._begin(run)
 
+    async def is_lost(self, question: Question) -> bool:
+        """Return whether the run that asked has died before it was stored as paused.
+
+        All workers know of the runs that are open in any of them; a run elsewhere has some seconds.
+        """
+        store: object = self._settings.store
+        run_id, user_id = question.run_id, question.user_id or ""
+        if run_id is None or question.execution is not None or not isinstance(store, QuestionStore):
+            return False
+        if datetime.now(UTC) - question.asked_at < _PAUSE_TIME:
+            return False
+        if run_id in self.working(user_id, question.thread_id):
+            return False
+        if self._hub.works_on(channel_of(user_id), run_id):
+            return False
+        known = await store.load_run(question.thread_id, run_id)
+        return known is None or known.status not in ("paused", "running")
+
+    async def _stop_lost(self, store: QuestionStore, asked: Sequence[Question]) -> None:
+        """Close the open questions of runs that died so long ago that none can be at work."""
+        begun = datetime.now(UTC) - timedelta(
+            seconds=max(_LOST_SECONDS, self._settings.limits.run_seconds)
+        )
+        self._not_lost &= {one.id for one in asked}
+        for one in asked:
+            if one.asked_at < begun and one.id not in self._not_lost:
+                if await self.is_lost(one):
+                    await stop_question(store, one.id)
+                self._not_lost.add(one.id)
+
     def _watch_expiry(self) -> None:
         """Look after questions that expire, from now on."""
         self._news.set()
@@ -498,7 +537,9 @@ class LocalRuns(Backend):
             try:
                 for question in await store.list_questions(status="due", limit=None):
                     await self._close_due(store, question)
-                times = [one.expires_at for one in await store.list_questions(limit=None)]
+                asked = await store.list_questions(limit=None)
+                await self._stop_lost(store, asked)
+                times = [one.expires_at for one in asked]
             except Exception:
                 logger.exception("Questions could not be looked after; it is tried again")
                 times = []

@@ -91,6 +91,11 @@ class Backend(Protocol):
     async def go_on(self, question: Question) -> None:
         """Let the run go on that asked a question, which is answered now."""
 
+    async def is_lost(self, question: Question) -> bool:
+        """Return whether the run that asked has died before it was stored, and nobody goes on."""
+        del question
+        return False
+
     @abstractmethod
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
         """Return what the hook needs to listen to the user's channel."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from agentkit_py import Agent, MemoryHistory, Network, SqliteHistory, Tool, Tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.messages import UserMessage
 from agentkit_py.server import ServerLimits
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from tests.server.world import (
@@ -70,6 +72,78 @@ async def test_an_approved_call_runs(which: str) -> None:
         await stream.until("stream.ended")
     assert paid == [5]
     assert (resolved["resolution"], resolved["resolvedBy"]) == ("approved", "ada")
+
+
+class Dying(MemoryHistory):
+    """A store whose process ends between the question and the paused run."""
+
+    dies = True
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        """Save the record of a run."""
+        if self.dies and run.status == "paused":
+            raise OSError("the process was killed")
+        await super().save_run(thread_id, run)
+
+
+async def test_a_question_whose_run_died_is_refused_and_closed_and_the_message_asks_again() -> None:
+    """Its answer would do nothing; another worker finds out who looks into the store alone."""
+    paid: list[int] = []
+    store, call = Dying(), tool_call("refund", {"amount": 5})
+    body = message("Money back!", "t1", id="m1")
+
+    def worker(*replies: Any) -> Any:
+        return app_of(support(*replies, tools=(refund(paid),)), history=store, leases=False)
+
+    first = worker(call)
+    async with client_of(first) as ada:
+        await ada.post("/api/chat", json=body)
+        await wait_until_idle(first)
+    store.dies, second = False, worker(call, "done")
+    async with client_of(second) as ada:
+        (lost,) = (await ada.get("/api/approvals")).json()["approvals"]
+        before = datetime.now(UTC) - timedelta(minutes=1)  # a run may still be about to pause
+        await store.change_question(lost["id"], lambda known: replace(known, asked_at=before))
+        answer = await ada.post(f"/api/approvals/{lost['id']}", json={"action": "approve"})
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "run_lost")
+        assert (await ada.get("/api/threads/t1")).json()["pending"] == []
+        (closed,) = (await ada.get("/api/approvals?status=stopped")).json()["approvals"]
+        assert closed["id"] == lost["id"]
+        await ada.post("/api/chat", json=body)
+        await wait_until_idle(second)
+        (again,) = (await ada.get("/api/approvals")).json()["approvals"]
+        answer = await ada.post(f"/api/approvals/{again['id']}", json={"action": "approve"})
+        await wait_until_idle(second)
+    assert (answer.status_code, paid) == (200, [5])
+    assert [str(one) for one in await store.load("t1")][-1] == "clerk: done"
+
+
+async def test_a_run_that_asks_again_closes_the_questions_of_its_attempt_that_died() -> None:
+    """Else a question would be open that nobody can answer, and the thread never rewound."""
+    store, call = Dying(), tool_call("refund", {"amount": 5})
+    network = support(call, call, tools=(refund([]),), history=store)
+    said = UserMessage("Money back!", "m1")
+    with pytest.raises(OSError, match="killed"):
+        await network.run(said, thread_id="t1")
+    store.dies = False
+    run = await network.run(said, thread_id="t1")
+    assert await network.pending("t1") == run.pending
+    assert [one.status for one in await store.list_questions(status=None)] == ["stopped", "open"]
+
+
+async def test_a_question_whose_run_died_long_ago_is_closed_by_the_server() -> None:
+    """No run can be at work any more; one that is stored as paused stays, however old."""
+    store, old = MemoryHistory(), datetime.now(UTC) - timedelta(days=1)
+    await store.add_thread("t1", user_id="ada")
+    await store.save_run("t1", RunRecord(id="kept", status="paused", journal={}))
+    for name in ("kept", "lost"):
+        question = Question(id=name, thread_id="t1", run_id=name, agent="clerk", asked_at=old)
+        await store.save_question(question)
+    async with served(app_of(support(), history=store)):
+        while len(await store.list_questions()) > 1:  # noqa: ASYNC110 - a look of the server's
+            await asyncio.sleep(0.005)
+    found = {one.id: one.status for one in await store.list_questions(status=None)}
+    assert found == {"kept": "open", "lost": "stopped"}
 
 
 class PausingSlowly(MemoryHistory):
