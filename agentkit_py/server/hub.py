@@ -363,6 +363,13 @@ class Hub:
         runs = () if found is None else found.open.values()
         return any(run.answers == message_id for run in runs)
 
+    def answered_elsewhere(self, channel: str, thread_id: str) -> list[str]:
+        """Return ids of the user's messages that other processes answer in a thread."""
+        found = self._channels.get(channel)
+        runs = () if found is None else found.open.values()
+        mine = [one for one in runs if one.source is not None and one.thread_id == thread_id]
+        return [one.answers for one in mine if one.answers is not None]
+
     def answered(self, channel: str, thread_id: str) -> list[str]:
         """Return ids of the user's messages whose open runs are held from their start."""
         found = self._channels.get(channel)

@@ -9,10 +9,12 @@ from uuid import uuid4
 
 from agentkit_py._core.json import as_object
 from agentkit_py.errors import ThreadBusyError
+from agentkit_py.history.runs import RunStore
 from agentkit_py.results import USER
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.approvals import open_questions, visible
 from agentkit_py.server.people import staff_on
+from agentkit_py.server.runs import channel_of
 from agentkit_py.server.schemas import (
     Done,
     ForkRequest,
@@ -123,10 +125,15 @@ async def rewind_thread(request: ApiRequest[RewindRequest]) -> Done:
 
 
 async def rewind(api: Api, user_id: str, thread_id: str, before: str) -> None:
-    """Rewind a user's thread, or refuse it as a run works on it."""
+    """Rewind a user's thread, or refuse it as a run works on it, here or in another worker."""
     store = api.threads_of(user_id)
     await store.get_thread(thread_id)
-    if api.backend.working(user_id, thread_id):
+    busy: object = api.backend.working(user_id, thread_id)
+    runs: object = store
+    for message_id in api.hub.answered_elsewhere(channel_of(user_id), thread_id):
+        known = await runs.load_run(thread_id, message_id) if isinstance(runs, RunStore) else None
+        busy = busy or known is None or known.status != "stopped"
+    if busy:
         raise ThreadBusyError(thread_id)
     await store.rewind(thread_id, before)
 

@@ -98,6 +98,33 @@ async def test_a_cancel_reaches_the_process_of_the_run(where: dict[str, Any]) ->
     assert "run.interrupted" in stream.names
 
 
+async def test_a_thread_that_another_process_answers_is_neither_rewound_nor_edited(
+    where: dict[str, Any],
+) -> None:
+    """Also without leases: else the answer would stand in a thread without its question."""
+    wait, begun, go = waiting()
+    first = app_of(support(tool_call("wait", {}), "One.", tools=(wait,)), history=store_at(where))
+    second = app_of(support("Two."), history=store_at(where))
+    async with served(first) as url, served(second) as other, listening(other) as stream:
+        await post(url, "/api/chat", message("First?", "t1", id="m1"))
+        await begun.wait()
+        hub: Hub = second.state.api.hub
+        await eventually(lambda: hub.works_on("user:ada", "m1"))
+        edit = {**message("First!", "t1", id="m2"), "edits": "m1"}
+        for path, body in (("/api/threads/t1/rewind", {"before": "m1"}), ("/api/chat", edit)):
+            refused = await post(other, path, body)
+            assert (refused.status_code, refused.json()["error"]["code"]) == (409, "thread_busy")
+        go.set()
+        await stream.until("stream.ended")
+        assert (await post(other, "/api/chat", edit)).status_code == 200
+        await stream.until(lambda c: "Two." in str(c["data"].get("delta")))
+        async with client_of(second) as client:
+            await second.state.api.backend.idle()
+            found = (await client.get("/api/threads/t1")).json()["messages"]
+    assert [m["type"] for m in found] == ["user", "agent"]
+    assert found[0]["content"] == "First!"
+
+
 async def test_messages_of_a_thread_do_not_interleave(where: dict[str, Any]) -> None:
     """The run of one process waits for that of the other."""
     wait, begun, go = waiting()
