@@ -391,6 +391,11 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             precedence=self.filter_precedence,
         )
 
+    @property
+    def input_masks(self) -> Sequence[Redactor]:
+        """The redactors of its input guardrails."""
+        return self._guardrails().input.redactors
+
     def with_model(self, model: ModelChoice) -> Self:
         """Return the agent with another model; everything else is kept."""
         return dataclasses.replace(self, model=model)
@@ -431,7 +436,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             run=run,
             history=self.history,
             mode=self.history_mode,
-            masks=self._guardrails().input.redactors,
+            masks=self.input_masks,
         ).tool(options)
 
     def _servers(self) -> Iterable[ToolSource]:
@@ -496,7 +501,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             mode=self.history_mode,
             state_type=self.state_type,
             tokens=tokens,
-            masks=self._guardrails().input.redactors,
+            masks=self.input_masks,
         )
         begun = Beginning.of(context, "agent", self.name)
         try:

@@ -103,7 +103,9 @@ class NetworkRun(Generic[StateT, RunOutputT]):
             several run at the same time.
         call_count: How many agent turns there were.
         stop_reason: Why the run ended: ``"done"`` (the router had nobody), ``"pending"`` (it waits
-            for a person), ``"taken_over"`` (a person of the staff answers), ``"max_iter"``,
+            for a person), ``"taken_over"`` (a person of the staff answers), ``"interrupted"`` (a
+            message of the user ended it), ``"steered"`` (another run has the message, and waits for
+            a person or a time), ``"max_iter"``,
             ``"unknown_agent"``, ``"disabled_agent"``, the name of a limit, or why the last reply
             was cut (``"length"``, ``"refusal"``, …); None while it runs.
         pending: The questions that it waits for; `Network.resume` takes the answers.

@@ -9,6 +9,8 @@ from uuid import uuid4
 from agentkit_py._core.json import dumps, find_non_json
 from agentkit_py._engine.staff_words import users_words
 from agentkit_py.errors import MessageNotFoundError, StateError
+from agentkit_py.history.inbox import inbox_of
+from agentkit_py.history.leases import OnBusy
 from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.config import Settings
@@ -41,6 +43,8 @@ async def chat(request: ApiRequest[ChatRequest]) -> ChatResponse:
     request.params.history.clear()  # it may be long, and the message may wait
     await _edit(request.api, job, request.params)
     await make_thread(request.api, job)
+    if job.on_busy in ("steer", "interrupt"):
+        await _post(request.api, job)
     await request.api.backend.start(job)
     return {"success": True, "threadId": job.thread_id, "messageId": job.message.id or ""}
 
@@ -62,6 +66,16 @@ async def _edit(api: Api, job: Job, body: ChatRequest) -> None:
         _, known = await api.threads_of(job.user_id).newest(job.thread_id, _LAST)
         if all(one.result.id != job.message.id for one in known):
             raise  # else it is sent again, and was edited before
+
+
+async def _post(api: Api, job: Job) -> None:
+    """Leave a message to the run that is at work; its own run may have to wait for a place."""
+    await api.backend.check_questions(job.user_id)  # before it reaches anybody
+    message = job.message
+    for redactor in job.target.input_masks:
+        message = redactor.user_message(message)
+    store = inbox_of(api.threads_of(job.user_id))
+    await store.put_message(job.thread_id, message, interrupts=job.on_busy == "interrupt")
 
 
 async def make_thread(api: Api, job: Job) -> None:
@@ -93,12 +107,21 @@ def job_of(settings: Settings, body: ChatRequest, user_id: str) -> Job:
         ),
         client_state=state,
         client_history=texts,
+        on_busy=_on_busy(body, settings),
     )
     try:
         begin_state(job, settings, None)  # now, while the client can be answered
     except StateError:
         raise invalid("userMessage.state: does not fit the state of this network") from None
     return job
+
+
+def _on_busy(body: ChatRequest, settings: Settings) -> OnBusy | None:
+    """Return how a message is sent; refuse what the store's lease does not let runs do."""
+    lease = settings.store.lease
+    if body.on_busy in ("steer", "interrupt") and not (lease and lease.steering):
+        raise invalid(f"onBusy: this server does not {body.on_busy} answers")
+    return None if lease is None else body.on_busy
 
 
 def _allowed_state(given: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:

@@ -51,7 +51,7 @@ class InngestRuns(Backend):
             {"type": "text", "role": text.role, "content": text.text}
             for text in job.client_history or ()
         ]
-        data = {
+        data: dict[str, Any] = {
             "input": _message(job),
             "threadId": job.thread_id,
             "userId": job.user_id,
@@ -60,6 +60,8 @@ class InngestRuns(Backend):
             "extended": self._settings.extended,
             "state": {"data": state.dump(), "messages": messages},
         }
+        if job.on_busy is not None:
+            data["onBusy"] = job.on_busy
         key = "\n".join([job.user_id, job.thread_id, job.message.id or ""])
         event_id = f"agentkit-{hashlib.sha256(key.encode()).hexdigest()}"
         await _sent(self._sender.start(job.target, event_id, data))

@@ -21,6 +21,7 @@ from starlette.requests import HTTPConnection
 from agentkit_py._core.json import as_list, as_object
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py._engine.pausing import PENDING, Resumption, stop_paused, take
+from agentkit_py._engine.transcript import INTERRUPTED
 from agentkit_py.errors import (
     ContextOverflowError,
     ModelConnectionError,
@@ -32,9 +33,10 @@ from agentkit_py.errors import (
     ThreadBusyError,
     ThreadNotFoundError,
 )
-from agentkit_py.events import Event, RunFailed
+from agentkit_py.events import Event, RunFailed, RunStarted
 from agentkit_py.events.chunks import FAILED, for_hook, without_details
 from agentkit_py.events.types import ToolFinished
+from agentkit_py.history.leases import STEERED
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
 from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
@@ -192,6 +194,9 @@ class LocalRun:
     taken: Resumption | None = None
     """The paused run that goes on; None: it begins."""
 
+    is_at_work: bool = False
+    """True once it has the thread."""
+
     repeat: bool = True
     """Where it goes on, send again what was sent before it paused."""
 
@@ -224,6 +229,7 @@ class LocalRun:
             target.history = store  # the user's view of it; nothing else changes
             if self.taken is None:
                 options["state"] = await self._state(settings, store)
+                options["on_busy"] = job.on_busy
                 run = target.run(job.message, **options)
             else:
                 run = target.go_on(self.taken, options)
@@ -263,7 +269,9 @@ class LocalRun:
         self._end("run.interrupted", reason="cancelled")
 
     def _observe(self, event: Event) -> None:
-        if isinstance(event, RunFailed):
+        if isinstance(event, RunStarted):
+            self.is_at_work = True
+        elif isinstance(event, RunFailed):
             self._error = event.error
         elif isinstance(event, ToolFinished) and (self._stopped or self.slot.expired):
             # The tool swallowed the cancellation; what comes after it must not begin.
@@ -330,7 +338,7 @@ async def _stop_reason(run: Awaitable[Any]) -> str | None:
     try:
         found = await run
     except OutputError as error:
-        if error.reason not in (PENDING, TAKEN_OVER):
+        if error.reason not in (PENDING, TAKEN_OVER, STEERED, INTERRUPTED):
             raise
         return error.reason
     return found.stop_reason
@@ -412,6 +420,9 @@ class LocalRuns(Backend):
             return
         if self._same(job) is None:
             await self.check_questions(job.user_id)
+        if job.on_busy == "interrupt":
+            runs = self._of(job.user_id, job.thread_id)
+            await _stop([run for run in runs if run.is_at_work], INTERRUPTED)
         if self._same(job) is not None:  # it may have begun meanwhile
             return
         self.check_room(job.user_id)

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 from starlette.requests import HTTPConnection
 
+from agentkit_py.history.leases import OnBusy
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunStore
 from agentkit_py.messages import TextMessage, UserMessage
@@ -49,6 +50,9 @@ class Job:
 
     client_history: list[TextMessage] | None = None
     """Used instead of the stored thread; None: the thread is loaded."""
+
+    on_busy: OnBusy | None = None
+    """Behaviour where another run is at work on the thread; the lease's unless given."""
 
 
 class Backend(Protocol):

@@ -170,6 +170,10 @@ class ChatRequest(_Fields):
     """The id of an earlier message that this one takes the place of: the thread goes back to before
     it. The hook says it in ``userMessage.state``, as ``editFromMessageId``."""
 
+    on_busy: Literal["wait", "steer", "interrupt"] | None = None
+    """Behaviour while another message of the thread is being answered: this one waits for its turn;
+    it steers, i.e. reaches the next model call; or it interrupts the other answer."""
+
     history: list[Any] = Field(default_factory=list[Any])
     """The messages that the client shows; only their texts are read, if at all."""
 
