@@ -81,9 +81,10 @@ MOST_STRICT_TOOLS, MOST_OPTIONAL, MOST_UNIONS = 20, 24, 16
 """Strict tools that a request to Claude may have, and what these and its answer may have together.
 
 Optional and union parameters are counted on every level, each use of a definition for itself.
-Source: platform.claude.com/docs/en/build-with-claude/structured-outputs, schema complexity limits
-(read on 24 November 2026). "Schema is too complex for compilation" and "The compiled grammar is too
-large" come also below them, by sizes that are published nowhere.
+Source: platform.claude.com/docs/en/build-with-claude/structured-outputs, schema complexity limits,
+read on 24 November 2026 in a stored copy that names Opus 5.5 and not yet Sonnet 5.5; counting on
+every level: github.com/elizaOS/eliza/pull/16516. "Schema is too complex for compilation" and "The
+compiled grammar is too large" come below these, too, by sizes that are published nowhere.
 """
 
 
