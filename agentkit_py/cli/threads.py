@@ -159,7 +159,7 @@ def show(
     schema: _Schema = SCHEMA,
     prefix: _Prefix = PREFIX,
 ) -> None:
-    """Show the messages of a thread."""
+    """Show the messages of a thread, and its forks."""
 
     async def work(store: HistoryStore, console: Console) -> None:
         printer = RunPrinter(console)
@@ -170,6 +170,7 @@ def show(
             for record in await store.page(thread, stop, stop - begin):
                 _show(printer, console, record.result)
             begin = stop
+        await _show_relatives(store, console, thread)
 
     StoreOptions(db, user, schema, prefix).run(ctx, work)
 
@@ -243,6 +244,18 @@ async def _place(
     if found is None:
         raise ConfigurationError(f"--back: the user has not written {back or 1} messages.")
     return found.position
+
+
+async def _show_relatives(store: HistoryStore, console: Console, thread: str) -> None:
+    """Print which thread this one is a fork of, and its forks."""
+    info = await store.get_thread(thread)
+    relatives = [] if info.forked_from is None else [("fork of", info.forked_from, info)]
+    relatives += [("fork", one.id, one) for one in await store.forks(thread, limit=None)]
+    for kind, name, one in relatives:
+        line = (
+            f"{kind} {clean(name)}  before result {one.forked_at}, {one.created_at:%Y-%m-%d %H:%M}"
+        )
+        console.print(Text(line, "dim"), soft_wrap=True)
 
 
 def _show(printer: RunPrinter, console: Console, result: AgentResult) -> None:

@@ -65,6 +65,7 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
     threads.search_threads,
     threads.create_thread,
     threads.fork_thread,
+    threads.list_forks,
     threads.rewind_thread,
     threads.get_thread,
     threads.delete_thread,

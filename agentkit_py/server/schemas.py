@@ -211,6 +211,13 @@ class RewindRequest(_Fields):
     before: Id = Field(description="The id of a message of the user; it goes, with all after it.")
 
 
+class ForksQuery(_Fields):
+    """`GET /api/threads/{threadId}/forks`."""
+
+    thread_id: str = Field(description="The thread.")
+    limit: Whole = Field(50, ge=1, le=200, description="Number of forks.")
+
+
 class ApprovalRequestBody(_Fields):
     """`POST /api/approve-tool`."""
 
@@ -517,6 +524,24 @@ class NewThreadResponse(TypedDict):
     title: str
     userId: str
     createdAt: str
+
+
+class ForkItem(TypedDict):
+    """A thread that was forked from another."""
+
+    threadId: str
+    title: str
+    position: int
+    """The position in the other before which the fork has its messages."""
+
+    createdAt: str
+
+
+class Forks(TypedDict):
+    """Forks of a thread that are still there, the oldest first."""
+
+    forks: list[ForkItem]
+    hasMore: bool
 
 
 class StaffWriter(TypedDict):

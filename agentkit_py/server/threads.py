@@ -17,7 +17,10 @@ from agentkit_py.server.people import staff_on
 from agentkit_py.server.runs import channel_of
 from agentkit_py.server.schemas import (
     Done,
+    ForkItem,
     ForkRequest,
+    Forks,
+    ForksQuery,
     FoundMessage,
     FoundMessages,
     NewThread,
@@ -114,6 +117,24 @@ async def fork_thread(request: ApiRequest[ForkRequest]) -> NewThreadResponse:
         "userId": request.user_id,
         "createdAt": _iso(info.created_at),
     }
+
+
+@endpoint("GET", "/api/threads/{threadId}/forks", 404)
+async def list_forks(request: ApiRequest[ForksQuery]) -> Forks:
+    """List the threads that were forked from a thread."""
+    store, query = request.threads, request.params
+    await store.get_thread(query.thread_id)
+    found = await store.forks(query.thread_id, limit=query.limit + 1)
+    forks: list[ForkItem] = [
+        {
+            "threadId": one.id,
+            "title": one.title or UNTITLED,
+            "position": one.forked_at or 0,
+            "createdAt": _iso(one.created_at),
+        }
+        for one in found[: query.limit]
+    ]
+    return {"forks": forks, "hasMore": len(found) > query.limit}
 
 
 @endpoint("POST", "/api/threads/{threadId}/rewind", 404, 409)

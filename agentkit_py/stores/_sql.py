@@ -245,6 +245,10 @@ class SqlHistory(HistoryStore):
             return await self._threads(f"{_THREAD} {order}", most)
         return await self._threads(f"{_THREAD} AND t.user_id = ? {order}", user_id, most)
 
+    async def forks(self, thread_id: str, *, limit: int | None = 50) -> list[ThreadInfo]:
+        query = f"{_THREAD} AND t.origin = ? ORDER BY t.created_at, t.id LIMIT ?"
+        return await self._threads(query, thread_id, at_most(limit), thread_id=thread_id)
+
     async def thread_page(
         self,
         limit: int,

@@ -254,6 +254,20 @@ class HistoryStore(HistoryConfig, ABC):
         await restore(self, key, data.before([one.result for one in stored[:place]]))
         return key
 
+    async def forks(self, thread_id: str, *, limit: int | None = 50) -> list[ThreadInfo]:
+        """Return the forks of a thread that are still there, the oldest first.
+
+        `ThreadInfo.forked_at` says where each has left it. The default reads all threads; override
+        it where the database can find them.
+
+        Args:
+            thread_id: The thread.
+            limit: The most forks to return; None: all.
+        """
+        every = await self.list_threads(None)
+        found = [one for one in every if one.forked_from == thread_id]
+        return sorted(found, key=lambda one: (one.created_at, one.id))[: at_most(limit)]
+
     async def rewind(self, thread_id: str, at: str | int) -> None:
         """Take a thread back to before a message of the user.
 

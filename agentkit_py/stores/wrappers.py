@@ -154,6 +154,9 @@ class _WrappedThreads(HistoryStore):
     async def rewind(self, thread_id: str, at: str | int) -> None:
         await (await self._own(thread_id)).rewind(thread_id, at)
 
+    async def forks(self, thread_id: str, *, limit: int | None = 50) -> list[ThreadInfo]:
+        return await (await self._own(thread_id)).forks(thread_id, limit=limit)
+
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
         await (await self._own(thread_id)).append_rows(thread_id, rows)
 

@@ -550,6 +550,8 @@ def test_threads_are_forked_and_rewound(db: Path) -> None:
     fork = threads("fork", "a", "--db", db, "--before", "y-0", "--title", "Other").split()[0]
     assert "x is in Graz" in threads("show", fork, "--db", db)
     assert "y is in Graz" not in threads("show", fork, "--db", db)
+    assert "fork of a  before result 6, " in threads("show", fork, "--db", db)
+    assert f"fork {fork}  before result 6, " in threads("show", "a", "--db", db, "--last", 1)
     assert "9 results" in threads("fork", "a", "--db", db)
     assert "3 results" in threads("fork", "a", "--db", db, "--back", 2)
     threads("rewind", "a", "--db", db, given="n\n", code=1)

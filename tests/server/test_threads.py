@@ -239,12 +239,20 @@ async def test_a_thread_is_forked_before_a_message(store: Any) -> None:
         fork = (await client.get(f"/api/threads/{made['threadId']}")).json()
         thread = (await client.get("/api/threads/t")).json()
         missing = await client.post("/api/threads/t/fork", json={"before": "m3"})
+        forks = (await client.get("/api/threads/t/forks")).json()
+    (listed,) = forks["forks"]
+    assert (listed["threadId"], listed["position"], forks["hasMore"]) == (
+        made["threadId"],
+        2,
+        False,
+    )
     assert texts(fork) == ["first", "One.", "instead", "Other."]
     assert texts(thread) == ["first", "One.", "second", "Two."]
     assert (fork["thread"]["forkedFrom"], thread["thread"]["forkedFrom"]) == ("t", None)
     assert (missing.status_code, missing.json()["error"]["code"]) == (404, "message_not_found")
     async with client_of(app, "bob") as client:
         assert (await client.post("/api/threads/t/fork", json={})).status_code == 404
+        assert (await client.get("/api/threads/t/forks")).status_code == 404
         assert (
             await client.post("/api/threads/t/rewind", json={"before": "m1"})
         ).status_code == 404

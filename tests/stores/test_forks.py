@@ -226,6 +226,41 @@ async def test_forks_write_as_many_rows_for_long_threads_as_for_short_ones(
     assert [one.rows for one in costs[0]] == [1, 2]
 
 
+async def test_forks_are_found_by_one_statement_however_long_the_thread_is(
+    database: Counted,
+) -> None:
+    """Through the index of where threads come from; no results are read."""
+    costs: list[int] = []
+    for turns in (2, 500):
+        thread = f"t{turns}"
+        await database.add_thread(thread, user_id="ann")
+        await database.append(thread, talk(turns))
+        made = [await database.fork(thread, f"q{turns - 1}") for _ in range(2)]
+        database.counting.written = Written()
+        assert [one.id for one in await database.forks(thread)] == made
+        costs.append(database.counting.written.statements)
+    assert costs == [1, 1]
+
+
+async def test_the_forks_of_a_thread_are_those_that_are_still_there(store: HistoryStore) -> None:
+    """The oldest first, with the place; those of another fork are its own."""
+    await store.add_thread("t", user_id="ann")
+    await store.append("t", talk(3))
+    forks = [await store.fork("t", place) for place in ("q1", None, "q2")]
+    inner = await store.fork(forks[0])
+    await store.delete_thread(forks[2])
+    await store.rewind("t", "q1")
+    found = [(one.id, one.forked_at) for one in await store.forks("t")]
+    assert found == [(forks[0], 2), (forks[1], 6)]
+    assert [one.id for one in await store.forks(forks[0])] == [inner]
+    assert [one.id for one in await store.forks("t", limit=1)] == forks[:1]
+    mine, others = for_user(store, "ann"), for_user(store, "bob")
+    assert [one.id for one in await mine.forks("t")] == forks[:2]
+    with pytest.raises(ThreadNotFoundError):
+        await others.forks("t")
+    assert await store.forks("nope") == []
+
+
 async def test_a_fork_and_its_thread_go_on_by_themselves(store: HistoryStore) -> None:
     """Neither sees what the other is told later."""
     await store.add_thread("t", user_id="ann", metadata={"shop": 1})
