@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -210,9 +211,10 @@ class HistoryStore(HistoryConfig, ABC):
         """Create a thread that begins with what another had before a message of the user.
 
         It belongs to the same user, has the other's metadata, and goes on from the summaries,
-        vectors and state that the other had there. From then on each is by itself. The stores of
-        this library copy nothing, however long the thread is; with ``layout="typescript"``, and in
-        a store of one's own that does nothing for it, the fork is a copy.
+        vectors and state that the other had there. It gets a copy of the files that the other has
+        in the workspace now. From then on each is by itself. Of the thread the stores of this
+        library copy nothing, however long it is; with ``layout="typescript"``, and in a store of
+        one's own that does nothing for it, the fork is a copy.
 
         Args:
             thread_id: The thread to fork; it stays as it is.
@@ -231,7 +233,16 @@ class HistoryStore(HistoryConfig, ABC):
             HistoryError: There is another thread under ``fork_id``.
         """
         key = new_thread_id() if fork_id is None else check_text("thread id", fork_id)
-        return await self.insert_fork(thread_id, at, key, title)
+        if self.workspace is None:
+            return await self.insert_fork(thread_id, at, key, title)
+        await self.get_thread(thread_id)  # another's files are not even read
+        copy = await asyncio.to_thread(self.workspace.copy, thread_id)
+        try:
+            made = await self.insert_fork(thread_id, at, key, title)
+            self.workspace.give(copy, made)
+            return made
+        finally:
+            self.workspace.remove(copy)
 
     async def insert_fork(
         self, thread_id: str, at: str | int | None, fork_id: str, title: str | None

@@ -13,6 +13,7 @@ from datetime import timedelta
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import BinaryIO
+from uuid import uuid4
 
 from agentkit_py.errors import ConfigurationError, HistoryError
 
@@ -161,6 +162,28 @@ class Workspace:
                     found = path.lstat()
                     if stat.S_ISREG(found.st_mode):
                         yield path.relative_to(folder).as_posix(), found.st_size
+
+    def copy(self, thread_id: str) -> str:
+        """Copy a thread's files; return the id that they have until `give` or `remove`."""
+        new = f"{thread_id} {uuid4().hex}"
+        try:
+            for name in self.files(thread_id):
+                data = self.read(thread_id, name)
+                with (
+                    self._folder_of(new, name, create=True) as folder,
+                    folder.open(PurePosixPath(name).name, _NEW_FILE) as file,
+                ):
+                    file.write(data)
+        except Exception:
+            self.remove(new)
+            raise
+        return new
+
+    def give(self, copy: str, thread_id: str) -> None:
+        """Give a copy to a thread that has no files."""
+        there = self.folder(thread_id)
+        if not there.exists() and self.folder(copy).exists():
+            self.folder(copy).rename(there)
 
     def size(self, thread_id: str) -> int:
         """Return the bytes of all files of a thread."""

@@ -149,7 +149,9 @@ class _WrappedThreads(HistoryStore):
     async def insert_fork(
         self, thread_id: str, at: str | int | None, fork_id: str, title: str | None
     ) -> str:
-        return await (await self._own(thread_id)).insert_fork(thread_id, at, fork_id, title)
+        # The other store owns the files.
+        own = await self._own(thread_id)
+        return await own.fork(thread_id, at, fork_id=fork_id, title=title)
 
     async def rewind(self, thread_id: str, at: str | int) -> None:
         await (await self._own(thread_id)).rewind(thread_id, at)

@@ -8,8 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from agentkit_py.errors import ConfigurationError, HistoryError
-from agentkit_py.stores import MemoryHistory
+from agentkit_py.errors import (
+    ConfigurationError,
+    HistoryError,
+    MessageNotFoundError,
+    ThreadNotFoundError,
+)
+from agentkit_py.stores import MemoryHistory, SqliteHistory, for_user, redacted
 from agentkit_py.stores.workspace import Workspace
 
 
@@ -74,6 +79,48 @@ def test_old_files_are_removed_by_the_next_write(tmp_path: Path) -> None:
     os.utime(files.folder("old"), (0, 0))
     files.write("now", "a", "x")
     assert [files.files(name) for name in ("old", "new", "now")] == [[], ["a"], ["a"]]
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "of a user", "redacted"])
+async def test_a_fork_begins_with_the_files_that_the_thread_has(
+    files: Workspace, tmp_path: Path, kind: str
+) -> None:
+    """From then on each has its own; the same fork again changes nothing."""
+    own = SqliteHistory(tmp_path / "t.db") if kind == "sqlite" else MemoryHistory()
+    own.workspace = files
+    store = for_user(own, "u") if kind == "of a user" else own
+    store = redacted(own, ["email"]) if kind == "redacted" else store
+    await own.add_thread("t", user_id="u")
+    files.write("t", "a/b.txt", "one")
+    (files.folder("t") / "link").symlink_to(tmp_path)
+    assert await store.fork("t", fork_id="f") == "f"
+    assert (files.files("f"), files.read("f", "a/b.txt")) == (["a/b.txt"], b"one")
+    assert oct((files.folder("f") / "a").stat().st_mode)[-3:] == "700"
+    assert not (files.folder("f") / "link").exists()
+    files.write("f", "a/b.txt", "two")
+    files.write("t", "c", "three")
+    await store.fork("t", fork_id="f")
+    assert (files.files("f"), files.read("t", "a/b.txt")) == (["a/b.txt"], b"one")
+    await store.delete_thread("t")
+    assert (files.files("t"), files.read("f", "a/b.txt")) == ([], b"two")
+    assert len(list(files.root.iterdir())) == 1
+    await own.close()
+
+
+async def test_a_fork_that_cannot_be_made_leaves_no_files(files: Workspace) -> None:
+    """Neither of another user's thread, which is not read, nor where the place is none."""
+    store = MemoryHistory()
+    store.workspace = files
+    await store.add_thread("t", user_id="u")
+    await store.add_thread("f", user_id="u")
+    files.write("t", "x", "x")
+    with pytest.raises(MessageNotFoundError):
+        await store.fork("t", "m1")
+    with pytest.raises(HistoryError, match="already"):
+        await store.fork("t", fork_id="f")
+    with pytest.raises(ThreadNotFoundError):
+        await for_user(store, "other").fork("t")
+    assert (files.files("f"), len(list(files.root.iterdir()))) == ([], 1)
 
 
 async def test_a_deleted_threads_files_are_deleted(files: Workspace) -> None:
