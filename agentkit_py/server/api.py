@@ -250,6 +250,7 @@ _STATUSES = {
     413: "It is too long.",
     429: "A limit of the user's is reached.",
     500: "The server failed; its log says why.",
+    501: "With Inngest: replies do not pass through this server.",
     502: "With Inngest: it cannot be reached, or refused.",
     503: "The server is busy or stopping.",
 }
@@ -300,7 +301,7 @@ def _describe_stream() -> dict[str, Any]:
     return {
         "summary": "Stream the user's chunks as they are published",
         "parameters": [*_parameters(StreamQuery, ""), last],
-        "responses": _responses(_EVENT_STREAM, (404, 429)),
+        "responses": _responses(_EVENT_STREAM, (404, 429, 501)),
         "description": "Events: `ready` first; chunks as messages; `reset` where something was "
         "lost, and the thread has to be read again.",
     }
@@ -387,7 +388,7 @@ def _reply_to(protocol: str, stream: str) -> dict[str, Any]:
     return {
         "summary": f"Say something, or answer questions, in the protocol of {protocol}",
         "requestBody": {"required": True, "content": body},
-        "responses": _responses(_EVENT_STREAM, (404, 409, 413, 429, 503)),
+        "responses": _responses(_EVENT_STREAM, (404, 409, 413, 429, 501, 503)),
         "description": f"The answer is the reply, {stream}. A message that is being answered, or "
         "was answered, is not answered again: its reply comes from its beginning.",
     }
@@ -398,7 +399,7 @@ _RESUMED = {
     "summary": "Stream the reply that is under way, from its beginning",
     "parameters": [{**_THREAD, "description": "The thread."}],
     "responses": {
-        **_responses(_EVENT_STREAM, (404, 429)),
+        **_responses(_EVENT_STREAM, (404, 429, 501)),
         "204": {"description": "No reply is under way."},
     },
 }

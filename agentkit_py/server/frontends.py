@@ -56,6 +56,7 @@ from agentkit_py.server.schemas import (
     FrontEndQuery,
     StaffOnThread,
     VercelThread,
+    no_streams,
     not_found,
     parse,
 )
@@ -211,7 +212,7 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
 def _check_streams(exchange: _Exchange) -> None:
     api = exchange.api
     if not api.backend.streams:
-        raise not_found("stream")
+        raise no_streams()
     api.check_streams(exchange.user_id)
 
 

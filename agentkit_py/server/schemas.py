@@ -62,6 +62,15 @@ def not_found(what: str = "thread") -> ApiError:
     return ApiError(404, f"{what}_not_found", f"There is no such {what}.")
 
 
+def no_streams() -> ApiError:
+    """Return the error for a stream of runs whose chunks do not pass through this server."""
+    words = (
+        "The agents run as Inngest functions, whose replies do not pass through this server: "
+        "send with /api/chat, and listen with the token of /api/realtime/token."
+    )
+    return ApiError(501, "no_streams", words)
+
+
 def invalid(message: str) -> ApiError:
     """Return the error for a request that cannot be understood."""
     return ApiError(400, "invalid_request", message)

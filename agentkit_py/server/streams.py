@@ -21,7 +21,7 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py.server.api import HEADERS, Api
 from agentkit_py.server.hub import Batch, Subscription
 from agentkit_py.server.runs import TOPIC, channel_of
-from agentkit_py.server.schemas import StreamQuery, not_found, parse, unauthorized
+from agentkit_py.server.schemas import StreamQuery, no_streams, not_found, parse, unauthorized
 
 logger: logging.Logger = get_logger("agentkit_py.server")
 
@@ -41,7 +41,7 @@ async def events(api: Api, request: Request) -> Response:
     query = parse(StreamQuery, {**request.query_params})
     user_id = await _user_of(api, request, query.token)
     if not api.backend.streams:
-        raise not_found("stream")
+        raise no_streams()
     thread_id = query.thread_id
     if thread_id is not None and not await api.threads_of(user_id).thread_exists(thread_id):
         raise not_found()

@@ -231,11 +231,33 @@ async def test_the_token_is_a_subscription_token_of_inngest() -> None:
     shop = hosted()
     found = (await shop.post("/api/realtime/token", {"userId": "eve"})).json()
     async with client_of(shop.app) as client:
-        assert (await client.get("/api/stream")).status_code == 404
+        stream = await client.get("/api/stream")
+        assert (stream.status_code, stream.json()["error"]["code"]) == (501, "no_streams")
     assert found["channel"] == "user:ada"
     assert found["topics"] == ["agent_stream"]
     assert "user:ada" in found["key"]
     assert found["app"]["apiBaseUrl"].startswith("http://")
+
+
+async def test_front_ends_that_need_a_stream_are_refused_with_the_reason() -> None:
+    """Nothing is begun; threads are read in their form all the same."""
+    shop = hosted("Hello.")
+    said = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
+    run = {"threadId": "t1", "runId": "r", "messages": [{**said, "content": "Hi"}]}
+    bodies = {"/api/vercel": {"id": "t1", "messages": [said]}, "/api/ag-ui": run}
+    refused = [await shop.post(path, body) for path, body in bodies.items()]
+    await shop.chat("Hi", "t1", id="m1")
+    await shop.finish()
+    async with client_of(shop.app) as client:
+        refused.append(await client.get("/api/vercel/t1/stream"))
+        read = [(await client.get(f"{path}/t1")).json()["messages"] for path in bodies]
+        openapi = (await client.get("/openapi.json")).json()["paths"]
+    for answer in refused:
+        assert (answer.status_code, answer.json()["error"]["code"]) == (501, "no_streams")
+        assert "Inngest" in answer.json()["error"]["message"]
+    assert [len(messages) for messages in read] == [2, 2]
+    assert len(shop.runs) == 1
+    assert all("501" in openapi[path]["post"]["responses"] for path in bodies)
 
 
 async def test_a_failed_function_streams_a_public_message() -> None:
