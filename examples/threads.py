@@ -5,7 +5,7 @@
 # --8<-- [start:sqlite]
 import asyncio
 
-from agentkit_py import Agent, SqliteHistory
+from agentkit_py import Agent, MemoryHistory, SqliteHistory
 from agentkit_py.testing import ScriptedModel
 
 store = SqliteHistory("threads.db")
@@ -54,6 +54,38 @@ async def delivered_twice() -> None:
         assert result.text == "Done."
     # --8<-- [end:turns]
     await shared.close()
+
+
+# --8<-- [start:steering]
+from agentkit_py import tool
+from agentkit_py.testing import tool_call
+
+
+async def said_while_it_works() -> None:
+    """The message reaches the next model call, and its own run finds it answered."""
+    begun, painted = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def mix_paint() -> str:
+        """Mix paint."""
+        begun.set()
+        await painted.wait()
+        return "mixed"
+
+    script = ScriptedModel(tool_call("mix_paint"), "The door is blue.")
+    house = MemoryHistory(lease=ThreadLease(steering=True))
+    painter = Agent(name="painter", system="S", model=script, tools=[mix_paint], history=house)
+
+    first = asyncio.create_task(painter.run("Paint the door.", thread_id="t"))
+    await begun.wait()
+    said = UserMessage("In blue, please.", "m2")
+    second = asyncio.create_task(painter.run(said, thread_id="t", on_busy="steer"))
+    await asyncio.sleep(0.1)  # the tool is still at work
+    painted.set()
+
+    assert (await first).text == (await second).text == "The door is blue."
+    script.assert_saw("Paint the door.", "mixed", "In blue, please.")
+    # --8<-- [end:steering]
 
 
 # --8<-- [start:users]
@@ -160,6 +192,7 @@ async def main() -> None:
     """All of them."""
     await look(await two_turns())
     await delivered_twice()
+    await said_while_it_works()
     await each_user_sees_their_own()
     await another_question()
     await client_keeps_the_history()

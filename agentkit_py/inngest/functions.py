@@ -286,10 +286,13 @@ def _time(given: object) -> datetime | None:
 
 
 def _of_this_run(state: State[Any]) -> list[AgentResult]:
-    """Return what an agent gave since the user last spoke: all inferences of its run."""
+    """Return what an agent gave since the message of its run: all inferences."""
     results = state.transcript
     spoken = [index for index, result in enumerate(results) if result.agent_name == USER]
-    return results[spoken[-1] + 1 :] if spoken else results
+    # What the user said meanwhile is of the run, too.
+    own = [i for i in spoken if any(m.from_history is False for m in results[i].output)]
+    begin = [*own, *spoken[-1:]][0] + 1 if spoken else 0
+    return [result for result in results[begin:] if result.agent_name != USER]
 
 
 def _state(data: Mapping[str, Any], item: Agent[Any, Any] | Network[Any, Any]) -> State[Any]:

@@ -69,8 +69,11 @@ async def _edit(api: Api, job: Job, body: ChatRequest) -> None:
 
 
 async def _post(api: Api, job: Job) -> None:
-    """Leave a message to the run that is at work; its own run may have to wait for a place."""
-    await api.backend.check_questions(job.user_id)  # before it reaches anybody
+    """Leave a message to the run that is at work, if its own run may have to wait for a place."""
+    backend = api.backend
+    if backend.streams and not backend.working(job.user_id, job.thread_id):
+        return  # its own run begins here at once, and sees to it
+    await backend.check_questions(job.user_id)  # before it reaches anybody
     message = job.message
     for redactor in job.target.input_masks:
         message = redactor.user_message(message)
@@ -121,7 +124,9 @@ def _on_busy(body: ChatRequest, settings: Settings) -> OnBusy | None:
     lease = settings.store.lease
     if body.on_busy in ("steer", "interrupt") and not (lease and lease.steering):
         raise invalid(f"onBusy: this server does not {body.on_busy} answers")
-    return None if lease is None else body.on_busy
+    if lease is None:
+        return None
+    return body.on_busy or (lease.on_busy if lease.steering else None)
 
 
 def _allowed_state(given: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:

@@ -192,7 +192,11 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
     fields = {"id": message[0], "content": message[1], "state": asked.state}
     given = parse(ChatMessage, fields)
     body = ChatRequest(
-        user_message=given, thread_id=asked.thread_id, network=asked.network, agent=asked.agent
+        user_message=given,
+        thread_id=asked.thread_id,
+        on_busy="wait",  # its stream is that of one answer
+        network=asked.network,
+        agent=asked.agent,
     )
     job = job_of(api.settings, body, user_id)
     message_id = job.message.id or ""

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from os import environ
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -19,6 +20,8 @@ from agentkit_py import (
     MemoryHistory,
     Network,
     RouterContext,
+    RoutingAgent,
+    TextMessage,
     ToolContext,
     UserMessage,
     tool,
@@ -28,11 +31,12 @@ from agentkit_py.guardrails import Guardrail, Tripwire
 from agentkit_py.history import StaffDesk
 from agentkit_py.history.leases import OnBusy, ThreadLease
 from agentkit_py.inngest import create_functions
+from agentkit_py.lifecycle import Lifecycle, ResultContext
 from agentkit_py.messages import ImageContent, TextContent, text_of
-from agentkit_py.processors import Redactor
+from agentkit_py.processors import MessageWindow, Redactor
 from agentkit_py.routing import together
 from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory
-from agentkit_py.testing import FakeProvider, ReceivedRequest, ScriptedModel, error, tool_call
+from agentkit_py.testing import FakeProvider, Raw, ReceivedRequest, ScriptedModel, error, tool_call
 from agentkit_py.testing.executor import ReplayExecutor, Run
 from agentkit_py.testing.executor.runs import kill_points
 from agentkit_py.testing.scripted_model import model_of
@@ -161,6 +165,12 @@ def did(about: str) -> str:
     return str({"data": f"did {about}"})
 
 
+@tool
+def look(about: str) -> str:
+    """Look."""
+    return f"did {about}"
+
+
 @pytest.fixture(params=["direct", "inngest"])
 def way(request: pytest.FixtureRequest) -> Way:
     """Directly, and as Inngest functions."""
@@ -261,8 +271,8 @@ async def test_an_agent_that_is_a_tool_takes_nothing(way: Way) -> None:
     """The one that called it does."""
 
     def nested(desk: Desk) -> list[Agent]:
-        inner = desk.agent("inner").as_tool(allowed_tools="own", name="ask")
-        return [desk.agent("outer", tools=[inner])]
+        inner = desk.agent("inner", history=desk.line)
+        return [desk.agent("outer", tools=[inner.as_tool(allowed_tools="own", name="ask")])]
 
     asked = tool_call("ask", {"task": "x"})
     plan: Any = {"1": [("a", "steer")]}
@@ -271,6 +281,45 @@ async def test_an_agent_that_is_a_tool_takes_nothing(way: Way) -> None:
     assert await desk.ends() == [("Outer.", "done")]
     desk.model.assert_not_saw('"a"', request=2)
     desk.model.assert_saw('"a"', request=3)
+    steps = [step.name for run in desk.executor.runs for step in run.steps]
+    assert not [name for name in steps if "inner" in name and "inbox" in name]
+
+
+async def test_a_routing_agent_takes_nothing(way: Way) -> None:
+    """The agent that it chooses does."""
+
+    def two(desk: Desk) -> list[Agent]:
+        return [desk.agent("ann", max_iter=1), desk.agent("bob")]
+
+    def choose(context: ResultContext) -> list[str] | None:
+        assert context.network is not None
+        return {0: ["ann"], 1: ["bob"]}.get(context.network.call_count)
+
+    chosen = Lifecycle(on_route=choose)
+    asked = ScriptedModel("Ann.", "Bob.", "Nobody.")
+    router = RoutingAgent(name="router", system="R", lifecycle=chosen, model=asked)
+    desk = Desk(way, work("1"), "Bob.", plan={"1": [("a", "steer")]}, agents=two, router=router)
+    assert await desk.say("paint") == ("Bob.", "done")
+    assert await desk.ends() == [("Bob.", "done")]
+    asked.assert_not_saw('"a"', request=1)
+    desk.model.assert_saw('"a"')
+
+
+async def test_agents_whose_history_is_that_of_typescript_take_nothing(way: Way) -> None:
+    """States keep no words of users there: the message is a turn."""
+    desk = Desk(
+        way, work("1"), "One.", "Two.", plan={"1": [("a", "steer")]}, history_mode="typescript"
+    )
+    assert await desk.say("paint") == ("One.", "done")
+    assert await desk.ends() == [("Two.", "done")]
+
+
+async def test_a_message_comes_after_results_that_are_saved_at_the_end(way: Way) -> None:
+    """They are saved before it."""
+    desk = Desk(way, work("1"), "Yes.", plan={"1": [("a", "steer")]})
+    desk.store.save_each = False
+    await desk.say("paint")
+    assert await desk.rows() == ["paint", did("1"), "a", "Yes."]
 
 
 def strict(*, beside: bool = False) -> Guardrail[Any]:
@@ -378,6 +427,54 @@ async def test_a_message_that_was_answered_is_not_taken_again(way: Way) -> None:
     assert await desk.rows() == ["hi", "Hello.", "paint", did("1"), "Done."]
 
 
+async def test_a_message_that_was_answered_long_ago_is_not_taken_again() -> None:
+    """Only the end of the thread is loaded."""
+    desk = Desk("direct", "Hello.", work("1"), "Done.", processors=[MessageWindow(4)])
+    await desk.say("hi")
+    now = datetime.now(UTC)
+    said = [TextMessage("assistant", "x")]
+    rows = [AgentResult("clerk", said, (), now, id=f"r{n}") for n in range(100)]
+    await desk.store.append("t", rows)
+    desk.plan["1"] = [("hi", "steer")]
+    assert await desk.say("paint") == ("Done.", "done")
+    assert (await desk.rows()).count("hi") == 1
+    desk.model.assert_not_saw('"hi"')
+    assert await desk.ends() == [("Hello.", "done")]
+
+
+async def test_a_message_does_not_come_between_a_paused_reply_and_its_end() -> None:
+    """The provider wants its reply back as the last thing."""
+    call: dict[str, Any] = {
+        "type": "server_tool_use",
+        "id": "s1",
+        "name": "web_search",
+        "input": {"query": "x"},
+    }
+    found: dict[str, Any] = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
+    paused: dict[str, Any] = {
+        "type": "message", "role": "assistant", "content": [call, found],
+        "stop_reason": "pause_turn",
+    }  # fmt: skip
+    store = MemoryHistory(lease=ThreadLease(steering=True))
+    search = [{"type": "web_search_20250305", "name": "web_search"}]
+    model = ScriptedModel(
+        Raw(json=paused), tool_call("look", {"about": "1"}), "Done.", provider="anthropic",
+        default_parameters={"tools": search},
+    )  # fmt: skip
+
+    async def told(context: ResultContext) -> None:
+        await store.put_message("t", UserMessage("in blue", "a"))
+
+    agent = Agent(
+        name="clerk", system="S", model=model, history=store, tools=[look],
+        lifecycle=Lifecycle(on_response=told),
+    )  # fmt: skip
+    assert (await agent.run("paint", thread_id="t")).text == "Done."
+    model.assert_finished()
+    model.assert_not_saw("in blue", request=1)
+    model.assert_saw("in blue", request=2)
+
+
 async def test_runs_that_do_not_look_for_messages_cannot_be_steered() -> None:
     """The error says what to write."""
     for store in (None, MemoryHistory(), MemoryHistory(lease=ThreadLease())):
@@ -408,6 +505,9 @@ async def test_a_look_is_one_step_before_each_model_call() -> None:
         "desk.history.append-results.clerk.1",
         "desk.history.turn.end",
     ]
+    desk = Desk("inngest", work("1"), "Blue.", store=MemoryHistory(lease=ThreadLease()))
+    await desk.say("paint")
+    assert not [s for s in desk.executor.runs[0].steps if "inbox" in s.name]
 
 
 async def test_a_worker_that_dies_anywhere_loses_and_repeats_no_message() -> None:
@@ -473,3 +573,21 @@ async def test_databases_carry_messages_between_functions(
         assert await desk.ends() == [("", "interrupted"), ("Stopped.", "done")]
         desk.model.assert_finished()
         assert await desk.rows() == ["paint", did("1"), "a", did("2"), "stop", "Stopped."]
+
+
+async def test_the_output_of_an_agents_function_has_all_results_of_its_run() -> None:
+    """Those before the user's second message as well."""
+    store = MemoryHistory(lease=ThreadLease(steering=True))
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await store.put_message("t", UserMessage("in blue", "a"))
+        return "waited"
+
+    model = ScriptedModel(tool_call("wait"), "Blue it is.")
+    agent = Agent(name="clerk", system="S", model=model, tools=[wait], history=store)
+    client = inngest.Inngest(app_id="app", is_production=False)
+    executor = ReplayExecutor(client, create_functions(client, agents=[agent]))
+    run = await executor.run("app/agent-clerk", {"input": "paint", "threadId": "t"})
+    assert [len(one["toolCalls"]) for one in run.output["results"]] == [1, 0]

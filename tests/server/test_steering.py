@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from starlette.applications import Starlette
 
-from agentkit_py import MemoryHistory, tool
-from agentkit_py.history.leases import ThreadLease
+from agentkit_py import MemoryHistory, UserMessage, tool
+from agentkit_py.history.leases import OnBusy, ThreadLease
 from agentkit_py.processors import Redactor
 from agentkit_py.testing import tool_call
 from tests.server.test_inngest_mode import hosted
@@ -24,9 +25,23 @@ from tests.server.world import (
 )
 
 
-def steered() -> MemoryHistory:
+class Posts(MemoryHistory):
+    """A store that knows what came into its inboxes."""
+
+    def __init__(self, lease: ThreadLease) -> None:
+        super().__init__(lease=lease)
+        self.posted: list[object] = []
+
+    async def put_message(
+        self, thread_id: str, message: UserMessage, *, interrupts: bool = False
+    ) -> None:
+        self.posted.append(message.content)
+        await super().put_message(thread_id, message, interrupts=interrupts)
+
+
+def steered(on_busy: OnBusy = "wait") -> Posts:
     """A store whose runs look for messages."""
-    return MemoryHistory(lease=ThreadLease(seconds=3600, steering=True))
+    return Posts(ThreadLease(seconds=3600, steering=True, on_busy=on_busy))
 
 
 async def rows(app: Starlette, thread: str = "t1") -> list[str]:
@@ -43,17 +58,21 @@ async def send(url: str, text: str, on_busy: str | None = None, **fields: Any) -
     return await post(url, "/api/chat", body)
 
 
-async def test_a_message_that_steers_joins_the_reply_under_way() -> None:
+@pytest.mark.parametrize(("on_busy", "lease"), [("steer", "wait"), (None, "steer")])
+async def test_a_message_that_steers_joins_the_reply_under_way(
+    on_busy: OnBusy | None, lease: OnBusy
+) -> None:
     """Its own stream ends when that one has; it is masked as the first one was."""
     wait, begun, go = waiting()
     network = support(
         tool_call("wait"), "In blue.", tools=(wait,), input_guardrails=[Redactor(["email"])]
     )
-    app = app_of(network, history=steered())
+    store = steered(lease)
+    app = app_of(network, history=store)
     async with served(app) as url, listening(url) as stream:
         await send(url, "Paint it.")
         await begun.wait()
-        assert (await send(url, "In blue, ada@example.com.", "steer", id="m2")).status_code == 200
+        await send(url, "In blue, ada@example.com.", on_busy)
         go.set()
         await stream.until("stream.ended")
         await stream.until("stream.ended")
@@ -63,6 +82,7 @@ async def test_a_message_that_steers_joins_the_reply_under_way() -> None:
     model: Any = network.default_model
     model.assert_finished()
     assert await rows(app) == ["Paint it.", "In blue, [email].", "In blue."]
+    assert set(store.posted) == {"In blue, [email]."}
 
 
 async def test_a_message_that_interrupts_stops_the_reply_at_once() -> None:
