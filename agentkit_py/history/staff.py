@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from agentkit_py._core.json import as_list, as_object
 from agentkit_py.errors import ConfigurationError, InvalidRecordError, NotOnThreadError
-from agentkit_py.results import AgentResult, StaffAuthor
+from agentkit_py.results import USER, AgentResult, StaffAuthor
 
 TAKEN_OVER = "taken_over"
 """The stop reason of a run in a thread that a person has taken over."""
@@ -288,7 +288,7 @@ class StaffDesk:
             name: The name that the user and agents read; the id unless given.
 
         Raises:
-            ConfigurationError: The name cannot be shown as one.
+            ConfigurationError: The name cannot be shown as one, or is ``"user"``.
             ThreadNotFoundError: There is no such thread.
         """
         member = StaffMember(by, checked_name(name or by), datetime.now(UTC))
@@ -385,10 +385,10 @@ def checked_name(name: str) -> str:
         ConfigurationError: It is empty, too long, or holds what is no part of a name.
     """
     fits = 0 < len(name) <= _LONGEST_NAME and name.isprintable() and not set(name) & set('<>"')
-    if not fits or not name.strip():
+    if not fits or not name.strip() or name == USER:  # else their words would be the user's
         raise ConfigurationError(
             f"name={name!r:.120}: a person's name has 1 to {_LONGEST_NAME} printable characters, "
-            'without <, > and "'
+            f'without <, > and ", and is not {USER!r}'
         )
     return name
 

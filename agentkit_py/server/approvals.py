@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ from agentkit_py._core.json import dumps
 from agentkit_py.errors import NotPendingError
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.history.questions import Question, QuestionStore, change_open, stop_question
-from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint
+from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.config import OWNER
 from agentkit_py.server.runs import APPROVALS
 from agentkit_py.server.schemas import (
@@ -31,6 +31,7 @@ from agentkit_py.server.schemas import (
     invalid,
     not_found,
 )
+from agentkit_py.server.streams import CountedEvents
 
 _MOST = 1000
 """Questions that one request looks at."""
@@ -208,7 +209,7 @@ async def approvals_stream(api: Api, request: Request) -> Response:
     """`GET /api/approvals/stream`: the questions that the user sees, each when it changes."""
     user_id = await api.reader_of(request)
     question_store(api)
-    return EventSourceResponse(_changes(api, user_id), headers=HEADERS, ping=15, sep="\n")
+    return CountedEvents(api, user_id, _changes(api, user_id))
 
 
 async def read_asked(store: object, before: Asked | None) -> Asked:
@@ -227,7 +228,7 @@ async def _changes(api: Api, user_id: str) -> AsyncGenerator[ServerSentEvent]:
     """Yield each question that is open, and again when it changes or is closed."""
     known: dict[str, str] = {}
     seen: Asked | None = None
-    with api.streams.opened(user_id), api.asked.followed():
+    with api.asked.followed():
         yield ServerSentEvent(event="ready", data="{}")
         while True:
             found: Asked = await api.asked.after(seen)

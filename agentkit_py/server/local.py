@@ -24,6 +24,7 @@ from agentkit_py._engine.pausing import PENDING, Resumption, stop_paused, take
 from agentkit_py._engine.transcript import INTERRUPTED
 from agentkit_py.errors import (
     ContextOverflowError,
+    MessageConflictError,
     ModelConnectionError,
     ModelError,
     ModelTimeoutError,
@@ -85,6 +86,7 @@ _PUBLIC_MESSAGES: tuple[tuple[type[Exception], str, bool], ...] = (
     (ModelConnectionError, "The model could not be reached. Please try again.", True),
     (ProviderUnavailableError, "The model is not available. Please try again.", True),
     (ModelError, "The model could not answer.", False),
+    (MessageConflictError, "Another message was sent under this id.", False),
     (ThreadBusyError, "This conversation is busy. Please try again in a moment.", True),
     (TimeoutError, "The answer took too long, and was stopped.", True),
 )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
@@ -47,6 +47,7 @@ from agentkit_py.server.schemas import (
     invalid,
     not_found,
 )
+from agentkit_py.server.streams import CountedEvents
 from agentkit_py.server.threads import message_of, summary_of, without_provider_metadata
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
@@ -244,14 +245,14 @@ async def takeovers_stream(api: Api, request: Request) -> Response:
     """`GET /api/takeovers/stream`: the queue, each thread when it changes."""
     user_id = await api.reader_of(request)
     _store(api)
-    return EventSourceResponse(_changes(api, user_id), headers=HEADERS, ping=15, sep="\n")
+    return CountedEvents(api, user_id, _changes(api, user_id))
 
 
 async def _changes(api: Api, user_id: str) -> AsyncGenerator[ServerSentEvent]:
     """Yield each thread of the queue, again when it changes, and when it leaves the queue."""
     known: dict[str, str] = {}
     seen: Queue | None = None
-    with api.streams.opened(user_id), api.queue.followed():
+    with api.queue.followed():
         yield ServerSentEvent(event="ready", data="{}")
         while True:
             queue: Queue = await api.queue.after(seen)

@@ -7,6 +7,7 @@ import contextlib
 import logging
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping
+from typing import Any
 
 import anyio
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -62,30 +63,35 @@ async def _user_of(api: Api, request: Request, token: str | None) -> str:
     return grant.user_id
 
 
-class UserEvents(EventSourceResponse):
+class CountedEvents(EventSourceResponse):
     """Server-sent events of one reader, who is counted as long as there is a connection."""
 
-    def __init__(self, api: Api, user_id: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        api: Api,
+        user_id: str,
+        content: AsyncGenerator[ServerSentEvent | bytes],
+        headers: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
         """Prepare the response.
 
         Args:
             api: The parts of the server.
             user_id: The reader.
+            content: The events.
             headers: Headers in addition to those of every response.
+            options: As for `EventSourceResponse`.
         """
         self._api = api
         self._user_id = user_id
-        self.leaving: anyio.Event = anyio.Event()
-        """Set when the server stops."""
-
         super().__init__(  # pyright: ignore[reportUnknownMemberType] - its content may be any dict
-            self.frames(),
+            content,
             headers={**HEADERS, **(headers or {})},
             ping=_PING_SECONDS,
             sep="\n",
             send_timeout=api.settings.limits.stream_seconds,
-            shutdown_event=self.leaving,
-            shutdown_grace_period=api.settings.limits.shutdown_seconds + _FAREWELL_SECONDS,
+            **options,
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -96,6 +102,24 @@ class UserEvents(EventSourceResponse):
             except SendTimeoutError:
                 # To return without an end makes the server close the connection.
                 logger.info("A reader was dropped: it did not read for %s s", self.send_timeout)
+
+
+class UserEvents(CountedEvents):
+    """Events of one reader that end by themselves when the server stops."""
+
+    def __init__(self, api: Api, user_id: str, headers: Mapping[str, str] | None = None) -> None:
+        """Prepare the response."""
+        self.leaving: anyio.Event = anyio.Event()
+        """Set when the server stops."""
+
+        super().__init__(
+            api,
+            user_id,
+            self.frames(),
+            headers,
+            shutdown_event=self.leaving,
+            shutdown_grace_period=api.settings.limits.shutdown_seconds + _FAREWELL_SECONDS,
+        )
 
     @abstractmethod
     def frames(self) -> AsyncGenerator[ServerSentEvent | bytes]:

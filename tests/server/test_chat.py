@@ -16,9 +16,12 @@ from tests.server.world import (
     app_of,
     by_header,
     client_of,
+    listening,
     message,
     once,
+    post,
     said,
+    served,
     support,
     wait_until_idle,
     waiting,
@@ -269,6 +272,22 @@ async def test_a_message_that_is_sent_twice_is_answered_once() -> None:
         await wait_until_idle(app)
     model: Any = network.default_model
     model.assert_finished()
+
+
+async def test_a_message_under_the_id_of_another_ends_with_the_reason_in_the_stream() -> None:
+    """Nothing is stored, and trying again would not help."""
+    app = app_of(support("One."))
+    async with served(app) as url, listening(url) as stream:
+        for text in ("Hats?", "Coats?"):
+            assert (await post(url, "/api/chat", message(text, "t", id="m1"))).status_code == 200
+            await stream.until("stream.ended")
+    failed = next(one["data"] for one in stream.chunks if one["event"] == "error")
+    assert (failed["error"], failed["recoverable"]) == (
+        "Another message was sent under this id.",
+        False,
+    )
+    found = await app.state.api.settings.store.load("t")
+    assert [str(one) for one in found] == ["user: Hats?", "clerk: One."]
 
 
 async def test_messages_of_one_thread_are_answered_one_after_another() -> None:

@@ -17,11 +17,12 @@ from agentkit_py import Agent, MemoryHistory, Tool, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history import StaffDesk, Takeover
 from agentkit_py.history.questions import Question, record_answer
-from agentkit_py.server import Notice, create_app, lifespan
+from agentkit_py.server import Notice, ServerLimits, create_app, lifespan
 from agentkit_py.stores.rows import ThreadInfo
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.tools import ask_person
 from tests.server.world import (
+    NO_LIMIT,
     Stream,
     app_of,
     by_header,
@@ -368,6 +369,19 @@ async def test_all_streams_of_approvals_live_on_one_read() -> None:
         assert store.reads == ["questions"] * 2
 
 
+@pytest.mark.parametrize("path", ["takeovers", "approvals"])
+async def test_a_burst_of_streams_is_held_to_the_limit(path: str) -> None:
+    """Each is counted before the next one is asked for."""
+    limits = ServerLimits(streams_per_user=2)
+    app = app_of(support("Hello."), staff=["mia"], approvers=["mia"], limits=limits)
+    async with served(app) as url, httpx.AsyncClient(timeout=NO_LIMIT, trust_env=False) as client:
+        stream = client.build_request("GET", f"{url}/api/{path}/stream", headers={"x-user": "mia"})
+        found = await asyncio.gather(*(client.send(stream, stream=True) for _ in range(8)))
+        assert sorted(one.status_code for one in found) == [200] * 2 + [429] * 6
+        for one in found:
+            await one.aclose()
+
+
 async def test_joining_may_stop_what_agents_do() -> None:
     """Else a reply that is under way comes to its end."""
     app = app_of(support("Hello."), staff=["mia"])
@@ -390,6 +404,7 @@ async def test_joining_may_stop_what_agents_do() -> None:
     [
         ("join", {"name": "<b>"}, 400, "invalid_request"),
         ("join", {"name": "x" * 101}, 400, "invalid_request"),
+        ("join", {"name": "user"}, 400, "invalid_request"),
         ("say", {"text": "Hello"}, 409, "not_joined"),
         ("say", {"text": ""}, 400, "invalid_request"),
         ("hand-back", {"note": "n"}, 409, "not_joined"),
