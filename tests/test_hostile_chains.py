@@ -47,7 +47,7 @@ from agentkit_py.processors.base import Processor
 from agentkit_py.testing import EventLog, ScriptedModel
 
 Provider = Literal["openai", "azure_openai", "anthropic", "gemini", "grok"]
-EXAMPLES = int(os.environ.get("HOSTILE_EXAMPLES", "150"))
+EXAMPLES = int(os.environ.get("HOSTILE_EXAMPLES", "60"))
 TOOLS = ["look", "fly", "book"]
 
 # Few ids, names and authors, so that they collide; some that no provider takes as they are.

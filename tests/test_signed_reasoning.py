@@ -57,7 +57,7 @@ from agentkit_py.stores import MemoryHistory, SqliteHistory
 from agentkit_py.stores.interchange import export_threads, import_threads
 from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Signing
 
-EXAMPLES = int(os.environ.get("SIGNED_EXAMPLES", "60"))
+EXAMPLES = int(os.environ.get("SIGNED_EXAMPLES", "25"))
 CHECK = settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -115,7 +115,7 @@ def replies_of(script: Mapping[str, Any]) -> dict[str, list[Any]]:
     }
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(
     script=scripts,
     route=routes,

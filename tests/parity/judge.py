@@ -83,11 +83,14 @@ def models(vector: Vector, on: frozenset[str], mode: Mode = TYPESCRIPT) -> tuple
     return theirs, ours
 
 
-def applied(vector: Vector, found: Documents) -> list[str]:
+def applied(
+    vector: Vector, found: Documents, among: frozenset[str] | set[str] = ALL_IDS
+) -> list[str]:
     """The divergences without which the recording would be judged otherwise."""
     if found.other is None:
         return []
-    return sorted(each for each in found.asked if _other_without(vector, each) != found.other)
+    asked = among.intersection(found.asked)
+    return sorted(each for each in asked if _other_without(vector, each) != found.other)
 
 
 def _other_without(vector: Vector, divergence: str) -> Json:

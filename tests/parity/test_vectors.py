@@ -45,12 +45,11 @@ def test_each_divergence_makes_a_difference(vectors: list[Vector], is_known: boo
     """
     if not is_known:
         pytest.skip("these are not the recordings that the manifest was written for")
-    met: set[str] = set()
-    for vector in vectors:
-        if vector.not_applicable() is None:
-            met.update(applied(vector, documents(vector)))
-    unmet = {each.id for each in DIVERGENCES} - met
-    assert unmet <= {each.id for each in DIVERGENCES if each.recorded_as}, "met by no recording"
+    unmet = {each.id for each in DIVERGENCES if not each.recorded_as}
+    for vector in sorted(vectors, key=lambda one: len(str(one.data))):  # the large are slow
+        if unmet and vector.not_applicable() is None:
+            unmet.difference_update(applied(vector, documents(vector), unmet))
+    assert unmet == set(), "met by no recording"
 
 
 @pytest.mark.parametrize("there", [False, True])

@@ -1,4 +1,4 @@
-"""A thread of 2,000 turns, half of them in another process: few summaries, and a bounded request.
+"""A thread of 400 turns, half of them in another process: few summaries, and a bounded request.
 
 Between two summaries what is sent grows from ``lower`` to ``upper`` and never beyond: that is what
 keeps the beginning of the request the same. Right after a summary it is below ``lower``.
@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-UPPER, LOWER, TURNS, SUMMARY = 4000, 2500, 2000, 400
+UPPER, LOWER, TURNS, SUMMARY = 4000, 2500, 400, 400
 
 SCRIPT = """
 import asyncio, json, sys
@@ -105,7 +105,7 @@ def talk(path: Path, how: str, lengths: str, first: int, last: int) -> dict[str,
 
 
 @pytest.mark.parametrize("lengths", ["mixed", "empty", "huge", "threshold"])
-def test_two_thousand_turns_stay_bounded_with_few_summaries(tmp_path: Path, lengths: str) -> None:
+def test_four_hundred_turns_stay_bounded_with_few_summaries(tmp_path: Path, lengths: str) -> None:
     """Each summary takes in at least what lies between the thresholds; the next process goes on."""
     path = tmp_path / "t.db"
     first = talk(path, "well", lengths, 0, TURNS // 2)

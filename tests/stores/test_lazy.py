@@ -174,7 +174,7 @@ passing: list[HistoryProcessor] = [
 chains = st.lists(st.sampled_from([*passing, *bounding]), max_size=4)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(chains, st.integers(0, 10**6))
 def test_a_lazy_store_shows_a_model_what_an_eager_one_does(
     chain: list[HistoryProcessor], seed: int
