@@ -14,7 +14,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.events import ag_ui, vercel
 from agentkit_py.events.approvals import Decision
 from agentkit_py.events.replies import OwnWriter, ReplyWriter, part_to_dict, reply_id
-from agentkit_py.server.schemas import CallAnswer, ChatMessage, Id, Text, invalid, parse
+from agentkit_py.server.schemas import Arguments, CallAnswer, ChatMessage, Id, Text, invalid, parse
 from agentkit_py.server.turns import MOST, ShownTurn
 
 FormatName: TypeAlias = Literal["agentkit", "vercel", "ag-ui"]
@@ -199,6 +199,10 @@ class _Resume(_Body):
     payload: Any = None
 
 
+class _AgArguments(_Body):
+    arguments: Arguments | None
+
+
 class _AgMessage(_Body):
     id: Id
     role: str
@@ -288,10 +292,9 @@ def _resumed(entry: _Resume) -> Decision:
     given = as_object(entry.payload)
     if entry.status == "cancelled" or given is None:
         return Decision(entry.status == "resolved" and entry.payload is True)
-    arguments = as_object(given.get("arguments"))
-    return Decision(
-        given.get("approved") is True, _reason(given.get("reason")), arguments=arguments
-    )
+    changed = parse(_AgArguments, {"arguments": as_object(given.get("arguments"))})
+    reason = _reason(given.get("reason"))
+    return Decision(given.get("approved") is True, reason, arguments=changed.arguments)
 
 
 def _whole_answer(given: object) -> object:

@@ -19,6 +19,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
 
+from agentkit_py._core.json import MAX_DEPTH, find_non_json, is_too_deep
 from agentkit_py._core.untrusted import clean
 from agentkit_py.memory.users import MAX_CHARS
 
@@ -128,6 +129,15 @@ def _fact_length(text: str) -> str:
     return text
 
 
+def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Refuse arguments that could not be stored: Python reads NaN and 1e400 from JSON."""
+    if is_too_deep(arguments):
+        raise ValueError(f"at most {MAX_DEPTH} levels")
+    if find_non_json(arguments, "arguments") is not None:
+        raise ValueError("is not plain JSON")
+    return arguments
+
+
 def _utc(time: datetime) -> datetime:
     """Return the time in UTC; one without a zone is taken for UTC."""
     try:
@@ -144,6 +154,7 @@ Id = Annotated[
 """An id that a client made: anything that a path can hold, without white space."""
 
 Text = Annotated[str, AfterValidator(check_unicode)]
+Arguments = Annotated[dict[str, Any], AfterValidator(_plain)]
 Whole = Annotated[int, BeforeValidator(_ascii_digits)]
 Time = Annotated[datetime, BeforeValidator(_time), AfterValidator(_utc)]
 
@@ -244,7 +255,7 @@ class CallDecision(_Fields):
     index: int = Field(ge=0)
     action: Literal["approve", "deny"]
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
-    arguments: dict[str, Any] | None = None
+    arguments: Arguments | None = None
     """Arguments in place of the model's."""
 
 
@@ -253,7 +264,7 @@ class CallAnswer(_Fields):
 
     approved: bool
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
-    arguments: dict[str, Any] | None = None
+    arguments: Arguments | None = None
     """Arguments in place of the model's."""
 
 

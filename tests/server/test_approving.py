@@ -74,6 +74,27 @@ async def test_an_approved_call_runs(which: str) -> None:
     assert (resolved["resolution"], resolved["resolvedBy"]) == ("approved", "ada")
 
 
+@pytest.mark.parametrize(
+    "given", ["NaN", "-Infinity", "1e400", '{"a":' * 100 + "1" + "}" * 100], ids=len
+)
+async def test_arguments_that_could_not_be_kept_are_refused_before_anything_is_decided(
+    given: str,
+) -> None:
+    """Python reads more than JSON has; what is nested without end would end the run later."""
+    app = app_of(support(tool_call("refund", {"amount": 5}), tools=(refund([]),)))
+    async with client_of(app) as client:
+        await client.post("/api/chat", json=message("Money back!", "t1"))
+        await wait_until_idle(app)
+        (asked,) = (await client.get("/api/approvals")).json()["approvals"]
+        call = f'{{"index": 0, "action": "approve", "arguments": {{"amount": {given}}}}}'
+        path = f"/api/approvals/{asked['id']}"
+        answer = await client.post(path, content=f'{{"calls": [{call}]}}'.encode())
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_request")
+        assert "calls.0.arguments" in answer.json()["error"]["message"]
+        (still,) = (await client.get("/api/approvals")).json()["approvals"]
+    assert still == asked
+
+
 class Dying(MemoryHistory):
     """A store whose process ends between the question and the paused run."""
 

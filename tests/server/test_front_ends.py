@@ -481,6 +481,13 @@ async def test_nobody_reads_the_threads_of_others(path: str) -> None:
     assert said_there.status_code == 404
 
 
+CHANGED_TO_NAN: dict[str, Any] = {
+    "interruptId": "q",
+    "status": "resolved",
+    "payload": {"approved": True, "arguments": {"amount": float("nan")}},
+}
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -496,10 +503,11 @@ async def test_nobody_reads_the_threads_of_others(path: str) -> None:
             | {"messages": [{"id": "m", "role": "user", "content": [{"type": "image"}]}]},
         ),
         ("/api/ag-ui", run_input() | {"resume": [{"interruptId": "q", "status": "maybe"}]}),
+        ("/api/ag-ui", run_input() | {"resume": [CHANGED_TO_NAN]}),
     ],
 )
 async def test_what_cannot_be_understood_is_refused(path: str, body: Any) -> None:
     """Files, too, rather than left out."""
     async with client_of(app_of(support())) as client:
-        answer = await client.post(path, json=body)
+        answer = await client.post(path, content=json.dumps(body))
     assert answer.status_code == 400, answer.text
