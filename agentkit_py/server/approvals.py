@@ -153,8 +153,9 @@ async def approve_tool(request: ApiRequest[ApprovalRequestBody]) -> Done:
     asked = await store.list_questions(thread_id=body.thread_id, status=None, limit=None)
     known = [one for one in asked if one.knows(body.tool_call_id)]
     question = next((one for one in known if one.status == "open"), known[-1] if known else None)
-    if question is None:
-        await request.threads.get_thread(body.thread_id)
+    seen = await visible(request.api, who, [] if question is None else [question])
+    if question is None or not seen:
+        await request.threads.get_thread(body.thread_id)  # another's is none, whatever was asked
         raise not_found("question")
     whole = body.tool_call_id == question.id
 

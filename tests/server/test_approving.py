@@ -74,6 +74,23 @@ async def test_an_approved_call_runs(which: str) -> None:
     assert (resolved["resolution"], resolved["resolvedBy"]) == ("approved", "ada")
 
 
+async def test_strangers_do_not_learn_from_a_refusal_what_is_asked_in_a_thread() -> None:
+    """A call that waits, one that does not, and a thread that is not there: all the same."""
+    app = app_of(support(tool_call("refund", {"amount": 5}), tools=(refund([]),)))
+    async with client_of(app) as ada, client_of(app, "eve") as eve:
+        await ada.post("/api/chat", json=message("Money back!", "t1"))
+        await wait_until_idle(app)
+        (asked,) = (await ada.get("/api/approvals")).json()["approvals"]
+        found: list[tuple[int, str]] = []
+        for thread in ("t1", "t2"):
+            for call in (asked["id"], asked["calls"][0]["toolCallId"], "call_9"):
+                body = {"toolCallId": call, "threadId": thread, "action": "approve"}
+                answer = await eve.post("/api/approve-tool", json=body)
+                found.append((answer.status_code, answer.text))
+    assert len(set(found)) == 1
+    assert found[0][0] == 404
+
+
 @pytest.mark.parametrize(
     "given", ["NaN", "-Infinity", "1e400", '{"a":' * 100 + "1" + "}" * 100], ids=len
 )
