@@ -46,7 +46,7 @@ from agentkit_py.events.types import (
     RunStarted,
 )
 from agentkit_py.history.staff import TAKEN_OVER
-from agentkit_py.messages import Delta, ToolCall, UserMessage
+from agentkit_py.messages import Delta, ToolCall
 from agentkit_py.models.base import Model, ModelReply
 from agentkit_py.processors.report import ReportEntry
 from agentkit_py.results import NO_VALUE, AgentResult
@@ -278,8 +278,12 @@ class _AgentLoop:
         await self.guards.check_input()
         last: AgentResult | None = None
         counted = pauses = iteration = 0
-        messages = await self._take_messages(0)
-        while messages is not None and not await self._hear(messages):
+        paused = False
+        while True:
+            # What goes on with a paused reply must follow it at once.
+            ended = None if paused else await self._look_for_messages(iteration)
+            if ended is not None:
+                return replace(last or self._empty("stopped"), stop_reason=ended)
             made = await self._iterate(iteration, last)
             if made is None:  # `on_start` stopped the turn before this inference
                 break
@@ -291,10 +295,6 @@ class _AgentLoop:
             reason = self._end_after(iteration, made, limited)
             is_over = reason is not None or not made.goes_on
             iteration += 1
-            # What goes on with a paused reply must follow it at once.
-            messages = [] if is_over or paused else await self._take_messages(iteration)
-            if messages is None:
-                reason, is_over = INTERRUPTED, True
             if is_over:
                 result = await self._finish(result, reason)
             last = await self.run.add(result) if options.keep else result
@@ -302,10 +302,6 @@ class _AgentLoop:
                 raise self._no_output(made.failed, last)
             if is_over:
                 return last
-        if messages is None:
-            return await self._stop(INTERRUPTED)
-        if self.run.thread.is_taken_over:
-            return replace(self._empty("stopped"), stop_reason=TAKEN_OVER)
         return last or await self._stop("on_start")
 
     def _end_after(self, iteration: int, made: _Inference, limited: str | None) -> str | None:
@@ -316,23 +312,21 @@ class _AgentLoop:
             return made.result.cut.reason if made.result.cut else None
         return limited or self._limit_reached(f"{iteration}.after")
 
-    async def _take_messages(self, iteration: int) -> list[UserMessage] | None:
-        """Take what the user has said meanwhile; None: the turn is to end for it."""
-        if not self.options.keep:
-            return []
-        step_id = f"{self.turn.path}.{iteration}.inbox"
-        return await self.run.take_messages(step_id, has_begun=iteration > 0)
-
-    async def _hear(self, messages: Sequence[UserMessage]) -> bool:
-        """Add messages, and have them judged; return True if a person of the staff answers them.
+    async def _look_for_messages(self, iteration: int) -> str | None:
+        """Add what the user has said meanwhile, and have it judged; return why the turn ends.
 
         Raises:
             TurnStopped: A guardrail tripped; those before have reached no model, and are left to
                 the runs that wait with them.
         """
-        thread, heard = self.run.thread, list[str]()
+        run, thread, heard = self.run, self.run.thread, list[str]()
+        if not self.options.keep:
+            return None
+        messages = await run.take_messages(f"{self.turn.path}.{iteration}.inbox")
+        if messages is None:
+            return INTERRUPTED
         for message in messages:
-            given = await self.run.hear(message)
+            given = await run.hear(message)
             heard.append(given.message.id or "")
             if not thread.is_taken_over:
                 try:
@@ -341,7 +335,7 @@ class _AgentLoop:
                     thread.heard.append(heard[-1])
                     raise
         thread.heard += heard
-        return thread.is_taken_over
+        return TAKEN_OVER if thread.is_taken_over else None
 
     def _no_output(self, reason: str, last: AgentResult | None) -> OutputError:
         problems = () if self.reader is None else self.reader.problems

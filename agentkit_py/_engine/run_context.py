@@ -420,17 +420,14 @@ class RunContext:
             else:
                 await thread.save_user_message(self.input.message, user)
 
-    async def take_messages(self, step_id: str, *, has_begun: bool) -> list[UserMessage] | None:
+    async def take_messages(self, step_id: str) -> list[UserMessage] | None:
         """Take what the user has said since the run began; None: the run is to end for it.
 
-        Args:
-            step_id: The step.
-            has_begun: Whether a model was asked in this turn. Before the first call of a run
-                nothing is interrupted: the message joins that run's.
+        A run that has given no result yet does not end: the message joins its own.
         """
         if self.nesting.depth or self.mode == "typescript":
             return []
-        at_work = has_begun or any(one.agent_name != USER for one in self.transcript.added)
+        at_work = any(result.agent_name != USER for result in self.transcript.added)
         return await self.thread.take_messages(step_id, at_work=at_work)
 
     async def hear(self, message: UserMessage) -> RunInput:

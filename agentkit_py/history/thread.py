@@ -279,11 +279,14 @@ class Thread:
         Messages that have been in a run before are left to the run that waits with them.
 
         Args:
-            step_id: The step.
+            step_id: The step, the last name of which is "inbox".
             at_work: Whether the run has given a result, so that it can be interrupted.
         """
-        lease = self.lease
-        if lease is None or not lease.settings.steering:
+        lease, remembers = self.lease, self.runtime.remembers
+        if lease is None:
+            return []
+        is_past = remembers(step_id.removesuffix("inbox"))  # it was past it before steering was on
+        if not remembers(step_id) and (is_past or not lease.settings.steering):
             return []
 
         async def take() -> list[JsonValue] | None:

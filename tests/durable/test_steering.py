@@ -37,7 +37,7 @@ from agentkit_py.processors import MessageWindow, Redactor
 from agentkit_py.routing import together
 from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory
 from agentkit_py.testing import FakeProvider, Raw, ReceivedRequest, ScriptedModel, error, tool_call
-from agentkit_py.testing.executor import ReplayExecutor, Run
+from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run
 from agentkit_py.testing.executor.runs import kill_points
 from agentkit_py.testing.scripted_model import model_of
 
@@ -228,7 +228,7 @@ async def test_an_interrupted_run_asks_no_model_again_and_the_message_is_next(wa
 
 
 async def test_a_later_agent_of_a_network_takes_or_is_interrupted(way: Way) -> None:
-    """Of the one whose turn does not begin an empty result is there, and says why."""
+    """Its turn does not begin then."""
 
     def two(desk: Desk) -> list[Agent]:
         return [desk.agent("ann", max_iter=1), desk.agent("bob")]
@@ -498,8 +498,8 @@ async def test_a_look_is_one_step_before_each_model_call() -> None:
         "desk.clerk.0.0.inbox",
         "desk.clerk.0.0.infer",
         "desk.clerk.0.0.tool.0.work",
-        "desk.clerk.0.1.inbox",
         "desk.history.append-results.clerk.0",
+        "desk.clerk.0.1.inbox",
         "desk.history.append-user-message.1",
         "desk.clerk.0.1.infer",
         "desk.history.append-results.clerk.1",
@@ -591,3 +591,27 @@ async def test_the_output_of_an_agents_function_has_all_results_of_its_run() -> 
     executor = ReplayExecutor(client, create_functions(client, agents=[agent]))
     run = await executor.run("app/agent-clerk", {"input": "paint", "threadId": "t"})
     assert [len(one["toolCalls"]) for one in run.output["results"]] == [1, 0]
+
+
+@pytest.mark.parametrize("before", [False, True])
+async def test_steering_is_switched_on_and_off_under_runs_under_way(before: bool) -> None:
+    """Looks that are remembered stand, and none is put before what is done."""
+    client = inngest.Inngest(app_id="app", is_production=False)
+    number, requests = 0, 20
+    while (number := number + 1) <= requests:
+        store = MemoryHistory()
+
+        model = ScriptedModel(tool_call("look", {"about": "1"}), "Blue it is.")
+        agent = Agent(name="clerk", system="S", model=model, tools=[look], history=store)
+        functions = create_functions(client, agents=[agent])
+        leases = iter([ThreadLease(steering=before)])
+
+        def deployed(store: Any = store, leases: Any = leases, functions: Any = functions) -> Any:
+            store.lease = next(leases, ThreadLease(steering=not before))
+            return functions
+
+        executor = ReplayExecutor(client, deployed, kill=KillAt(request=number, when="after"))
+        run = await executor.run("app/agent-clerk", {"input": "paint", "threadId": "t"})
+        assert run.status == "completed", (number, run.error)
+        requests = len(executor.journal)
+        model.assert_finished()
