@@ -105,20 +105,25 @@ def item_of(question: Question, *, allowed: bool) -> ApprovalItem:
 async def list_approvals(request: ApiRequest[ApprovalsQuery]) -> ApprovalsPage:
     """List the questions that the user may answer, and those in the user's threads."""
     query = request.params
-    asked = await question_store(request.api).list_questions(
-        thread_id=query.thread_id,
-        user_id=query.user_id,
-        status=None if query.status == "all" else query.status,
-        limit=_MOST,
-    )
+    # The user's own are among them, however many others have asked before.
+    whose = [query.user_id] if query.user_id is not None else [None, request.user_id]
+    asked: dict[str, Question] = {}
+    for user_id in whose:
+        found = await question_store(request.api).list_questions(
+            thread_id=query.thread_id,
+            user_id=user_id,
+            status=None if query.status == "all" else query.status,
+            limit=_MOST,
+        )
+        asked.update({one.id: one for one in found})
     wanted = [
         one
-        for one in asked
+        for one in asked.values()
         if query.agent in (None, one.agent)
         and (query.tool is None or query.tool in {call.name for call in one.calls})
     ]
-    found = await visible(request.api, request.user_id, wanted)
-    return {"approvals": found[: query.limit], "hasMore": len(found) > query.limit}
+    shown = await visible(request.api, request.user_id, wanted)
+    return {"approvals": shown[: query.limit], "hasMore": len(shown) > query.limit}
 
 
 @endpoint("POST", "/api/approvals/{questionId}", 404, 409, 502)

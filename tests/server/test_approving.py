@@ -74,6 +74,20 @@ async def test_an_approved_call_runs(which: str) -> None:
     assert (resolved["resolution"], resolved["resolvedBy"]) == ("approved", "ada")
 
 
+async def test_a_customers_own_question_is_listed_behind_a_thousand_of_others() -> None:
+    """One request looks at so many; who has one open must find it."""
+    store, now = MemoryHistory(), datetime.now(UTC)
+    for user in ("bob", "ada"):
+        await store.add_thread(user, user_id=user)
+    questions = [("bob", f"q{n}") for n in range(1000)] + [("ada", "mine")]
+    for thread, name in questions:
+        await store.save_question(Question(id=name, thread_id=thread, agent="clerk", asked_at=now))
+    app = app_of(support(), history=store, approvers=["mia"])
+    async with client_of(app) as ada:
+        found = (await ada.get("/api/approvals")).json()["approvals"]
+    assert [one["id"] for one in found] == ["mine"]
+
+
 async def test_strangers_do_not_learn_from_a_refusal_what_is_asked_in_a_thread() -> None:
     """A call that waits, one that does not, and a thread that is not there: all the same."""
     app = app_of(support(tool_call("refund", {"amount": 5}), tools=(refund([]),)))
