@@ -2,6 +2,7 @@
 
 from agentkit_py import Agent, Network, SqliteHistory, tool
 from agentkit_py.routing import once
+from agentkit_py.stores import ThreadLease
 
 
 @tool(needs_approval=True)
@@ -16,5 +17,5 @@ network = Network(
     agents=[clerk],
     router=once(clerk),
     default_model="openai:gpt-4.1",
-    history=SqliteHistory("threads.db"),
+    history=SqliteHistory("threads.db", lease=ThreadLease()),
 )
