@@ -75,7 +75,7 @@ class Workspace:
         """Return the path of a file of a thread.
 
         Raises:
-            HistoryError: The name leads out of the thread's folder, or is none.
+            HistoryError: The name leads out of the thread's folder, is none, or cannot be used.
         """
         folder = self.folder(thread_id)
         parts = PurePosixPath(name).parts
@@ -83,7 +83,12 @@ class Workspace:
         if odd or PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive:
             raise HistoryError(f"{name!r:.80} is no name of a file in a thread's folder.")
         found = folder.joinpath(*parts)
-        if not found.resolve().is_relative_to(folder.resolve()):
+        try:
+            is_inside = found.resolve().is_relative_to(folder.resolve())
+        except (OSError, RuntimeError) as error:
+            problem = "its folders change meanwhile, or link to themselves"
+            raise HistoryError(f"{name!r:.80} cannot be used: {problem}.") from error
+        if not is_inside:
             raise HistoryError(f"{name!r:.80} leads out of the thread's folder.")
         return found
 

@@ -113,6 +113,15 @@ def test_a_folder_that_becomes_a_link_is_not_followed(tmp_path: Path, place: str
     assert len(list(outside.rglob("*"))) == 3
 
 
+def test_a_link_to_itself_in_a_threads_folder_is_an_error_of_ours(tmp_path: Path) -> None:
+    """The system has its own: a loop of links cannot be resolved."""
+    files = Workspace(tmp_path / "files")
+    files.write("t", "a", b"x")
+    (files.folder("t") / "loop").symlink_to(files.folder("t") / "loop")
+    with pytest.raises(HistoryError):
+        files.read("t", "loop/x")
+
+
 def test_a_pipe_in_a_threads_folder_does_not_hold_a_reader(tmp_path: Path) -> None:
     """To open one would wait for its writer."""
     files = Workspace(tmp_path / "files")
