@@ -20,8 +20,7 @@ from agentkit_py._engine.tool import (
 )
 
 if TYPE_CHECKING:
-    from agentkit_py._engine.ask_person import ask_person
-    from agentkit_py._engine.todos import Todo, todo_write, todos_of
+    from agentkit_py._engine.ready_tools import Todo, ask_person, todo_write, todos_of
 
 __all__ = [
     "AsToolOptions",
@@ -47,10 +46,7 @@ if not TYPE_CHECKING:  # else every misspelled name would be an Any
 
     __getattr__ = _lazily(
         __name__,
-        {
-            "agentkit_py._engine.ask_person": "ask_person",
-            "agentkit_py._engine.todos": "Todo todo_write todos_of",
-        },
+        {"agentkit_py._engine.ready_tools": "Todo ask_person todo_write todos_of"},
     )
 
 

@@ -1,9 +1,13 @@
-"""Calls that may be sync or async."""
+"""Awaiting: values that may be awaitable, heavy work beside the event loop, and Ctrl-C."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+import signal
+import socket
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -32,3 +36,90 @@ def takes_two(function: Callable[..., Any]) -> bool:
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [p for p in inspect.signature(function).parameters.values() if p.kind in kinds]
     return len(places) > 1
+
+
+MOST_CHARACTERS = 2**16
+"""Work on more than so many goes to a thread of its own."""
+
+
+async def off_loop(work: Callable[[], T], *texts: object) -> T:
+    """Call ``work``, in a worker thread if the texts that it works on are long together.
+
+    Args:
+        work: It may not await.
+        texts: Strings, JSON, or lists of both.
+    """
+    if _left_of(MOST_CHARACTERS, texts) > 0:
+        return work()
+    return await asyncio.to_thread(work)
+
+
+def _left_of(most: int, value: object) -> int:
+    """Return how many characters are left of a budget; it stops where none is."""
+    if isinstance(value, str):
+        return most - len(value)
+    if isinstance(value, Mapping):
+        found = cast("Mapping[object, object]", value)
+        items: Iterable[Any] = (part for pair in found.items() for part in pair)
+    elif isinstance(value, list | tuple):
+        items = cast("Iterable[Any]", value)
+    else:
+        return most - 1
+    for item in items:
+        most = _left_of(most, item)
+        if most <= 0:
+            break
+    return most
+
+
+def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
+    """`asyncio.run` that Ctrl-C always ends, also while a thread works or nothing happens.
+
+    A signal that comes right before the loop waits, or that another thread gets, does not wake
+    the loop by itself: asyncio's handler would run only with the next thing that happens.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed.
+    """
+    return asyncio.run(interruptible(main))
+
+
+async def interruptible(main: Coroutine[Any, Any, T]) -> T:
+    """Await ``main``; as long as it runs, each signal wakes the event loop."""
+    with _woken_by_signals(asyncio.get_running_loop()):
+        return await main
+
+
+@contextmanager
+def _woken_by_signals(loop: asyncio.AbstractEventLoop) -> Generator[None, None, None]:
+    """Let each signal write to a socket that ``loop`` reads; handlers run as before."""
+    reader, writer = socket.socketpair()
+    with reader, writer:
+        reader.settimeout(0)
+        writer.settimeout(0)
+        is_set = _write_signals_to(writer)
+        if is_set:
+            loop.add_reader(reader, reader.recv, 4096)
+        try:
+            yield
+        finally:
+            if is_set:
+                loop.remove_reader(reader)
+                _restore(writer)
+
+
+def _write_signals_to(writer: socket.socket) -> bool:
+    """Let signals write to ``writer``; False where they write elsewhere already."""
+    try:
+        before = signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    except ValueError:  # not in the main thread, which alone runs handlers
+        return False
+    if before != -1:  # uvloop and the loop of Windows do this themselves
+        signal.set_wakeup_fd(before, warn_on_full_buffer=False)
+    return before == -1
+
+
+def _restore(writer: socket.socket) -> None:
+    now = signal.set_wakeup_fd(-1)
+    if now not in (-1, writer.fileno()):  # set meanwhile by `loop.add_signal_handler`
+        signal.set_wakeup_fd(now, warn_on_full_buffer=False)

@@ -1,10 +1,11 @@
-"""Names of a package that load another library, and so only on first use (PEP 562)."""
+"""Packages that load on first use (PEP 562), or are not installed."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 
@@ -27,3 +28,9 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
         return value
 
     return find
+
+
+def missing_package(*modules: str) -> str | None:
+    """Return the package of the first module that is not installed; None: all are."""
+    missing = next((name for name in modules if find_spec(name) is None), None)
+    return None if missing is None else missing.replace("_", "-")

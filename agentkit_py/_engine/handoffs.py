@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import as_object, dumps
-from agentkit_py._core.naming import TOOL_NAME, slugify
+from agentkit_py._core.validation import TOOL_NAME, slugify
 from agentkit_py._engine.checks import expect_count
 from agentkit_py._engine.lifecycle import AgentContext
 from agentkit_py._engine.network_run import AgentLike, HandedOver, HandoffHistory

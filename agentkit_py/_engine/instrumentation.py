@@ -26,8 +26,7 @@ from agentkit_py.models.base import Model, ModelRequest
 from agentkit_py.processors.apply import Around
 from agentkit_py.processors.base import HistoryProcessor, Level
 from agentkit_py.processors.report import ContextReport
-from agentkit_py.runtime.port import Runtime
-from agentkit_py.runtime.watch import Watch, watched
+from agentkit_py.runtime.port import Runtime, Watch, watched
 from agentkit_py.state import State
 
 logger: logging.Logger = get_logger("agentkit_py")

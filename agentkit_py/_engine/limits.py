@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from agentkit_py._core.numbers import wrong_number
+from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError, EmptyReplyError
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import CallGuard, Model, ModelReply

@@ -8,14 +8,12 @@ from datetime import datetime
 from typing import Any
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import JsonValue
+from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.checks import START, expect
 from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall, Monitor, Rehearsal
 from agentkit_py._engine.lifecycle import Start, StartContext
-from agentkit_py._engine.overflow import NAME as OVERFLOW
-from agentkit_py._engine.overflow import halved
 from agentkit_py._engine.prompt import join
 from agentkit_py._engine.reasoning import (
     LEVELS,
@@ -28,16 +26,18 @@ from agentkit_py._engine.shared_prefix import SYSTEM, SharedPrefix
 from agentkit_py._engine.state_changes import NoChanges
 from agentkit_py._engine.tool import Tool
 from agentkit_py.events.types import ContextActivity
-from agentkit_py.messages import Message
+from agentkit_py.messages import Message, ToolResultMessage
 from agentkit_py.models.base import Compaction, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.binding import digest_of
 from agentkit_py.models.capabilities import window_of
 from agentkit_py.processors.apply import Restored, is_enough, put_back, run_chain
-from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore
+from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore, Tokenizer
 from agentkit_py.processors.report import ContextReport, ReportEntry
-from agentkit_py.processors.tokenizers import count_messages
+from agentkit_py.processors.tokenizers import count_messages, count_text
+from agentkit_py.processors.tool_results import head_and_tail
 from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.processors.vectors import VectorIndex
+from agentkit_py.processors.windowing import TokenLimiter
 from agentkit_py.runtime.asking import Replied, first_answer
 from agentkit_py.runtime.keys import bind_keys
 from agentkit_py.state import tenant_of
@@ -469,3 +469,55 @@ def _entry(
         after=after,
         tokenizer=agent.tokenizer,
     )
+
+
+OVERFLOW = "ContextOverflow"
+
+
+async def halved(
+    history: Sequence[Message], sent: int, prompt: int, context: ProcessorContext
+) -> tuple[Sequence[Message], str]:
+    """A history with which the request has about half of the tokens that were too many.
+
+    The newest messages stay, calls with their results; the agent's own current calls stay too, with
+    shorter results if nothing else helps.
+
+    Args:
+        history: The history that was sent.
+        sent: Tokens that were sent.
+        prompt: Those of them that no history can save.
+        context: What says which messages are protected, and how tokens are counted.
+
+    Returns:
+        The history, and what was done, for the report.
+    """
+    tokenizer = context.tokenizer
+    assert tokenizer is not None
+    limit = max(1, sent // 2 - prompt)
+    held = [message for message in history if id(message) in context.held]
+    reason = f"the provider refused {sent} tokens as too many; limit of {limit} for the history"
+    if count_messages(held, tokenizer) > limit:
+        history, context = _with_short_results(history, context, limit, tokenizer)
+        reason += ", results of the current calls shortened"
+    return await TokenLimiter(limit, tokenizer=tokenizer).process(history, context), reason
+
+
+def _with_short_results(
+    history: Sequence[Message], context: ProcessorContext, limit: int, tokenizer: Tokenizer
+) -> tuple[Sequence[Message], ProcessorContext]:
+    """The history with shorter results among what is protected, and these protected instead."""
+    results = [m for m in history if id(m) in context.held and isinstance(m, ToolResultMessage)]
+    each = max(1, limit // max(1, 2 * len(results)))
+    short = {id(m): _short(m, each, tokenizer) for m in results if count_text(m, tokenizer) > each}
+    protected = {id(short[one]) if one in short else one for one in context.protected}
+    return (
+        [short.get(id(message), message) for message in history],
+        replace(context, protected=frozenset(protected)),
+    )
+
+
+def _short(message: ToolResultMessage, tokens: int, tokenizer: Tokenizer) -> ToolResultMessage:
+    text = dumps(message.content)
+    most = int(len(text) * tokens / count_text(message, tokenizer))
+    content = head_and_tail(text, most)
+    return replace(message, content={"error" if message.is_error else "data": content})

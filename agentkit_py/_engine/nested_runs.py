@@ -8,7 +8,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py._core.naming import slugify
+from agentkit_py._core.validation import slugify
 from agentkit_py._engine.agent_spec import ModelChoice, chosen_model
 from agentkit_py._engine.approvals import CallDesk
 from agentkit_py._engine.prompt import HistoryMode

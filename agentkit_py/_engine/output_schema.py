@@ -14,7 +14,7 @@ from pydantic.errors import PydanticUserError
 from pydantic_core import SchemaError, from_json
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_object, dumps, strict_loads
-from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py._core.validation import TOOL_NAME
 from agentkit_py._engine.output_types import (
     FINAL_RESULT,
     EndStrategy,

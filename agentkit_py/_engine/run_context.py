@@ -18,16 +18,15 @@ from agentkit_py._engine.limits import NO_LIMITS, Meter, RunBudget, RunLimits
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py._engine.prompt import HistoryMode, assemble
 from agentkit_py._engine.shared_prefix import SharedPrefix, shared_prefix
-from agentkit_py._engine.staff_words import users_words
 from agentkit_py._engine.state_changes import StateChanges
 from agentkit_py._engine.tool import Approver
 from agentkit_py._engine.tool_sources import SourceBook
-from agentkit_py._engine.transcript import Transcript
+from agentkit_py._engine.transcript import Transcript, users_words
 from agentkit_py.errors import ConfigurationError, HistoryError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.history.inbox import inbox_of
 from agentkit_py.history.leases import OnBusy, ThreadLease
+from agentkit_py.history.mail import inbox_of
 from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.history.thread import Thread
 from agentkit_py.messages import Message, TextMessage, UserMessage, text_of_parts

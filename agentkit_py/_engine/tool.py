@@ -22,7 +22,7 @@ from typing import (
 
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonValue, copied
-from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py._core.validation import TOOL_NAME
 from agentkit_py._engine.guardrails import NO_GUARDRAILS, Guardrail, GuardrailSpec, Verdict
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py._engine.tool_values import Arguments

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-from agentkit_py._core.numbers import wrong_number
+from agentkit_py._core.validation import wrong_number
 from agentkit_py.budgets.prices import Price, Prices
 from agentkit_py.errors import BudgetExceededError, ConfigurationError, HistoryError, ModelHTTPError
-from agentkit_py.history.spending import Refused, Spending, SpendingStore
+from agentkit_py.history.users import Refused, Spending, SpendingStore
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import GuardedCall
 

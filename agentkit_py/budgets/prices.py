@@ -10,7 +10,7 @@ from typing import Annotated, NotRequired
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from agentkit_py._core.numbers import wrong_number
+from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Usage
 

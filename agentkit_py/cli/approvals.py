@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from agentkit_py._core.interrupting import run_interruptibly
+from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.console import shorten

@@ -16,7 +16,7 @@ import anyio
 from rich.console import Console
 from rich.text import Text
 
-from agentkit_py._core.interrupting import interruptible
+from agentkit_py._core.awaiting import interruptible
 from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.console import RunPrinter, call_line
 from agentkit_py.cli.explain import print_context

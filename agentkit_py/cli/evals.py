@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
-from agentkit_py._core.interrupting import run_interruptibly
+from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.untrusted import escaped
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.target import find_object, import_module, split_target

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentkit_py._core.interrupting import run_interruptibly
+from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.json import dumps
 from agentkit_py.cli.console import shorten
 from agentkit_py.cli.target import DbOption, Target, TargetArgument, load_target, with_history

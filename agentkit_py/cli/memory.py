@@ -12,7 +12,7 @@ from rich.table import Table
 from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.threads import PREFIX, SCHEMA, StoreOptions
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.history.facts import FactStore
+from agentkit_py.history.users import FactStore
 from agentkit_py.memory import Memory, UserMemory
 from agentkit_py.stores import HistoryStore
 

@@ -25,7 +25,7 @@ from rich.progress import (
 from rich.table import Table
 from rich.text import Text
 
-from agentkit_py._core.interrupting import run_interruptibly
+from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.target import load_target
 from agentkit_py.errors import AgentKitError, InvalidRecordError

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import typer
 from rich.text import Text
 
-from agentkit_py._core.interrupting import run_interruptibly
+from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.target import (
     DbOption,

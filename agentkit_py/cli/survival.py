@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentkit_py._core.interrupting import run_interruptibly
+from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.untrusted import clean
 from agentkit_py.agent import Agent
 from agentkit_py.errors import InvalidRecordError

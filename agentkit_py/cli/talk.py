@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from agentkit_py._core.interrupting import run_interruptibly
+from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py.cli.chat import Chat
 from agentkit_py.cli.console import RunPrinter, Terminal
 from agentkit_py.cli.target import (

@@ -13,7 +13,7 @@ from typing import Annotated, Any, TypeAlias, cast
 
 import typer
 
-from agentkit_py._core.extras import missing_package
+from agentkit_py._core.lazy import missing_package
 from agentkit_py.agent import Agent
 from agentkit_py.errors import AgentKitError, ConfigurationError, MissingDependencyError
 from agentkit_py.models import azure_openai, model_named

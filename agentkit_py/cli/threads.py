@@ -17,8 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentkit_py._core.interrupting import run_interruptibly
-from agentkit_py._core.private import create_private
+from agentkit_py._core.awaiting import run_interruptibly
+from agentkit_py._core.databases import create_private
 from agentkit_py._core.untrusted import clean, escaped
 from agentkit_py.cli.console import RunPrinter, make_console, message_line, shorten
 from agentkit_py.errors import ConfigurationError, InvalidRecordError

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from agentkit_py._core.numbers import wrong_number
+from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.evals.cases import Check, Evaluator, Outcome, Saw, Verdict
 from agentkit_py.messages import ToolCallMessage, ToolResultMessage, text_of_parts

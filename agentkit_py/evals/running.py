@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, cast
 
 import anyio
 
-from agentkit_py._core.numbers import wrong_number
+from agentkit_py._core.validation import wrong_number
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.evals.cases import CallMade, Case, Evaluator, Outcome, Saw

@@ -21,9 +21,8 @@ from agentkit_py.history.config import (
     HistoryContext,
     RunView,
 )
-from agentkit_py.history.inbox import inbox_of
 from agentkit_py.history.leases import HeldLease, OnBusy, ThreadLease
-from agentkit_py.history.mail import MailStore, mail_store
+from agentkit_py.history.mail import MailStore, inbox_of, mail_store
 from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore, is_paged
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunOpener, RunRecord, RunStore

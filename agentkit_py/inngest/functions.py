@@ -11,7 +11,7 @@ import inngest
 from pydantic import BaseModel
 
 from agentkit_py._core.json import as_object
-from agentkit_py._core.naming import slugify
+from agentkit_py._core.validation import slugify
 from agentkit_py.agent import Agent
 from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import AgentKitError, ConfigurationError, ToolDefinitionError

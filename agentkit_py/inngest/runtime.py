@@ -48,7 +48,7 @@ from agentkit_py.inngest.steps import GuardedSteps
 from agentkit_py.models.base import Model, RetryPolicy, copy_model
 from agentkit_py.runtime.current import choose_runtime, set_ambient
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
-from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
+from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, take_watch
 from agentkit_py.runtime.recorded import (
     DeltaLog,
     model_error_from_json,
@@ -57,7 +57,6 @@ from agentkit_py.runtime.recorded import (
     unique,
     within,
 )
-from agentkit_py.runtime.watch import take_watch
 
 T = TypeVar("T")
 

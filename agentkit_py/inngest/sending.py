@@ -9,7 +9,7 @@ from uuid import uuid4
 
 import inngest
 
-from agentkit_py._core.naming import slugify
+from agentkit_py._core.validation import slugify
 from agentkit_py._engine.instrumentation import carried_trace
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError

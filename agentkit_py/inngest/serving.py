@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 import inngest
 
-from agentkit_py._core.naming import slugify
+from agentkit_py._core.validation import slugify
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.inngest.functions import create_functions

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from agentkit_py._core.extras import missing_package
+from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
 
 if TYPE_CHECKING:

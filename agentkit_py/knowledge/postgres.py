@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio.to_thread
 
-from agentkit_py._core.conninfo import conninfo_problem, database_name
-from agentkit_py._core.extras import missing_package
+from agentkit_py._core.databases import conninfo_problem, database_name
+from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import ConfigurationError, KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk, Document
 from agentkit_py.knowledge.filters import FilterExpr

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import anyio.to_thread
 
-from agentkit_py._core.busy import retried
-from agentkit_py._core.extras import missing_package
-from agentkit_py._core.private import create_private
+from agentkit_py._core.databases import create_private, retried
+from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk
 from agentkit_py.knowledge.filters import FilterExpr

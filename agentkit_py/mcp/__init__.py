@@ -8,7 +8,7 @@
 Needs the extra ``mcp``.
 """
 
-from agentkit_py._core.extras import missing_package
+from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import MissingDependencyError
 
 if _missing := missing_package("mcp", "jsonschema"):

@@ -19,7 +19,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agentkit_py._core.naming import TOOL_NAME, slugify
+from agentkit_py._core.validation import TOOL_NAME, slugify
 from agentkit_py.agent import Agent
 from agentkit_py.errors import AgentKitError
 from agentkit_py.events.types import Event, RunStarted, ToolStarted

@@ -16,7 +16,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_object
-from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py._core.validation import TOOL_NAME
 from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.models.base import ToolSpec

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from agentkit_py._core.json import dumps
 from agentkit_py.agent import Agent
-from agentkit_py.history.facts import Fact
+from agentkit_py.history.users import Fact
 from agentkit_py.messages import text_of
 from agentkit_py.results import USER
 from agentkit_py.state import State

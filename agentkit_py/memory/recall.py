@@ -9,7 +9,7 @@ from typing import Any
 
 from agentkit_py._core.json import JsonValue, as_list, as_object
 from agentkit_py.errors import ConfigurationError, HistoryError
-from agentkit_py.history.facts import Fact
+from agentkit_py.history.users import Fact
 from agentkit_py.memory.users import UserMemory
 from agentkit_py.messages import Messages, TextMessage
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext

@@ -9,7 +9,7 @@ from datetime import datetime
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import clean
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.history.facts import Fact, FactStore
+from agentkit_py.history.users import Fact, FactStore
 
 MAX_CHARS = 1000
 """Characters of one fact."""

@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypedDict, TypeVar
 
 from agentkit_py._core.json import JsonObject, find_non_json
-from agentkit_py._core.numbers import wrong_number
+from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Delta, Finish, FinishReason, Message, TextMessage, Usage
 from agentkit_py.models.capabilities import Capabilities, Host, capabilities_of

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import fields, replace
 from typing import Any, Literal, TypeAlias, cast
 
-from agentkit_py._core.numbers import wrong_number
+from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import (
     BadRequestError,
     ConfigurationError,

@@ -43,7 +43,7 @@ from agentkit_py.processors.windowing import (
     RecentTurns,
     TokenLimiter,
 )
-from agentkit_py.runtime.environment import environment as process_environment
+from agentkit_py.runtime.current import environment as process_environment
 
 VARIABLE = "AGENTKIT_PROCESSORS"
 """The environment variable that `processors_from_env` reads."""

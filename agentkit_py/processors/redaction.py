@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
-from agentkit_py._core.heavy import off_loop
+from agentkit_py._core.awaiting import off_loop
 from agentkit_py._core.json import JsonValue
 from agentkit_py._core.patterns import SECONDS, BoundedPattern
 from agentkit_py._core.untrusted import get_logger

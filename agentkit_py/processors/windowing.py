@@ -42,7 +42,7 @@ from agentkit_py.processors.tokenizers import (
     prepare,
 )
 from agentkit_py.processors.validity import is_valid
-from agentkit_py.runtime.environment import environment as process_environment
+from agentkit_py.runtime.current import environment as process_environment
 
 VARIABLE = "MAX_MESSAGE_HISTORY"
 """The environment variable that `MessageWindow.from_env` reads."""

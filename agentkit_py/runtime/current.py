@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -76,3 +77,8 @@ async def close_shared_runtime() -> None:
         from agentkit_py.runtime.direct import shared_runtime
 
         await shared_runtime().aclose()
+
+
+def environment() -> Mapping[str, str]:
+    """The environment variables of this process, as they are now."""
+    return os.environ

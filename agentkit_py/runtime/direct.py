@@ -24,13 +24,11 @@ from agentkit_py.errors import AuthenticationError, ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.models.base import Model, copy_model
 from agentkit_py.models.binding import account_tag
-from agentkit_py.runtime.beside import ended_by
 from agentkit_py.runtime.guards import guarded
-from agentkit_py.runtime.journal import JournalRuntime
+from agentkit_py.runtime.journal import JournalRuntime, ended_by
 from agentkit_py.runtime.keys import key_of
 from agentkit_py.runtime.model_requests import ModelRequest, Sleep
-from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
-from agentkit_py.runtime.watch import take_watch
+from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, take_watch
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("agentkit_py")

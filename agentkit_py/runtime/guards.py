@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from agentkit_py._core.numbers import wrong_number
+from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,

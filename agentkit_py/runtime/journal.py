@@ -16,7 +16,9 @@ from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
+
+import anyio
 
 from agentkit_py._core.json import JsonObject, JsonValue, find_non_json
 from agentkit_py.errors import (
@@ -27,7 +29,6 @@ from agentkit_py.errors import (
 )
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.models.base import Model
-from agentkit_py.runtime.beside import ended_by
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, Runtime
 from agentkit_py.runtime.recorded import (
     DeltaLog,
@@ -436,3 +437,33 @@ class _JournalSteps:
     async def send_event(self, step_id: str, events: Any) -> list[str]:
         """Refuse: events need Inngest."""
         return await self._direct.send_event(step_id, events)
+
+
+Parallel: TypeAlias = Callable[[Sequence[Callable[[], Awaitable[Any]]]], Awaitable[list[Any]]]
+"""Runs all to their end; errors are values."""
+
+
+async def ended_by(
+    parallel: Parallel,
+    call: Callable[[], Awaitable[Any]],
+    checks: Sequence[Callable[[], Awaitable[Any]]],
+) -> list[Any]:
+    """Run a call and its checks at the same time; see `Runtime.beside`."""
+    scope = anyio.CancelScope()
+
+    async def scoped() -> Any:
+        with scope:
+            return await call()
+        return None  # it was cancelled
+
+    async def checked(check: Callable[[], Awaitable[Any]]) -> Any:
+        try:
+            found = await check()
+        except Exception:
+            scope.cancel()
+            raise
+        if found is not None:
+            scope.cancel()
+        return found
+
+    return await parallel([scoped, *[partial(checked, check) for check in checks]])

@@ -8,10 +8,11 @@ The fake for tests is not a runtime but a provider (`agentkit_py.testing.FakePro
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from agentkit_py._core.json import JsonValue
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
@@ -376,3 +377,69 @@ class Runtime(Protocol):
     def to_caller_error(self, error: Exception) -> Exception:
         """``error`` as whoever called the run must get it, e.g. an SDK's own kind of error."""
         ...
+
+
+Send: TypeAlias = Callable[[DeltaSink | None], Awaitable[object]]
+"""Sends the request and gives the answer's JSON; pieces of it go to the sink."""
+
+
+class Watch(Protocol):
+    """Sees one call of a model."""
+
+    async def here(self, send: Send, on_delta: DeltaSink | None) -> object:
+        """Call ``send``, which sends the request from this process, and return what it gives."""
+        ...
+
+    def elsewhere(self, outcome: object) -> None:
+        """Take the answer or error of a request that another process sent; again on each replay."""
+        ...
+
+
+@runtime_checkable
+class Replaying(Protocol):
+    """Facts of a runtime whose code runs again and again."""
+
+    @property
+    def execution(self) -> str:
+        """Id of the whole execution, the same on each replay."""
+        ...
+
+    @property
+    def carried(self) -> Mapping[str, Any]:
+        """The data that the execution was started with; a trace context may be in it."""
+        ...
+
+    @property
+    def recorded_time(self) -> datetime:
+        """The latest time that is the same on each replay."""
+        ...
+
+    @property
+    def is_new(self) -> bool:
+        """True if it is certain that the code runs here for the first time."""
+        ...
+
+    def when_new(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` unless the present code turns out to be a replay."""
+        ...
+
+
+_watch: ContextVar[Watch | None] = ContextVar("agentkit_watch", default=None)
+
+
+@contextmanager
+def watched(watch: Watch) -> Generator[None]:
+    """Let ``watch`` see the next call of a model in the block."""
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
+
+
+def take_watch() -> Watch | None:
+    """Return the watch of the next call, and remove it: the call after it has none."""
+    found = _watch.get()
+    if found is not None:
+        _watch.set(None)
+    return found

@@ -4,7 +4,7 @@
 route of one's own.
 """
 
-from agentkit_py._core.extras import missing_package
+from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import MissingDependencyError
 
 if _missing := missing_package("starlette", "sse_starlette"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
-from agentkit_py.history.facts import Fact
+from agentkit_py.history.users import Fact
 from agentkit_py.memory import UserMemory
 from agentkit_py.server.api import ApiRequest, endpoint
 from agentkit_py.server.schemas import (

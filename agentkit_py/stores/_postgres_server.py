@@ -18,7 +18,7 @@ from psycopg import errors
 from psycopg.types.json import Json
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from agentkit_py._core.conninfo import database_name
+from agentkit_py._core.databases import database_name
 from agentkit_py.errors import ConfigurationError, HistoryError, StoreVersionError
 from agentkit_py.stores._schema import STEPS, migrate
 from agentkit_py.stores._sql_session import TABLES, Dialect, FreeText, JsonText, Pattern, Session

@@ -27,13 +27,12 @@ from agentkit_py._core.json import JsonObject
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import HistoryError, ThreadBusyError, ThreadNotFoundError
-from agentkit_py.history.facts import Fact
-from agentkit_py.history.inbox import inbox_name
 from agentkit_py.history.leases import ThreadLease
+from agentkit_py.history.mail import inbox_name
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, Unfinished
-from agentkit_py.history.spending import Refused, Spending
 from agentkit_py.history.staff import Takeover, TakeoverStatus
+from agentkit_py.history.users import Fact, Refused, Spending
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import Vector, nearest

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from agentkit_py.errors import ThreadNotFoundError
-from agentkit_py.history.facts import Fact
+from agentkit_py.history.users import Fact
 from agentkit_py.stores._sql_session import JsonText, Session
 from agentkit_py.stores.rows import at_most, from_json
 

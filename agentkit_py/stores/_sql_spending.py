@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agentkit_py.history.spending import Refused, Spending
+from agentkit_py.history.users import Refused, Spending
 from agentkit_py.stores._sql_session import Session
 
 

@@ -17,8 +17,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from agentkit_py._core.busy import retried
-from agentkit_py._core.private import create_private
+from agentkit_py._core.databases import create_private, retried
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import HistoryError, StoreVersionError
 from agentkit_py.stores._schema import STEPS, migrate

@@ -19,11 +19,11 @@ from agentkit_py.errors import (
     ThreadNotFoundError,
 )
 from agentkit_py.history.config import HistoryConfig, HistoryContext
-from agentkit_py.history.facts import FactStore
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore
 from agentkit_py.history.staff import TAKEN_OVER, note_user_message
+from agentkit_py.history.users import FactStore
 from agentkit_py.messages import Message, token_memo
 from agentkit_py.processors.base import Extent, Processors, extent_of
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare

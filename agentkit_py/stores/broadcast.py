@@ -16,7 +16,7 @@ from selectors import EVENT_READ, BaseSelector, DefaultSelector
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
-from agentkit_py._core.private import create_private
+from agentkit_py._core.databases import create_private
 from agentkit_py._core.untrusted import get_logger
 
 if TYPE_CHECKING:

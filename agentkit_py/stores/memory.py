@@ -18,7 +18,6 @@ from agentkit_py.errors import (
     ThreadBusyError,
     ThreadNotFoundError,
 )
-from agentkit_py.history.facts import Fact
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import (
@@ -28,8 +27,8 @@ from agentkit_py.history.runs import (
     Unfinished,
     execution_of,
 )
-from agentkit_py.history.spending import Refused, Spending
 from agentkit_py.history.staff import Takeover, TakeoverStatus
+from agentkit_py.history.users import Fact, Refused, Spending
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import MemoryIndex, Vector, nearest

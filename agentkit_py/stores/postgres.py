@@ -6,8 +6,8 @@ import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias, get_args
 
-from agentkit_py._core.conninfo import conninfo_problem, database_name
-from agentkit_py._core.extras import missing_package
+from agentkit_py._core.databases import conninfo_problem, database_name
+from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import ConfigurationError, MissingDependencyError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.processors.base import Processors

@@ -9,14 +9,14 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from agentkit_py._core.heavy import off_loop
+from agentkit_py._core.awaiting import off_loop
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
 from agentkit_py.history.config import HistoryContext
-from agentkit_py.history.facts import Fact
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore, Unfinished
 from agentkit_py.history.staff import Takeover, TakeoverStatus, TakeoverStore
+from agentkit_py.history.users import Fact
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Summary, SummaryStore
 from agentkit_py.processors.vectors import Vector, VectorIndex

@@ -11,7 +11,7 @@ A span for each network, agent, model call, tool and processor; content only if 
 Needs the extra ``otel``.
 """
 
-from agentkit_py._core.extras import missing_package
+from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import MissingDependencyError
 
 if _missing := missing_package("opentelemetry"):

@@ -26,8 +26,7 @@ from agentkit_py.messages import Delta, Message, ToolCall, Usage
 from agentkit_py.models.base import Model
 from agentkit_py.processors.apply import Around
 from agentkit_py.processors.base import HistoryProcessor, Level
-from agentkit_py.runtime.port import DeltaSink, Runtime
-from agentkit_py.runtime.watch import Replaying, Send
+from agentkit_py.runtime.port import DeltaSink, Replaying, Runtime, Send
 from agentkit_py.tracing.attributes import (
     ERROR,
     OPERATION,

@@ -34,7 +34,7 @@ from opentelemetry.trace import (
 )
 
 from agentkit_py.messages import Usage
-from agentkit_py.runtime.watch import Replaying
+from agentkit_py.runtime.port import Replaying
 from agentkit_py.tracing.attributes import ERROR, OPERATION, Attributes
 
 T = TypeVar("T")

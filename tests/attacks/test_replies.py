@@ -18,7 +18,7 @@ from agentkit_py.errors import ModelError, ModelResponseError, ModelStreamError,
 from agentkit_py.messages import Delta, TextMessage
 from agentkit_py.models import Model, ModelRequest, RetryPolicy
 from agentkit_py.models.base import Model as BaseModel
-from agentkit_py.runtime import reply_limits
+from agentkit_py.runtime import model_requests
 from agentkit_py.runtime.direct import DirectRuntime
 from tests.attacks.growth import REFERENCE_SECONDS, reference, untraced
 
@@ -135,7 +135,7 @@ async def test_an_endless_line_of_a_stream_ends_at_the_limit(
     end: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many lines of the same length together are an answer."""
-    monkeypatch.setattr(reply_limits, "LONGEST_LINE", 2**20)
+    monkeypatch.setattr(model_requests, "LONGEST_LINE", 2**20)
     body = Endless(b": " + b"x" * (2**18 - 3) + end, 64)
     reason = "before the reply did" if end else "a line has more than 1,048,576 bytes"
     with pytest.raises(ModelStreamError, match=reason):

@@ -15,7 +15,7 @@ import pytest
 from agentkit_py import Agent, MemoryHistory, PostgresHistory, SqliteHistory
 from agentkit_py.budgets import Budget, Budgets, Price, Prices
 from agentkit_py.errors import BudgetExceededError, ConfigurationError, HistoryError
-from agentkit_py.history.spending import Refused, Spending, SpendingStore
+from agentkit_py.history.users import Refused, Spending, SpendingStore
 from agentkit_py.messages import Usage
 from agentkit_py.models import openai
 from agentkit_py.testing import ScriptedModel, error

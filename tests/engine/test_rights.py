@@ -17,7 +17,7 @@ from agentkit_py import (
     ToolContext,
     tool,
 )
-from agentkit_py._engine.todos import todos_of
+from agentkit_py._engine.ready_tools import todos_of
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.lifecycle import AgentContext
 from agentkit_py.routing import mention_router, mentioned

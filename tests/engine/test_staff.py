@@ -19,7 +19,7 @@ from agentkit_py import (
     UserMessage,
     tool,
 )
-from agentkit_py._engine.staff_words import read_by_models
+from agentkit_py._engine.transcript import read_by_models
 from agentkit_py.errors import ConfigurationError, NotOnThreadError
 from agentkit_py.history import StaffDesk
 from agentkit_py.history.leases import ThreadLease

@@ -14,7 +14,7 @@ import anyio.lowlevel
 import pytest
 
 from agentkit_py import gemini, openai
-from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py._core.validation import TOOL_NAME
 from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import ConfigurationError, ToolSourceError
 from agentkit_py.mcp import (

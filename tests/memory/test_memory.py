@@ -11,7 +11,7 @@ import pytest
 
 from agentkit_py import AgentResult, MemoryHistory, State
 from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
-from agentkit_py.history.facts import Fact
+from agentkit_py.history.users import Fact
 from agentkit_py.memory import Heard, Learned, Memory, extractor
 from agentkit_py.messages import TextMessage, text_of
 from agentkit_py.processors import apply_processors

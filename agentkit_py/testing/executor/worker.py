@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 import httpx
 import inngest
 
-from agentkit_py._core.extras import missing_package
+from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import ConfigurationError, MissingDependencyError
 
 if _missing := missing_package("fastapi"):

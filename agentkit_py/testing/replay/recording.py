@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps, strict_loads
-from agentkit_py._core.naming import TOOL_NAME
+from agentkit_py._core.validation import TOOL_NAME
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import (
     ContentPart,

@@ -21,12 +21,11 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from agentkit_py.history.facts import FactStore
-from agentkit_py.history.inbox import InboxStore
-from agentkit_py.history.mail import MailStore
+from agentkit_py.history.mail import InboxStore, MailStore
 from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import RunStore
 from agentkit_py.history.staff import TakeoverStore
+from agentkit_py.history.users import FactStore
 from agentkit_py.processors.base import SummaryStore
 from agentkit_py.processors.vectors import VectorIndex
 from agentkit_py.stores import HistoryStore

@@ -9,10 +9,10 @@ from typing import Any
 
 from agentkit_py.errors import HistoryError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer, Decision
-from agentkit_py.history.facts import Fact
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.staff import StaffDesk, Takeover
+from agentkit_py.history.users import Fact
 from agentkit_py.messages import ImageContent, TextContent, ToolCall, UserMessage
 from agentkit_py.processors.base import Summary
 from agentkit_py.stores import HistoryStore, for_user

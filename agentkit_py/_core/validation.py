@@ -1,8 +1,17 @@
-"""Numbers that users pass: what is wrong with one, in words."""
+"""Names that providers accept, and numbers in their range."""
 
 from __future__ import annotations
 
 import math
+import re
+
+TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+"""Tool names that OpenAI, Anthropic and Gemini all accept (their common subset)."""
+
+
+def slugify(name: str) -> str:
+    """Return ``name`` in lower case, everything but letters and digits as single dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def wrong_number(
