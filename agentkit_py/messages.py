@@ -278,6 +278,14 @@ def _medium(kind: str, found: dict[str, Any]) -> MediaContent | None:
     return FileContent(data, url, typed, name if isinstance(name, str) else None)
 
 
+def may_hold_media(written: str) -> bool:
+    """Return False if a tool's result, as `dumps` writes it, holds no image and no file."""
+    return _MEDIUM.search(written) is not None
+
+
+_MEDIUM = re.compile('"type":"(?:image|file|audio|resource)"')
+
+
 def result_parts(content: JsonValue) -> list[ContentPart] | None:
     """Return a tool's result as content parts; None: there is no image or file in it.
 
@@ -295,8 +303,8 @@ def result_parts(content: JsonValue) -> list[ContentPart] | None:
         found.append(medium)
         return f"[{medium.type} {len(found)}]"
 
-    text = dumps(with_media(content, name))
-    return [TextContent(text), *found] if found else None
+    named = with_media(content, name)
+    return [TextContent(dumps(named)), *found] if found else None
 
 
 def _part_in(item: Any) -> ContentPart:
@@ -315,16 +323,22 @@ def with_media(value: JsonValue, change: Callable[[MediaContent], JsonValue]) ->
 
     What holds none stays the same object.
     """
-    medium = medium_in(value)
-    if medium is not None:
-        return change(medium)
     if isinstance(value, dict):
-        fields = {key: with_media(item, change) for key, item in value.items()}
-        return value if all(fields[key] is value[key] for key in fields) else fields
-    if isinstance(value, list | tuple):
-        items = [with_media(item, change) for item in value]
+        medium = medium_in(value) if "type" in value else None
+        if medium is not None:
+            return change(medium)
+        fields = {k: with_media(v, change) for k, v in value.items() if isinstance(v, _CONTAINERS)}
+        if all(fields[key] is value[key] for key in fields):
+            return value
+        return {**value, **fields}
+    if isinstance(value, _ROWS):
+        items = [with_media(v, change) if isinstance(v, _CONTAINERS) else v for v in value]
         return value if all(map(is_, items, value)) else items
     return value
+
+
+_ROWS = (list, tuple)
+_CONTAINERS = (dict, *_ROWS)
 
 
 # --------------------------------------------------------------------------- messages

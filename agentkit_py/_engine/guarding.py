@@ -121,6 +121,8 @@ class Guards:
 
     def _pending(self, *, beside: bool) -> list[_InputCheck]:
         """Return the input guardrails that have not judged a message of this run."""
+        if not self.spec.input.guardrails:
+            return []
         return [
             one
             for number, given in enumerate((self.run.input, *self.run.heard))
@@ -276,21 +278,31 @@ class Guards:
         return self.spec + tool.guardrails
 
     async def check_call(
-        self, step_id: str, tool: Tool, call: ToolCall, arguments: Any, context: ToolContext
+        self,
+        step_id: str,
+        tool: Tool,
+        call: ToolCall,
+        arguments: Any,
+        make_context: Callable[[], ToolContext],
     ) -> Trip | str | None:
         """Return what stands against a call: a reason for the model, or what stops the run."""
-        text = UserMessage(dumps({"tool": call.name, "arguments": call.arguments}))
         checks = self._of_tool(tool).tool_input
+        if not checks.guardrails:
+            return None
+        text = UserMessage(dumps({"tool": call.name, "arguments": call.arguments}))
+        context = make_context()
         return await self._check_tool(checks, "tool_input", step_id, context, arguments, text)
 
     async def check_result(
-        self, step_id: str, tool: Tool, content: JsonValue, context: ToolContext
+        self, step_id: str, tool: Tool, content: JsonValue, make_context: Callable[[], ToolContext]
     ) -> Trip | str | None:
         """Return what stands against a result; see `check_call`."""
         checks = self._of_tool(tool).tool_output
+        if not checks.guardrails:
+            return None
         text = UserMessage(dumps({"tool": tool.name, "result": content}))
         fields = content if isinstance(content, dict) else {}
-        given = fields.get("data", content)
+        given, context = fields.get("data", content), make_context()
         return await self._check_tool(checks, "tool_output", step_id, context, given, text)
 
     def mask_result(self, tool: Tool, content: JsonValue) -> JsonValue:

@@ -176,11 +176,14 @@ class GuardrailSpec:
         Raises:
             ConfigurationError: Something in a list is no guardrail, or not for this stage.
         """
-        found = {stage: _checks(where, stage, listed) for stage, listed in given.items()}
-        return cls(**found) if any(found.values()) else NO_GUARDRAILS
+        if not any(given.values()):
+            return NO_GUARDRAILS
+        return cls(**{stage: _checks(where, stage, listed) for stage, listed in given.items()})
 
     def __add__(self, other: GuardrailSpec) -> GuardrailSpec:
         """Return both, these first."""
+        if self is NO_GUARDRAILS or other is NO_GUARDRAILS:
+            return other if self is NO_GUARDRAILS else self
         return GuardrailSpec(
             self.input + other.input,
             self.output + other.output,

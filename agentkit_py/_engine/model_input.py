@@ -163,14 +163,17 @@ class ModelInputBuilder:
         prompt = await self._prompt()
         entries: list[ReportEntry] = []
         history = full = await self._load(prompt)
-        chains, context = self.chains, self._context(prompt, full)
+        chains, hook = self.chains, agent.lifecycle.on_start
         self._say_if_apart(full, entries)
+        if not chains and hook is None:
+            return self._input(prompt, history, entries, full)
+        context = self._context(prompt, full)
         if chains:
             around = None if self.services is None else self.run.monitor.processors(self.path)
             outcome = await run_chain(full, chains, context, around)
             history, entries = outcome.messages, [*entries, *outcome.entries]
             context = replace(context, protected=outcome.protected)
-        if agent.lifecycle.on_start is None:
+        if hook is None:
             return self._input(prompt, history, entries, full, wishes=context.wishes)
         before = history = _valid(history, entries, agent)
         start = await self._on_start(prompt, history, context)

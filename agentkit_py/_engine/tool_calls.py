@@ -123,7 +123,7 @@ class ToolRunner:
         for one in prepared:
             if one.refused is not None or one.tool is None:
                 continue
-            context = self._context(one, self.run.state, may_step=False)
+            context = partial(self._context, one, self.run.state, may_step=False)
             found = await self.guards.check_call(
                 one.step_id, one.tool, one.call, one.arguments, context
             )
@@ -307,7 +307,7 @@ class ToolRunner:
         self, one: Prepared, tool: Tool, state: State[Any], content: JsonValue
     ) -> JsonValue:
         """Return a result, or what the model reads where a guardrail stands against it."""
-        context = self._context(one, state, may_step=False)
+        context = partial(self._context, one, state, may_step=False)
         found = await self.guards.check_result(one.step_id, tool, content, context)
         if isinstance(found, Trip):
             one.trip = found

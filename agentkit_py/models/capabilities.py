@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -532,8 +533,15 @@ def window_of(model: str, overrides: Mapping[str, int] | None = None) -> int | N
         overrides: Windows by the beginning of a model's name, before those of the table.
     """
     name = model.rpartition("/")[2].lower()
-    for table in (overrides or {}, CONTEXT_WINDOWS):
-        fitting = [prefix for prefix in table if name.startswith(prefix.lower())]
-        if fitting:
-            return table[max(fitting, key=len)]
-    return None
+    own = None if overrides is None else _window_in(overrides, name)
+    return _known_window(name) if own is None else own
+
+
+def _window_in(table: Mapping[str, int], name: str) -> int | None:
+    fitting = [prefix for prefix in table if name.startswith(prefix.lower())]
+    return table[max(fitting, key=len)] if fitting else None
+
+
+@lru_cache(maxsize=256)
+def _known_window(name: str) -> int | None:
+    return _window_in(CONTEXT_WINDOWS, name)

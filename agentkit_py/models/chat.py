@@ -291,7 +291,7 @@ class _Turns:
     def _call(self, one: ToolExchange) -> Block:
         block = own_block(one.call.provider_metadata, FORMAT, self._address) or {}
         function = as_object(block.get("function")) or {}
-        if one.is_call(function.get("name"), function.get("arguments")):
+        if function and one.is_call(function.get("name"), function.get("arguments")):
             return {**block, "id": one.id}
         function = {"name": one.name, "arguments": one.arguments}
         return {"id": one.id, "type": "function", "function": function}

@@ -33,6 +33,7 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
+    may_hold_media,
     result_parts,
 )
 from agentkit_py.models.base import ModelRequest
@@ -233,10 +234,10 @@ def exchange(call: ToolCall, call_id: str, content: JsonValue) -> ToolExchange:
     """Return a call with its result in all forms that formats take."""
     if isinstance(content, str):
         return ToolExchange(call, call_id, clean(content))
-    failed = "error" in (as_object(content) or {})
-    parts = result_parts(content)
+    failed, text = "error" in (as_object(content) or {}), dumps(content)
+    parts = result_parts(content) if may_hold_media(text) else None
     if parts is None:
-        return ToolExchange(call, call_id, clean(dumps(content)), is_error=failed)
+        return ToolExchange(call, call_id, clean(text), is_error=failed)
     pieces = [part.text if isinstance(part, TextContent) else words_for(part) for part in parts]
     return ToolExchange(call, call_id, clean("\n".join(pieces)), tuple(parts), failed)
 

@@ -215,7 +215,11 @@ class DirectRuntime:
         on_delta: DeltaSink | None,
     ) -> object:
         if model.answers is not None:
-            return await _answered_here(model, make_body(), self.account(model))
+            body, answers = make_body(), model.answers
+            if not model.guards:
+                return await answers(body)
+            size = len(str(body))
+            return await guarded(model, self.account(model), size, lambda: answers(body))
         key = await self.current_key(model)
         try:
             return await self._sent(model, key, make_body, on_delta)
@@ -402,14 +406,6 @@ class DirectRuntime:
     def to_caller_error(self, error: Exception) -> Exception:
         """Return the error."""
         return error
-
-
-async def _answered_here(model: Model, body: dict[str, Any], account: str) -> object:
-    answers = model.answers
-    assert answers is not None
-    if not model.guards:
-        return await answers(body)
-    return await guarded(model, account, len(str(body)), lambda: answers(body))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
