@@ -349,7 +349,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
                 f"got {self.hosted_tools!r:.80}"
             )
         self._check_instructions(where)
-        if self.system is not None and not isinstance(self.system, str | Callable):
+        if not (self.system is None or isinstance(self.system, str) or callable(self.system)):
             raise ConfigurationError(
                 f"{where}: system must be a text or a function that gives one, "
                 f"got {self.system!r:.80}"

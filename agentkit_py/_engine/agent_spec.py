@@ -48,6 +48,8 @@ def with_instructions(
         instructions: One stands as it is, several as a list.
         markdown: Whether answers are to be in markdown.
     """
+    if not (instructions or markdown):
+        return system or ""
     items = [instructions] if isinstance(instructions, str) else list(instructions)
     listed = "\n".join(f"- {one}" for one in items)
     after = (

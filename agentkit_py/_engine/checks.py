@@ -50,6 +50,8 @@ def expect_list(where: str, name: str, value: object) -> None:
     Raises:
         ConfigurationError: It is no list.
     """
+    if isinstance(value, list | tuple):  # nearly always, and much quicker to tell
+        return
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ConfigurationError(
             f"{where}: {name} must be a list, got {value!r:.80}; put it into [ ]"

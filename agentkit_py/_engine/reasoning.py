@@ -41,7 +41,8 @@ def with_adapters_word(model: Model, request: ModelRequest, report: ContextRepor
 
 def _summed_up(model: Model, request: ModelRequest, report: ContextReport) -> ReportEntry | None:
     """Return what a report says of the model's own summary; None: there is none, nor a wish."""
-    there = [m for m in request.messages if is_compaction(m) and m.agent == request.agent]
+    opaque = [m for m in request.messages if m.type == "opaque"]  # no call for each message
+    there = [m for m in opaque if is_compaction(m) and m.agent == request.agent]
     if not there and (request.compaction is None or model.takes.compaction):
         return None
     sent = {id(message) for message in model.adapter.sent(model, request)}

@@ -565,8 +565,9 @@ def begin_run(  # noqa: PLR0913 - by name
     Raises:
         ConfigurationError: An option is not known, or input or state cannot be used.
     """
-    check_options(dict(options))
-    unknown = sorted(options.keys() - RunOptions.__optional_keys__)
+    if options:
+        check_options(dict(options))
+    unknown = sorted(options.keys() - RunOptions.__optional_keys__) if options else []
     if unknown:
         known = ", ".join(sorted(RunOptions.__optional_keys__))
         raise ConfigurationError(f"run() has no option {unknown[0]!r}; it has {known}")

@@ -241,7 +241,7 @@ def as_processors(processors: Processors | None, where: str = "") -> tuple[Histo
     """
     given: Any = processors
     before = f"{where}: " if where else ""
-    if given is None:
+    if given is None or given in ((), []):
         return ()
     if callable(given) and not isinstance(given, HistoryProcessor | type):
         return (ChosenProcessors(given, before),)

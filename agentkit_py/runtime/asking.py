@@ -54,11 +54,13 @@ async def first_answer(
         ModelError: The last one failed, or one in a way in which the others would, too.
         RejectedReplyError: The check of the models rejects the last one's reply.
     """
+    if not isinstance(model, FallbackModel):
+        return await ask(model, _step(0))
     alternatives = alternatives_of(model)
 
     async def checked(one: Model, number: int) -> T:
         answer = await ask(one, _step(number))
-        if isinstance(model, FallbackModel) and model.check is not None:
+        if model.check is not None:
             key = f"{step_id}{_step(number)}.check"
             await _check(model.check, one, answer.reply, runtime, key)
         return answer
@@ -68,7 +70,6 @@ async def first_answer(
             return await checked(one, number)
         except ModelError as error:
             failure = error
-        assert isinstance(model, FallbackModel)
         streamed = isinstance(failure, ModelStreamError) and bool(failure.messages)
         if not model.fails_over(failure) or (streamed and not model.mid_stream):
             raise failure

@@ -261,10 +261,10 @@ class DirectRuntime:
 
     def account(self, model: Model) -> str:
         """Return a tag of the account of the key that `api_key` finds; empty: it is not known."""
-        if callable(model.api_key):
+        if callable(model.api_key) or model.answers is not None:
             return account_tag(model, None)
         key = model.api_key or self._environment.get(model.adapter.key_variable, "").strip()
-        return account_tag(model, key if model.answers is None else None)
+        return account_tag(model, key)
 
     def api_key(self, model: Model) -> str | None:
         """Return the key for ``model``: its own, else the environment's.
