@@ -10,7 +10,7 @@ def get_invoice(number: int) -> dict[str, object]:
     return {"number": number, "total": "120.00 EUR", "paid": False}
 
 
-billing = Agent(name="billing", system="You answer questions on invoices.", tools=[get_invoice])
+billing = Agent(name="billing", system="You know invoices.", tools=[get_invoice])
 concierge = Agent(name="concierge", system="You close conversations politely.")
 support = Network(
     name="support",
