@@ -1,4 +1,4 @@
-"""Tables of the reference that the code itself gives: commands, endpoints, errors, events."""
+"""Tables of the reference that the code gives: names, commands, endpoints, errors, events."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import griffe
 import httpx
 import typer
 
@@ -140,7 +141,26 @@ def events_of_a_run() -> str:
     return "\n".join(lines)
 
 
+def public_names() -> str:
+    """Return a row for each exported name: what it is, and the module that it is imported from."""
+    package: Any = griffe.load("agentkit_py", search_paths=["."], resolve_aliases=True)
+    modules = [one for name, one in package.modules.items() if not name.startswith("_")]
+    rows: dict[str, str] = {}
+    for module in [package, *(one for one in modules if one.exports)]:
+        for name in module.exports or ():
+            member = module[str(name)]
+            thing = member.final_target if member.is_alias else member
+            text = "" if thing.docstring is None else thing.docstring.value
+            sentence = _cell(text.partition("\n\n")[0])
+            row = f"| `{name}` | `{module.path}` | {sentence} |"
+            rows.setdefault(str(thing.path), row)
+    found = sorted(rows.values(), key=str.casefold)
+    head = ["| Name | From | |", "| --- | --- | --- |"]
+    return "\n".join([f"{len(found)} names.", "", *head, *found, ""])
+
+
 TABLES: dict[str, Callable[[], str]] = {
+    "names": public_names,
     "commands": commands,
     "endpoints": endpoints,
     "errors": errors_of_the_library,
