@@ -95,8 +95,8 @@ def options(
 
 
 _LATER: Mapping[str, tuple[str, str]] = {
-    "demo": ("talk:demo", "Watch a support network answer a customer over several turns."),
-    "chat": ("talk:chat", "Talk to any network or agent."),
+    "demo": ("chat:demo", "Watch a support network answer a customer over several turns."),
+    "chat": ("chat:chat", "Talk to any network or agent."),
     "replay": (
         "replay:replay",
         "Run recorded conversations again, and compare the threads with the recording.",

@@ -95,7 +95,7 @@ def dev(
     """
     needed = ("starlette", "sse_starlette", "uvicorn", "watchfiles")
     check_installed("dev", "playground", *needed)
-    from agentkit_py.budgets.prices import Prices  # noqa: PLC0415 - needs the extra
+    from agentkit_py.budgets import Prices  # noqa: PLC0415 - needs the extra
     from agentkit_py.server.auth import is_loopback  # noqa: PLC0415 - needs the extra
 
     split_target(target)
@@ -169,8 +169,11 @@ def _serve(sock: socket.socket, options: DevOptions) -> None:
     """Serve the playground; a page that says what is wrong, if the target is broken."""
     import uvicorn  # noqa: PLC0415 - needs the extra
 
-    from agentkit_py.playground.app import Server, create_playground  # noqa: PLC0415 - as above
-    from agentkit_py.playground.security import Access  # noqa: PLC0415 - as above
+    from agentkit_py.playground.app import (  # noqa: PLC0415 - as above
+        Access,
+        Server,
+        create_playground,
+    )
 
     app = create_playground(
         _playground(options), target=options.target, access=Access(options.token)
@@ -183,7 +186,7 @@ def _serve(sock: socket.socket, options: DevOptions) -> None:
 
 
 def _playground(options: DevOptions) -> Playground | BrokenTarget:
-    from agentkit_py.budgets.prices import Prices  # noqa: PLC0415 - as above
+    from agentkit_py.budgets import Prices  # noqa: PLC0415 - as above
     from agentkit_py.cli.demo.script import QUESTIONS  # noqa: PLC0415 - slow to load
     from agentkit_py.playground.app import BrokenTarget  # noqa: PLC0415 - needs the extra
     from agentkit_py.playground.runs import Playground  # noqa: PLC0415 - as above

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from agentkit_py.knowledge.documents import Hit
-from agentkit_py.processors.hybrid import COMMON_WORDS, MAX_WORD
+from agentkit_py.processors.vectors import COMMON_WORDS, MAX_WORD
 
 MAX_WORDS = 32
 """Words of a query that are searched for."""

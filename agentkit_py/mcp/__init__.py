@@ -16,15 +16,15 @@ if _missing := missing_package("mcp", "jsonschema"):
 
 # After the check, which names the extra: these import the packages.
 from agentkit_py.mcp.connection import SSE, Stdio, StreamableHTTP
-from agentkit_py.mcp.results import (
+from agentkit_py.mcp.server import (
     MCPCallError,
     MCPConnectionError,
     MCPProtocolError,
     MCPResultTooLargeError,
+    MCPServer,
     MCPTimeoutError,
     MCPToolError,
 )
-from agentkit_py.mcp.server import MCPServer
 from agentkit_py.mcp.serving import serve_http, serve_stdio
 
 __all__ = [

@@ -12,8 +12,7 @@ from pydantic import BaseModel, Field
 from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.users import Fact, FactStore
-from agentkit_py.memory.learning import Extractor, Heard, Learned, extractor, heard_in
-from agentkit_py.memory.recall import MemoryRecall
+from agentkit_py.memory.recall import Extractor, Heard, Learned, MemoryRecall, extractor, heard_in
 from agentkit_py.memory.users import MAX_CHARS, UserMemory
 from agentkit_py.state import State, tenant_of, user_of
 from agentkit_py.tools import Tool, ToolContext, create_tool

@@ -91,6 +91,7 @@ from agentkit_py.models.encoding import (
     entries,
     exchanges_of,
     has_media,
+    hosted_tools,
     is_continued,
     is_link_or,
     media_type,
@@ -101,7 +102,6 @@ from agentkit_py.models.encoding import (
     texts,
     tool_changes,
 )
-from agentkit_py.models.hosted import hosted_tools
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,

@@ -64,6 +64,7 @@ from agentkit_py.models.encoding import (
     entries,
     exchanges_of,
     has_media,
+    hosted_tools,
     is_link_or,
     media_type,
     named_choice,
@@ -73,7 +74,6 @@ from agentkit_py.models.encoding import (
     without_sampling,
     words_for,
 )
-from agentkit_py.models.hosted import hosted_tools
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,

@@ -12,11 +12,11 @@ import hashlib
 import json
 import logging
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
-from agentkit_py._core.json import JsonValue, as_list, as_object, dumps
+from agentkit_py._core.json import JsonValue, as_list, as_object, copied, dumps
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.urls import ALLOWED_HOSTS, private_address
 from agentkit_py.errors import ConfigurationError
@@ -36,7 +36,7 @@ from agentkit_py.messages import (
     may_hold_media,
     result_parts,
 )
-from agentkit_py.models.base import ModelRequest
+from agentkit_py.models.base import HostedTool, Model, ModelRequest
 from agentkit_py.models.capabilities import Capabilities
 from agentkit_py.models.replies import parse_call
 
@@ -546,3 +546,53 @@ def text_in_file(part: MediaContent) -> str | None:
 def is_link_or(part: MediaContent, kinds: Container[str]) -> bool:
     """Return whether the part is a link, or bytes of one of these media types."""
     return part.data is None or media_type(part) in kinds
+
+
+Tool: TypeAlias = dict[str, Any]
+
+_NAMED: Mapping[str, Mapping[str, Tool]] = {
+    "anthropic": {
+        "web_search": {"type": "web_search_20250305", "name": "web_search"},
+        "code_execution": {"type": "code_execution_20250825", "name": "code_execution"},
+        "tool_search": {
+            "type": "tool_search_tool_regex_20251119",
+            "name": "tool_search_tool_regex",
+        },
+    },
+    "openai-responses": {
+        "web_search": {"type": "web_search"},
+        "code_execution": {"type": "code_interpreter", "container": {"type": "auto"}},
+        "image_generation": {"type": "image_generation"},
+        "tool_search": {"type": "tool_search"},
+    },
+    "gemini": {
+        "web_search": {"googleSearch": {}},
+        "code_execution": {"codeExecution": {}},
+    },
+}
+
+
+def hosted_tools(model: Model, request: ModelRequest, key: str) -> list[Tool]:
+    """Return the hosted tools of a request as its format writes them.
+
+    Raises:
+        ConfigurationError: The format has no such tool, or none at all.
+    """
+    return [_tool(model, key, one) for one in request.hosted]
+
+
+def _tool(model: Model, key: str, one: HostedTool) -> Tool:
+    known = _NAMED.get(key)
+    if known is None:
+        raise ConfigurationError(
+            f"hosted_tools={one!r:.80}: {model.provider} model {model.model!r} speaks a format "
+            "without hosted tools. Use openai_responses, anthropic or gemini."
+        )
+    if not isinstance(one, str):
+        return dict(copied(dict(one)))
+    if one not in known:
+        raise ConfigurationError(
+            f"hosted_tools={one!r}: {model.provider} has no tool of this name that needs no "
+            f"settings, only {', '.join(known)}. Pass the provider's own JSON as a dict."
+        )
+    return dict(copied(known[one]))

@@ -78,6 +78,7 @@ from agentkit_py.models.encoding import (
     ends_with_assistant,
     entries,
     has_media,
+    hosted_tools,
     is_continued,
     may_be_sent,
     media_type,
@@ -86,7 +87,6 @@ from agentkit_py.models.encoding import (
     texts,
     warn_of_words,
 )
-from agentkit_py.models.hosted import hosted_tools
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,

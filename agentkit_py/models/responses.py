@@ -69,6 +69,7 @@ from agentkit_py.models.encoding import (
     entries,
     exchanges_of,
     has_media,
+    hosted_tools,
     is_link_or,
     media_type,
     named_choice,
@@ -78,7 +79,6 @@ from agentkit_py.models.encoding import (
     texts,
     without_sampling,
 )
-from agentkit_py.models.hosted import hosted_tools
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,

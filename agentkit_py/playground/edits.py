@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall
-from agentkit_py.budgets.prices import Prices
+from agentkit_py.budgets import Prices
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.http_errors import hide_keys
 from agentkit_py.playground.levels import levels_json, message_json

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.instrumentation import Instrumentation, ModelCall
 from agentkit_py._engine.tool_calls import calls_of
-from agentkit_py.budgets.prices import Prices
+from agentkit_py.budgets import Prices
 from agentkit_py.errors import EmptyReplyError
 from agentkit_py.events.types import (
     AgentsRouted,

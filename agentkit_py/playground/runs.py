@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from agentkit_py._engine.instrumentation import instrumented
 from agentkit_py.agent import Agent
-from agentkit_py.budgets.prices import Prices
+from agentkit_py.budgets import Prices
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, resolution_of
 from agentkit_py.events.types import RunStarted

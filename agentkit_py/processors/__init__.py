@@ -17,9 +17,9 @@ if TYPE_CHECKING:
         Tokenizer,
     )
     from agentkit_py.processors.budget import Budget
-    from agentkit_py.processors.compaction import ProviderCompaction
     from agentkit_py.processors.compose import (
         Chain,
+        ProviderCompaction,
         Threshold,
         processor_from_settings,
         processors_from_env,
@@ -118,9 +118,8 @@ if not TYPE_CHECKING:  # else every misspelled name would be an Any
             "ProcessorFunction Processors Summary SummaryStore "
             "Tokenizer",
             "agentkit_py.processors.budget": "Budget",
-            "agentkit_py.processors.compaction": "ProviderCompaction",
-            "agentkit_py.processors.compose": "Chain Threshold processor_from_settings "
-            "processors_from_env",
+            "agentkit_py.processors.compose": "Chain ProviderCompaction Threshold "
+            "processor_from_settings processors_from_env",
             "agentkit_py.processors.policy": "ContextPolicy",
             "agentkit_py.processors.recall": "Recall",
             "agentkit_py.processors.redaction": "Redact RedactingFilter Redactor",

@@ -1,4 +1,4 @@
-"""Processors made of processors."""
+"""Processors made of processors, and compaction, which is left to the provider."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Self, cast
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, Messages
+from agentkit_py.models.base import Compaction
 from agentkit_py.processors.apply import apply_processors, as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
 from agentkit_py.processors.budget import Budget
-from agentkit_py.processors.compaction import ProviderCompaction
 from agentkit_py.processors.pairing import is_same
 from agentkit_py.processors.recall import Recall
 from agentkit_py.processors.redaction import Redact
@@ -22,6 +22,7 @@ from agentkit_py.processors.settings import (
     ProcessorParts,
     checked_object,
     optional,
+    text,
     whole,
 )
 from agentkit_py.processors.summarize import Summarize
@@ -44,6 +45,46 @@ from agentkit_py.processors.windowing import (
     TokenLimiter,
 )
 from agentkit_py.runtime.current import environment as process_environment
+
+
+@dataclass(frozen=True)
+class ProviderCompaction(ConfiguredProcessor):
+    """Asks the provider to sum up the conversation when the request grows beyond ``tokens``.
+
+    The reply then holds the model's own summary as a block, and later requests of this agent begin
+    with it: all before it is left out, but for system messages. Reasoning that comes after it
+    holds. The thread keeps all messages.
+
+    A summary stands only for exactly what this agent would be sent otherwise, at the host, account
+    and model that made it. Where a processor, a hook, another model or system prompt changes any
+    of that, and for all other agents, the messages themselves are sent. So put nothing beside it
+    that cuts or rewrites; an agent that has it does not share its prefix.
+
+    Claude from 4.6 on does it, and OpenAI's models from GPT-5 on, each at its own API. For others
+    nothing happens, and the report says so.
+
+    Args:
+        tokens: Claude takes 50,000 at least, OpenAI 1,000; fewer count as that.
+        instructions: What the summary has to hold, in place of Claude's own prompt for it; OpenAI
+            takes none.
+
+    Raises:
+        ConfigurationError: ``tokens`` is no positive whole number, or the instructions are empty.
+    """
+
+    tokens: Annotated[int, whole(1)] = 150_000
+    instructions: Annotated[str | None, optional(text)] = None
+
+    @property
+    def reason(self) -> str:
+        """The length, for reports."""
+        return f"summary by the model from {self.tokens} tokens on"
+
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
+        """Return the messages as they are, and note the wish."""
+        context.wishes.append(Compaction(tokens=self.tokens, instructions=self.instructions))
+        return messages
+
 
 VARIABLE = "AGENTKIT_PROCESSORS"
 """The environment variable that `processors_from_env` reads."""

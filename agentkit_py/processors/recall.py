@@ -15,12 +15,11 @@ from agentkit_py.messages import Message, Messages, TextMessage, lineage
 from agentkit_py.processors.apply import apply_processors, as_processors
 from agentkit_py.processors.base import CATCH_UP_CALLS, Processor, ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import fingerprint, past_length, segments
-from agentkit_py.processors.hybrid import ranked
 from agentkit_py.processors.settings import ConfiguredProcessor, number, whole
 from agentkit_py.processors.summarize import conversation_text
 from agentkit_py.processors.time_words import Period, periods
 from agentkit_py.processors.tokenizers import default_tokenizer, prepare
-from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex, embed_all
+from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex, embed_all, ranked
 
 _MOST_CHARS = 4000
 """Characters of one message that are embedded."""
@@ -36,7 +35,7 @@ _AT_ONCE = 64
 class Recall(ConfiguredProcessor):
     """Leaves older turns out, but for those that what the user says now is about.
 
-    They are found by words and by meaning: see `agentkit_py.processors.hybrid`. So names, numbers
+    They are found by words and by meaning: see `agentkit_py.processors.vectors`. So names, numbers
     and dates in a question count, and what is said in other words is found, too. Turns next to
     those come along, as far as there is room.
 

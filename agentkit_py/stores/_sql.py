@@ -38,12 +38,8 @@ from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.results import USER
 from agentkit_py.stores import _sql_branches as branches
-from agentkit_py.stores import _sql_facts as facts
 from agentkit_py.stores import _sql_leasing as leasing
-from agentkit_py.stores import _sql_mail as mail
-from agentkit_py.stores import _sql_questions as asking
-from agentkit_py.stores import _sql_spending as spending
-from agentkit_py.stores import _sql_staff as staff
+from agentkit_py.stores import _sql_records as records
 from agentkit_py.stores import _sql_words as indexing
 from agentkit_py.stores._sql_session import Database, FreeText, JsonText, Session
 from agentkit_py.stores.base import HistoryStore
@@ -360,7 +356,7 @@ class SqlHistory(HistoryStore):
                 return None
             with session.pipeline():
                 _append(session, thread_id, [row])
-            return staff.heard(session, thread_id=thread_id)
+            return records.staff_heard(session, thread_id=thread_id)
 
         found = await self._transact(
             append, thread_id=thread_id, write=True, repeatable=row.id is not None
@@ -578,30 +574,32 @@ class SqlHistory(HistoryStore):
     # Questions.
 
     async def save_question(self, question: Question) -> None:
-        save = partial(asking.save, question=question)
+        save = partial(records.save_question, question=question)
         await self._transact(save, thread_id=question.thread_id, write=True)
 
     async def change_question(
         self, question_id: str, change: Callable[[Question], Question | None]
     ) -> Question | None:
-        made = partial(asking.change, question_id=question_id, make=change)
+        made = partial(records.change_question, question_id=question_id, make=change)
         return await self._transact(made, write=True)
 
     async def change_run(
         self, thread_id: str, run_id: str, change: Callable[[RunRecord], RunRecord | None]
     ) -> RunRecord | None:
-        made = partial(asking.change_run, thread_id=thread_id, run_id=run_id, make=change)
+        made = partial(records.change_run, thread_id=thread_id, run_id=run_id, make=change)
         return await self._transact(made, thread_id=thread_id, write=True)
 
     async def load_question(self, question_id: str) -> Question | None:
-        return await self._transact(partial(asking.load, question_id=question_id))
+        return await self._transact(partial(records.load_question, question_id=question_id))
 
     async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
         text = JsonText(encode_json(content, f"Mail {mail_id!r} cannot be kept"))
-        await self._transact(partial(mail.put, box=box, mail_id=mail_id, text=text), write=True)
+        await self._transact(
+            partial(records.put_mail, box=box, mail_id=mail_id, text=text), write=True
+        )
 
     async def take_mail(self, box: str, taker: str) -> JsonObject | None:
-        return await self._transact(partial(mail.take, box=box, taker=taker), write=True)
+        return await self._transact(partial(records.take_mail, box=box, taker=taker), write=True)
 
     async def put_message(
         self, thread_id: str, message: UserMessage, *, interrupts: bool = False
@@ -614,7 +612,7 @@ class SqlHistory(HistoryStore):
             session.execute("{serialize}", box)
             if not _is_known(session, thread_id, None):
                 raise ThreadNotFoundError(thread_id)
-            mail.put(session, box=box, mail_id=message.id or "", text=text)
+            records.put_mail(session, box=box, mail_id=message.id or "", text=text)
 
         await self._transact(put, thread_id=thread_id, write=True)
 
@@ -622,10 +620,10 @@ class SqlHistory(HistoryStore):
         self, thread_id: str, taker: str, *, at_work: bool = False
     ) -> list[UserMessage] | None:
         box = inbox_name(thread_id)
-        look = partial(mail.has_any, box=box, taker=taker)
+        look = partial(records.has_mail, box=box, taker=taker)
         if not await self._transact(look, thread_id=thread_id):
             return []
-        take = partial(mail.take_all, box=box, taker=taker, at_work=at_work)
+        take = partial(records.take_all_mail, box=box, taker=taker, at_work=at_work)
         found = await self._transact(take, thread_id=thread_id, write=True)
         if found is None:
             return None
@@ -634,19 +632,21 @@ class SqlHistory(HistoryStore):
 
     async def add_fact(self, fact: Fact) -> bool:
         text = JsonText(encode_json(fact.to_dict(), f"The fact {fact.id!r} cannot be kept"))
-        return await self._transact(partial(facts.add, fact=fact, text=text), write=True)
+        return await self._transact(partial(records.add_fact, fact=fact, text=text), write=True)
 
     async def list_facts(
         self, tenant: str, user_id: str, *, replaced: bool = False, limit: int | None = None
     ) -> list[Fact]:
         whose: dict[str, Any] = {"tenant": tenant, "user_id": user_id}
-        return await self._transact(partial(facts.find, **whose, replaced=replaced, limit=limit))
+        return await self._transact(
+            partial(records.find_facts, **whose, replaced=replaced, limit=limit)
+        )
 
     async def remove_facts(
         self, user_id: str, *, tenant: str | None = None, fact_id: str | None = None
     ) -> int:
         which: dict[str, Any] = {"user_id": user_id, "tenant": tenant, "fact_id": fact_id}
-        return await self._transact(partial(facts.remove, **which), write=True)
+        return await self._transact(partial(records.remove_facts, **which), write=True)
 
     async def list_questions(
         self,
@@ -657,16 +657,18 @@ class SqlHistory(HistoryStore):
         limit: int | None = 50,
     ) -> list[Question]:
         facts: dict[str, Any] = {"thread_id": thread_id, "user_id": user_id}
-        return await self._transact(partial(asking.find, **facts, status=status, limit=limit))
+        return await self._transact(
+            partial(records.find_questions, **facts, status=status, limit=limit)
+        )
 
     async def load_takeover(self, thread_id: str) -> Takeover | None:
-        read = partial(staff.load, thread_id=thread_id)
+        read = partial(records.load_takeover, thread_id=thread_id)
         return await self._transact(read, thread_id=thread_id)
 
     async def change_takeover(
         self, thread_id: str, change: Callable[[Takeover], Takeover | None]
     ) -> Takeover:
-        made = partial(staff.change, thread_id=thread_id, make=change)
+        made = partial(records.change_takeover, thread_id=thread_id, make=change)
         return await self._transact(made, thread_id=thread_id, write=True)
 
     async def list_takeovers(
@@ -677,20 +679,20 @@ class SqlHistory(HistoryStore):
         limit: int | None = 50,
     ) -> list[Takeover]:
         which: dict[str, Any] = {"status": status, "user_id": user_id, "limit": limit}
-        return await self._transact(partial(staff.find, **which))
+        return await self._transact(partial(records.find_takeovers, **which))
 
     async def spend(self, spendings: Sequence[Spending]) -> Refused | None:
         """Add amounts to counters of budgets, or none where one has no room."""
-        work = partial(spending.spend, spendings=spendings)
+        work = partial(records.spend, spendings=spendings)
         try:
             await self._transact(work, write=True, repeatable=False)
-        except spending.NoRoomError as error:
+        except records.NoRoomError as error:
             return error.refused
         return None
 
     async def spent(self, scope: str) -> Mapping[tuple[str, str], float]:
         """Return the counters of a scope."""
-        return await self._transact(partial(spending.spent, scope=scope))
+        return await self._transact(partial(records.spent, scope=scope))
 
     async def thread_data(self, thread_id: str) -> ThreadData:
         return await self._transact(partial(_thread_data, thread_id=thread_id), thread_id=thread_id)
@@ -798,13 +800,15 @@ def _thread_data(session: Session, *, thread_id: str) -> ThreadData:
         for key, one, packed in session.execute(query, branch.id).fetchall():
             vectors.setdefault(given(key), {}).setdefault(given(one), unpack_vector(packed))
         end, most = min(end, branch.start), min(most, branch.messages)
-    asked = asking.find(session, thread_id=thread_id, user_id=None, status=None, limit=None)
+    asked = records.find_questions(
+        session, thread_id=thread_id, user_id=None, status=None, limit=None
+    )
     return ThreadData(
         summaries=summaries,
         vectors=vectors,
         runs=tuple(runs),
         questions=tuple(asked),
-        takeover=staff.load(session, thread_id=thread_id),
+        takeover=records.load_takeover(session, thread_id=thread_id),
     )
 
 

@@ -3,8 +3,7 @@
 from typing import TYPE_CHECKING
 
 from agentkit_py.testing._provider.transport import PacedTransport
-from agentkit_py.testing.embedder import HashingEmbedder
-from agentkit_py.testing.event_log import EventLog
+from agentkit_py.testing.fakes import EventLog, HashingEmbedder, ScriptedModel
 from agentkit_py.testing.provider import (
     FakeProvider,
     Raw,
@@ -17,7 +16,6 @@ from agentkit_py.testing.provider import (
     tool_call,
     tool_calls,
 )
-from agentkit_py.testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from agentkit_py.testing.executor import KillAt, ReplayExecutor, kill_points

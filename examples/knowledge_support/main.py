@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from agentkit_py.knowledge import EQ, OR, Knowledge, SqliteKnowledge
-from agentkit_py.testing.embedder import HashingEmbedder
+from agentkit_py.testing.fakes import HashingEmbedder
 
 HERE = Path(__file__).parent / "documents"
 

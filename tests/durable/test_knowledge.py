@@ -10,7 +10,7 @@ import pytest
 from agentkit_py import Agent, Network
 from agentkit_py.knowledge import EQ, Knowledge, SqliteKnowledge
 from agentkit_py.testing import tool_call
-from agentkit_py.testing.embedder import HashingEmbedder
+from agentkit_py.testing.fakes import HashingEmbedder
 
 from .world import INFERENCES, Effects, Inference, Scenario, Stage
 

@@ -17,10 +17,10 @@ from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import MemoryHistory
 from agentkit_py.testing import FakeProvider, ReceivedRequest
 from agentkit_py.testing.executor import ReplayExecutor
+from agentkit_py.testing.fakes import Provider, model_of
 from agentkit_py.testing.provider import Reply
 from agentkit_py.testing.replay import PROVIDERS, Conversation, RecordedNetwork, read_conversations
 from agentkit_py.testing.replay.networks import FRONT_DESK, Script, deal_out
-from agentkit_py.testing.scripted_model import Provider, model_of
 
 from .world import at
 

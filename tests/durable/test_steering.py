@@ -39,7 +39,7 @@ from agentkit_py.stores import HistoryStore, PostgresHistory, SqliteHistory
 from agentkit_py.testing import FakeProvider, Raw, ReceivedRequest, ScriptedModel, error, tool_call
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run
 from agentkit_py.testing.executor.runs import kill_points
-from agentkit_py.testing.scripted_model import model_of
+from agentkit_py.testing.fakes import model_of
 
 Way: TypeAlias = Literal["direct", "inngest"]
 Said: TypeAlias = tuple[str, OnBusy]

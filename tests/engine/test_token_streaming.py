@@ -16,7 +16,7 @@ from agentkit_py.messages import ReasoningDelta, TextDelta, TextMessage, ToolCal
 from agentkit_py.models import ModelRequest
 from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import EventLog, Raw, ScriptedModel, tool_call
-from agentkit_py.testing.scripted_model import Provider
+from agentkit_py.testing.fakes import Provider
 
 from .runner import Runner
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agentkit_py.knowledge import Knowledge, KnowledgeStore, PostgresKnowledge, SqliteKnowledge
-from agentkit_py.testing.embedder import HashingEmbedder
+from agentkit_py.testing.fakes import HashingEmbedder
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

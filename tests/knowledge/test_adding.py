@@ -9,7 +9,7 @@ import pytest
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.knowledge import Knowledge, KnowledgeError, Progress, SqliteKnowledge
-from agentkit_py.testing.embedder import HashingEmbedder
+from agentkit_py.testing.fakes import HashingEmbedder
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.knowledge import CONTAINS, EQ, FilterExpr, Knowledge, SqliteKnowledge
 from agentkit_py.knowledge.postgres import PostgresKnowledge
 from agentkit_py.testing import ScriptedModel, tool_call
-from agentkit_py.testing.embedder import HashingEmbedder
+from agentkit_py.testing.fakes import HashingEmbedder
 
 SEARCH = "search_knowledge_base"
 

@@ -39,7 +39,7 @@ from agentkit_py.knowledge import (
     PostgresKnowledge,
     SqliteKnowledge,
 )
-from agentkit_py.testing.embedder import HashingEmbedder
+from agentkit_py.testing.fakes import HashingEmbedder
 
 TEXTS = st.sampled_from(["", "a", "A", "ab", "ß", "SS", "é", "z'; --", "%", "_", "\U0001f600b"])
 SCALARS = st.one_of(TEXTS, st.integers(-2, 2), st.sampled_from([0.5, 2.0]), st.booleans())
@@ -239,7 +239,7 @@ async def test_an_unreachable_database_is_named_without_its_password() -> None:
 WRITER = """
 import asyncio, sys
 from agentkit_py.knowledge import Knowledge, SqliteKnowledge
-from agentkit_py.testing.embedder import HashingEmbedder
+from agentkit_py.testing.fakes import HashingEmbedder
 
 async def main(path, name, count):
     knowledge = Knowledge(store=SqliteKnowledge(path), embedder=HashingEmbedder())

@@ -12,13 +12,12 @@ import httpx
 import pytest
 
 from agentkit_py import Agent, Lifecycle, Network, TokenLimiter, ToolCallFilter, ToolContext, tool
-from agentkit_py.budgets.prices import Price, Prices
+from agentkit_py.budgets import Price, Prices
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.lifecycle import StartContext
-from agentkit_py.playground.app import BrokenTarget, create_playground
+from agentkit_py.playground.app import COOKIE, Access, BrokenTarget, create_playground
 from agentkit_py.playground.edits import remade, settings_of
 from agentkit_py.playground.runs import MAX_RUNS, Playground, Run
-from agentkit_py.playground.security import COOKIE, Access
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import together
 from agentkit_py.server.auth import is_loopback

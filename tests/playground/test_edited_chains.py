@@ -24,7 +24,7 @@ from agentkit_py.processors import (
     Threshold,
 )
 from agentkit_py.testing import FakeProvider, ReceivedRequest, text
-from agentkit_py.testing.embedder import HashingEmbedder
+from agentkit_py.testing.fakes import HashingEmbedder
 from agentkit_py.testing.provider import Reply
 from tests.playground.world import until_done
 

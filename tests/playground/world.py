@@ -24,7 +24,7 @@ from agentkit_py import (
     openai,
     tool,
 )
-from agentkit_py.budgets.prices import Price, Prices
+from agentkit_py.budgets import Price, Prices
 from agentkit_py.models import Model
 from agentkit_py.playground.runs import Playground
 from agentkit_py.testing import FakeProvider, ReceivedRequest, text, tool_call

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from agentkit_py import Agent, AgentResult, MemoryHistory, UserMessage
 from agentkit_py.processors import Recall
-from agentkit_py.processors.hybrid import ranked
 from agentkit_py.processors.time_words import MAX_PERIODS, Period, periods
+from agentkit_py.processors.vectors import ranked
 from agentkit_py.testing import HashingEmbedder, ScriptedModel
 
 WEDNESDAY = date(2026, 5, 13)

@@ -30,7 +30,7 @@ from agentkit_py.models.base import copy_model
 from agentkit_py.runtime.cloud import bedrock, vertex
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import FakeProvider, tool_call
-from agentkit_py.testing._provider.clouds import event_message, framed
+from agentkit_py.testing._provider.hosts import event_message, framed
 
 AWSResponse: Any = importlib.import_module("botocore.awsrequest").AWSResponse
 Credentials: Any = importlib.import_module("botocore.credentials").Credentials

@@ -14,7 +14,7 @@ from agentkit_py import Agent, MemoryHistory, Network, State, tool
 from agentkit_py.errors import ConfigurationError, ReplayError
 from agentkit_py.knowledge import EQ, Knowledge, SqliteKnowledge
 from agentkit_py.testing import ScriptedModel, tool_call
-from agentkit_py.testing.embedder import HashingEmbedder
+from agentkit_py.testing.fakes import HashingEmbedder
 from tests.engine.runner import Runner
 
 SEARCH = "search_knowledge_base"

@@ -24,8 +24,8 @@ from agentkit_py.testing import (
     text,
     tool_call,
 )
+from agentkit_py.testing.fakes import Provider
 from agentkit_py.testing.provider import Reply
-from agentkit_py.testing.scripted_model import Provider
 
 ALL: tuple[Provider, ...] = (
     "openai",

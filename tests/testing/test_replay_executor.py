@@ -15,7 +15,7 @@ from inngest.experimental.ai import anthropic, gemini, openai
 from agentkit_py.errors import ConfigurationError, ScriptError
 from agentkit_py.testing import FakeProvider
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, kill_points
-from agentkit_py.testing.executor.expressions import matches
+from agentkit_py.testing.executor.runs import matches
 
 GO = inngest.TriggerEvent(event="go")
 

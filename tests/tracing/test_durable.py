@@ -21,7 +21,7 @@ from agentkit_py.runtime.port import Runtime
 from agentkit_py.testing import ScriptedModel, error, tool_calls
 from agentkit_py.testing.executor import ReplayExecutor, Run, kill_points
 from agentkit_py.tracing import instrument
-from agentkit_py.tracing.run import MeasuredRun
+from agentkit_py.tracing.tracing import MeasuredRun
 
 from .collected import Collected, said, span_id_of
 from .conftest import script, support

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from . import anthropic, chat, clouds, compaction, gemini, grok, hosts, openai, responses, signing
+from . import anthropic, chat, compaction, gemini, hosts, openai, responses, signing
 from .caching import ClaudeCache
 from .endpoints import Route, provider_of, route
 from .replies import Ids, ReplyContent, Usage
@@ -32,7 +32,7 @@ from .types import (
 StreamKind: TypeAlias = Literal["events", "list", "messages"]
 """Server-sent events, a list of JSON, or the messages of AWS's event stream."""
 
-_JUDGES = (anthropic, chat, gemini, grok, responses)  # with their import they register rules
+_JUDGES = (anthropic, chat, gemini, hosts, responses)  # with their import they register rules
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
 _KEY_RULES = frozenset({"missing_key", "wrong_key"})
@@ -178,7 +178,7 @@ class Handler:
             sent=body,
         )
         if request.cloud:
-            clouds.as_messages(request)
+            hosts.as_messages(request)
         request.expected_key = self.api_keys.get(request.provider)
         received = ReceivedRequest(
             provider=request.provider,
@@ -252,7 +252,7 @@ class Handler:
             return _JSON, (json.dumps(plain).encode(),)
         events = streamed(received.provider, plain, received.body)
         if stream == "messages":
-            return clouds.EVENT_STREAM, tuple(map(clouds.event_message, events))
+            return hosts.EVENT_STREAM, tuple(map(hosts.event_message, events))
         if stream == "list":  # Gemini without alt=sse
             return _JSON, (json.dumps(list(events)).encode(),)
         return _EVENTS, tuple(map(encoded, events))

@@ -1,4 +1,7 @@
-"""Compatible hosts: what single ones of them refuse in chat completions.
+"""Hosts of a known format: what single ones of them, clouds and xAI refuse besides.
+
+A cloud's request is judged as one to Anthropic's own API: its model comes from the path, the API's
+version and the betas from the body.
 
 Source: api-docs.deepseek.com (thinking mode); platform.moonshot.ai and huggingface/responses.js#54;
 groq's and mistral's answers in vercel/ai#17930 and #17991 (read October and November 2026).
@@ -6,12 +9,18 @@ groq's and mistral's answers in vercel/ai#17930 and #17991 (read October and Nov
 
 from __future__ import annotations
 
+import base64
+import json
 import re
+import struct
 from collections.abc import Iterator
+from typing import Any
+from zlib import crc32
 
 from agentkit_py.models.capabilities import Capabilities, capabilities_of
 
 from .rules import Problem, Request, fields_of, items_of, numbered, rules_of
+from .types import SseEvent
 
 _rule = rules_of("compatible")
 _MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
@@ -59,3 +68,186 @@ def short_call_id(request: Request) -> Iterator[Problem]:
             if not isinstance(one, str) or not _MISTRAL_ID.fullmatch(one):
                 words = f"Tool call id was {one} but must be a-z, A-Z, 0-9, with a length of 9."
                 yield Problem(words, where, "3280")
+
+
+_cloud_rule = rules_of("anthropic")
+_VERSIONS = {
+    "bedrock": ("bedrock-2023-05-31", "2026-10-21"),
+    "vertex": ("vertex-2023-10-16", "2026-10-21"),
+}
+EVENT_STREAM = "application/vnd.amazon.eventstream"
+_STRING = 7
+"""The type of a header with a text."""
+
+
+def as_messages(request: Request) -> None:
+    """Make a cloud's request one to Anthropic's own API; `sent` keeps it as it came."""
+    body = fields_of(request.body)
+    if not body:
+        return
+    version, betas = body.get("anthropic_version"), items_of(body.get("anthropic_beta"))
+    rest = {k: v for k, v in body.items() if k not in ("anthropic_version", "anthropic_beta")}
+    request.body = {**rest, "model": request.model}
+    request.headers = {**request.headers, "anthropic-version": str(version)}
+    if betas:
+        request.headers["anthropic-beta"] = ",".join(map(str, betas))
+
+
+@_cloud_rule("platform.claude.com/docs/en/build-with-claude, each cloud's page; api/versioning")
+def version_in_body(request: Request) -> Iterator[Problem]:
+    """In clouds `anthropic_version` stands in the body, and is the cloud's own."""
+    if (
+        request.cloud
+        and fields_of(request.sent).get("anthropic_version") not in (_VERSIONS[request.cloud])
+    ):
+        yield Problem("anthropic_version: Field required, with a version of this platform's")
+
+
+@_cloud_rule("answers of Bedrock and Vertex", "observed")
+def key_of_the_url(request: Request) -> Iterator[Problem]:
+    """A fact of the URL is no key of the body: the model, and Bedrock's `stream`."""
+    words = {
+        "bedrock": "Malformed input request: extraneous key [{}] is not permitted, please "
+        "reformat your input and try again.",
+        "vertex": "{}: Extra inputs are not permitted",
+    }
+    for name in {"bedrock": ("model", "stream"), "vertex": ("model",)}.get(request.cloud, ()):
+        if name in fields_of(request.sent):
+            yield Problem(words[request.cloud].format(name), name)
+
+
+@_cloud_rule(
+    "github.com/BerriAI/litellm/issues/18430, anthropic-sdk-typescript/issues/1038", "observed"
+)
+def linked_media(request: Request) -> Iterator[Problem]:
+    """Clouds fetch no images and documents from addresses."""
+    for where, message in numbered("messages", request.body.get("messages")):
+        for place, block in numbered(f"{where}.content", fields_of(message).get("content")):
+            if request.cloud and fields_of(fields_of(block).get("source")).get("type") == "url":
+                words = "image.source.base64.data: URL sources are not supported"
+                yield Problem(f"{place}.{words}", place)
+
+
+@_cloud_rule("github.com/Portkey-AI/gateway/issues/1570; platform.claude.com, structured-outputs")
+def format_in_cloud(request: Request) -> Iterator[Problem]:
+    """Structured outputs are missing for some models on Bedrock, and off on Vertex at first."""
+    asked = fields_of(request.body.get("output_config")).get("format") is not None
+    takes = capabilities_of(request.model, f"https://{request.host}")
+    if request.cloud and asked and not takes.structured_output:
+        yield Problem("output_config.format: Extra inputs are not permitted", "output_config")
+
+
+def event_message(event: SseEvent) -> bytes:
+    """Return one event as Bedrock sends it: AWS's event stream, the JSON in Base64."""
+    if isinstance(event, bytes):
+        return event
+    data = event[1] if isinstance(event, tuple) else event
+    text = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+    payload: dict[str, Any] = {"bytes": base64.b64encode(text.encode()).decode(), "p": "abcdefgh"}
+    return framed({":event-type": "chunk", ":message-type": "event"}, payload)
+
+
+def framed(headers: dict[str, str], payload: Any) -> bytes:
+    """Return a message of an event stream.
+
+    Source: smithy.io, Amazon Event Stream.
+    """
+    head = b""
+    for name, value in {**headers, ":content-type": "application/json"}.items():
+        head += struct.pack("!B", len(name)) + name.encode()
+        head += struct.pack("!BH", _STRING, len(value)) + value.encode()
+    body = json.dumps(payload).encode()
+    prelude = struct.pack("!II", len(head) + len(body) + 16, len(head))
+    message = prelude + struct.pack("!I", crc32(prelude)) + head + body
+    return message + struct.pack("!I", crc32(message))
+
+
+_grok_rule = rules_of("grok", "openai_responses")
+_GROK_DOCS = "docs.x.ai/developers/model-capabilities/text/structured-outputs (November 2026)"
+_BY_NAME = ("properties", "patternProperties", "$defs", "definitions")
+_INSIDE = ("items", "additionalProperties", "not", "if", "then", "else", "contains")
+_LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
+
+
+@_grok_rule(f"{_GROK_DOCS}, rejected schemas; the words are ours")
+def grok_schema(request: Request) -> Iterator[Problem]:
+    """No empty `enum` or `anyOf`, boolean property, `minContains`, or list as `items`."""
+    for where, root in _schemas(request):
+        for at, schema in _parts(where, root):
+            for words in _refused(schema):
+                yield Problem(f"Invalid JSON schema at {at}: {words}", where)
+
+
+@_grok_rule(
+    f"{_GROK_DOCS}, supported types: non-circular references only, in tools, too. That others are "
+    "refused is inferred from github.com/get-bb/bb/issues/1612: Grok 4.6 does, 4.5 did not, seen "
+    "through another host and for a tool; the words are ours",
+    "inferred",
+)
+def grok_circle(request: Request) -> Iterator[Problem]:
+    """No schema refers to itself, neither a tool's nor an answer's."""
+    for where, root in _schemas(request):
+        if any(_circles(root, schema, ()) for _, schema in _parts(where, root)):
+            yield Problem(f"Invalid JSON schema at {where}: circular references", where)
+
+
+def _schemas(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the schemas of a request to Grok in chat completions or Responses."""
+    if request.provider == "grok":
+        inner, answer = "function", ("response_format", "json_schema", "schema")
+    elif request.host.endswith("x.ai"):
+        inner, answer = None, ("text", "format", "schema")
+    else:
+        return
+    for where, tool in numbered("tools", request.body.get("tools")):
+        given = fields_of(tool) if inner is None else fields_of(fields_of(tool).get(inner))
+        place = where if inner is None else f"{where}.{inner}"
+        yield f"{place}.parameters", fields_of(given.get("parameters"))
+    wanted: Any = request.body
+    for name in answer:
+        wanted = fields_of(wanted).get(name)
+    yield ".".join(answer), fields_of(wanted)
+
+
+def _parts(where: str, given: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield a schema and those inside it, with their places."""
+    if not isinstance(given, dict):
+        return
+    schema = fields_of(given)
+    yield where, schema
+    for key in _BY_NAME:
+        for name, inner in fields_of(schema.get(key)).items():
+            yield from _parts(f"{where}.{key}.{name}", inner)
+    for key in _INSIDE:
+        yield from _parts(f"{where}.{key}", schema.get(key))
+    for key in _LISTED:
+        for at, inner in numbered(f"{where}.{key}", schema.get(key)):
+            yield from _parts(at, inner)
+
+
+def _refused(schema: dict[str, Any]) -> Iterator[str]:
+    for key in ("enum", "anyOf"):
+        if schema.get(key) == []:
+            yield f"'{key}' must have at least one variant"
+    for name, inner in fields_of(schema.get("properties")).items():
+        if isinstance(inner, bool):
+            yield f"the schema of property '{name}' must be an object"
+    for key in ("minContains", "maxContains"):
+        if key in schema:
+            yield f"'{key}' is not supported"
+    if isinstance(schema.get("items"), list):
+        yield "'items' must be a schema; use 'prefixItems' for tuples"
+
+
+def _circles(root: dict[str, Any], schema: dict[str, Any], inside: tuple[str, ...]) -> bool:
+    """Return whether following the reference of a schema comes back to one that was followed."""
+    ref = schema.get("$ref")
+    if not isinstance(ref, str):
+        return False
+    if ref in inside:
+        return True
+    found: Any = root
+    for name in ref.removeprefix("#").strip("/").split("/") if ref != "#" else ():
+        found = fields_of(found).get(name)
+    own = {key: value for key, value in fields_of(found).items() if key not in _BY_NAME[2:]}
+    return any(_circles(root, one, (*inside, ref)) for _, one in _parts("", own))

@@ -17,8 +17,15 @@ import inngest
 from agentkit_py._core.json import as_object
 from agentkit_py.errors import ScriptError
 from agentkit_py.runtime.direct import providers
-from agentkit_py.testing.executor.expressions import matches
-from agentkit_py.testing.executor.runs import JournalEntry, KillAt, Moment, Run, StepRecord, Wait
+from agentkit_py.testing.executor.runs import (
+    JournalEntry,
+    KillAt,
+    Moment,
+    Run,
+    StepRecord,
+    Wait,
+    matches,
+)
 from agentkit_py.testing.executor.server_api import (
     Published,
     ServerTransport,

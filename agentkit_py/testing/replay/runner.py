@@ -17,11 +17,11 @@ from agentkit_py.network import Network
 from agentkit_py.runs import RunLimits
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores.base import HistoryStore
+from agentkit_py.testing.fakes import Provider, model_of
 from agentkit_py.testing.provider import FakeProvider
 from agentkit_py.testing.replay.networks import Script
 from agentkit_py.testing.replay.outcomes import Figures, Outcome, difference
 from agentkit_py.testing.replay.recording import Conversation, RecordedTurn, result_of
-from agentkit_py.testing.scripted_model import Provider, model_of
 
 PROVIDERS: tuple[Provider, ...] = ("openai", "azure_openai", "anthropic", "gemini", "grok")
 """Providers whose wire formats a replay supports."""

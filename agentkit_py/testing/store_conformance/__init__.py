@@ -29,7 +29,7 @@ from agentkit_py.history.users import FactStore
 from agentkit_py.processors.base import SummaryStore
 from agentkit_py.processors.vectors import VectorIndex
 from agentkit_py.stores import HistoryStore
-from agentkit_py.testing.store_conformance import results, running, thread_data, threads
+from agentkit_py.testing.store_conformance import results, thread_data, threads
 
 __all__ = ["Check", "Report", "checks_for", "run_checks"]
 
@@ -67,7 +67,7 @@ class Report:
 
 def checks_for(kind: type[HistoryStore]) -> list[Check]:
     """Return the checks that stores of this class have to pass."""
-    found = [*_checks_in(threads), *_checks_in(results), *_checks_in(running)]
+    found = [*_checks_in(threads), *_checks_in(results)]
     if issubclass(kind, SummaryStore):
         found += thread_data.SUMMARIES
     if issubclass(kind, VectorIndex):

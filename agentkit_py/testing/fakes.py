@@ -1,13 +1,16 @@
-"""A model that answers from a script, behind the strict provider."""
+"""Fakes of what runs use: a model that gives scripted replies, an embedder, and a log of events."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from typing import Any, Literal, TypeAlias
+from hashlib import blake2b
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from agentkit_py._core.json import dumps
 from agentkit_py.errors import ScriptError
+from agentkit_py.events.types import Event
 from agentkit_py.messages import Message, ReasoningMessage, TextMessage, ToolCallMessage
 from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai, openai_responses
 from agentkit_py.models.base import Model, RetryPolicy
@@ -176,3 +179,70 @@ def _of_messages(messages: Sequence[Message]) -> Reply:
             case _:
                 raise ScriptError(f"A model cannot reply with {message!r}")
     return found
+
+
+_WORDS = re.compile(r"\w+")
+
+
+class HashingEmbedder:
+    """Embeds texts by their words: those with words in common are alike.
+
+    Attributes:
+        texts: Every text that it was given, in order.
+    """
+
+    def __init__(self, dimensions: int = 256) -> None:
+        """Choose the length of vectors."""
+        self.dimensions = dimensions
+        self.texts: list[str] = []
+
+    @property
+    def key(self) -> str:
+        """The embedder's name, with the length of its vectors."""
+        return f"hashing:{self.dimensions}"
+
+    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
+        """Return one vector for each text."""
+        self.texts.extend(texts)
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        vector = [0.0] * self.dimensions
+        for word in _WORDS.findall(text.lower()):
+            digest = blake2b(word.encode("utf-8", "replace"), digest_size=8).digest()
+            place = int.from_bytes(digest[:4], "big") % self.dimensions
+            vector[place] += 1.0 if digest[4] & 1 else -1.0
+        return vector
+
+
+E = TypeVar("E")
+
+
+class EventLog:
+    """Records the events of runs: pass it as ``observer=``.
+
+    Attributes:
+        events: All events, in order.
+    """
+
+    def __init__(self) -> None:
+        """Start without events."""
+        self.events: list[Event] = []
+
+    def __call__(self, event: Event) -> None:
+        """Record ``event``."""
+        self.events.append(event)
+
+    def of(self, kind: type[E]) -> list[E]:
+        """Return the events of one kind, in order."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def story(self) -> list[str]:
+        """The events, one line each: ``"RunStarted network support"``."""
+        return [_line(event) for event in self.events]
+
+
+def _line(event: Event) -> str:
+    scope = getattr(event, "scope", None)
+    return " ".join(filter(None, (type(event).__name__, scope, event.name)))
