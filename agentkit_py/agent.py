@@ -23,7 +23,6 @@ from typing import (
 
 from agentkit_py._engine.agent_loop import TurnOptions, run_agent, warn_of_unread_results
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, System, with_instructions
-from agentkit_py._engine.checks import HISTORY, expect, expect_count, expect_list, expect_model
 from agentkit_py._engine.guardrails import (
     Guardrail,
     GuardrailSpec,
@@ -38,6 +37,7 @@ from agentkit_py._engine.knowledge import (
     KnowledgeSearch,
 )
 from agentkit_py._engine.lifecycle import NO_HOOKS, Lifecycle
+from agentkit_py._engine.limits import HISTORY, expect, expect_count, expect_list, expect_model
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.output_types import EndStrategy, OutputSpec, OutputType, OutputValidator

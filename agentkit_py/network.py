@@ -9,20 +9,20 @@ from typing import Any, Generic, Literal, Unpack
 
 from agentkit_py._engine.agent_loop import TurnOptions, choose_model, offered_tools
 from agentkit_py._engine.agent_spec import ModelChoice, NetworkSpec, PrefixMode
-from agentkit_py._engine.checks import (
-    HISTORY,
-    expect,
-    expect_count,
-    expect_function,
-    expect_list,
-    expect_model,
-)
 from agentkit_py._engine.guarding import input_masks
 from agentkit_py._engine.guardrails import (
     Guardrail,
     GuardrailSpec,
     InputGuardrail,
     OutputGuardrail,
+)
+from agentkit_py._engine.limits import (
+    HISTORY,
+    expect,
+    expect_count,
+    expect_function,
+    expect_list,
+    expect_model,
 )
 from agentkit_py._engine.model_input import ModelInputBuilder, TurnServices
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of

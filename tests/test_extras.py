@@ -41,12 +41,12 @@ NEEDS = [
     (
         "knowledge",
         "pypdf",
-        "from agentkit_py.knowledge.reading import passages; passages(b'', 'pdf', 'a.pdf')",
+        "from agentkit_py.knowledge.documents import passages; passages(b'', 'pdf', 'a.pdf')",
     ),
     (
         "knowledge",
         "semantic-text-splitter",
-        "from agentkit_py.knowledge.reading import Chunking; Chunking(9, 0).cut('a ' * 9, 'text')",
+        "from agentkit_py.knowledge.documents import Chunking; Chunking(9, 0).cut('a ' * 9, '')",
     ),
     ("mcp", "mcp", "import agentkit_py.mcp"),
     ("mcp", "mcp", f"command(['mcp', '{TARGET}'])"),

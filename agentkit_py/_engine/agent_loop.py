@@ -13,12 +13,12 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, Turn, chosen_model
 from agentkit_py._engine.answers import AnswerReader
-from agentkit_py._engine.checks import RESULT, expect
 from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.guarding import Guards, Trip, TurnStopped
 from agentkit_py._engine.handoffs import handed_over
 from agentkit_py._engine.instrumentation import Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
+from agentkit_py._engine.limits import RESULT, expect
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder, TurnServices
 from agentkit_py._engine.reasoning import bound_reply, can_heal, fallback_entry
 from agentkit_py._engine.run_context import RunContext

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, TypeVar, cast, get_origin, is_typeddict
 
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, NetworkSpec, Turn
-from agentkit_py._engine.checks import check_options
 from agentkit_py._engine.definition import definition_of
 from agentkit_py._engine.instrumentation import Instrument, Monitor, StreamingConfig, logger
 from agentkit_py._engine.knowledge import KnowledgeFilters, described
 from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.limits import NO_LIMITS, Meter, RunBudget, RunLimits
+from agentkit_py._engine.limits import NO_LIMITS, Meter, RunBudget, RunLimits, check_options
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py._engine.prompt import HistoryMode, assemble
 from agentkit_py._engine.shared_prefix import SharedPrefix, shared_prefix

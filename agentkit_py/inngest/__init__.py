@@ -8,8 +8,12 @@ from agentkit_py.inngest.flow import FunctionOptions, per_customer, per_thread
 from agentkit_py.inngest.functions import create_functions, inngest_tool
 from agentkit_py.inngest.realtime import publisher, subscription_token
 from agentkit_py.inngest.runtime import AgentKitMiddleware, InngestRuntime, patched, runtime_of
-from agentkit_py.inngest.sending import CANCEL_EVENT, answer_question
-from agentkit_py.inngest.signals import mailbox_function, stop_function
+from agentkit_py.inngest.sending import (
+    CANCEL_EVENT,
+    answer_question,
+    mailbox_function,
+    stop_function,
+)
 
 __all__ = [
     "CANCEL_EVENT",

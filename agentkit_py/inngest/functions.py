@@ -16,7 +16,6 @@ from agentkit_py.agent import Agent
 from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import AgentKitError, ConfigurationError, ToolDefinitionError
 from agentkit_py.events.chunks import for_hook, without_details
-from agentkit_py.inngest.exact import find_rounded, from_exact, refuse_rounded, to_exact
 from agentkit_py.inngest.flow import FunctionOptions
 from agentkit_py.inngest.realtime import Publish, publisher, unless_stopped
 from agentkit_py.inngest.runtime import (
@@ -25,8 +24,8 @@ from agentkit_py.inngest.runtime import (
     refuse_unencrypted,
     runtime_of,
 )
-from agentkit_py.inngest.sending import cancel_by_event
-from agentkit_py.inngest.signals import stop_function
+from agentkit_py.inngest.sending import cancel_by_event, stop_function
+from agentkit_py.inngest.steps import find_rounded, from_exact, refuse_rounded, to_exact
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network
 from agentkit_py.results import USER, AgentResult

@@ -43,7 +43,7 @@ from agentkit_py.inngest.guard import (
     inside_step,
 )
 from agentkit_py.inngest.realtime import LivePublisher, Publish
-from agentkit_py.inngest.signals import SIGNAL_EVENT, send_signal
+from agentkit_py.inngest.sending import SIGNAL_EVENT, send_signal
 from agentkit_py.inngest.steps import GuardedSteps
 from agentkit_py.models.base import Model, RetryPolicy, copy_model
 from agentkit_py.runtime.current import choose_runtime, set_ambient

@@ -1,7 +1,9 @@
 """Steps of an Inngest function: what they are called, what they keep, and what tools get of them.
 
 The server keeps what a step gave and sends it with each later request, so the output must be plain
-JSON within the server's limits. It has our own keys, with final errors in it.
+JSON within the server's limits. It has our own keys, with final errors in it. The server reads
+every number as a double: an integer beyond 2^53 comes back as another one, and ``1.0`` as ``1``.
+What our own steps keep is written in a form that survives.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
@@ -34,7 +36,6 @@ from agentkit_py.errors import (
     ToolDefinitionError,
     is_control_error,
 )
-from agentkit_py.inngest.exact import from_exact, may_change, refuse_rounded, to_exact
 from agentkit_py.inngest.guard import KEY, WARN_AT, StepMemory, inside
 from agentkit_py.inngest.realtime import LivePublisher
 from agentkit_py.runtime.recorded import scoped
@@ -312,3 +313,80 @@ _RECORDED: dict[str, type[AgentKitError]] = {
         ThreadNotFoundError,
     )
 }
+
+
+MAX_EXACT = 2**53
+"""The largest integer up to which a double holds each one."""
+
+_NUMBER, _OBJECT = "$number", "$object"
+_MAY_CHANGE = re.compile(r"\d{16}|\.0(?!\d)|\d[eE]")
+
+
+def may_change(text: str) -> bool:
+    """Return whether JSON text may hold a number that the server would change; quick."""
+    return _MAY_CHANGE.search(text) is not None
+
+
+def to_exact(value: Any, *, floats: bool = True) -> Any:
+    """Return JSON in which numbers that the server would change are texts that say so.
+
+    Args:
+        value: JSON.
+        floats: Also floats that would come back as integers, such as ``1.0``.
+    """
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        made = {key: to_exact(one, floats=floats) for key, one in fields.items()}
+        return {_OBJECT: made} if _NUMBER in fields or _OBJECT in fields else made
+    if isinstance(value, list):
+        return [to_exact(one, floats=floats) for one in cast("list[Any]", value)]
+    if isinstance(value, float):
+        return {_NUMBER: repr(value)} if floats and value.is_integer() else value
+    large = isinstance(value, int) and abs(value) > MAX_EXACT
+    return {_NUMBER: repr(value)} if large else value
+
+
+def from_exact(value: Any) -> Any:
+    """Return what `to_exact` was given."""
+    if isinstance(value, list):
+        return [from_exact(one) for one in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    if fields.keys() == {_NUMBER}:
+        text = fields[_NUMBER]
+        return int(text) if text.lstrip("-").isdigit() else float(text)
+    if fields.keys() == {_OBJECT}:
+        fields = fields[_OBJECT]
+    return {key: from_exact(one) for key, one in fields.items()}
+
+
+def find_rounded(value: object, path: str) -> tuple[str, int | float] | None:
+    """Return path and value of the first number that a double may have rounded, else None."""
+    if isinstance(value, int | float):
+        whole = not isinstance(value, bool) and (isinstance(value, int) or value.is_integer())
+        return (path, value) if whole and abs(value) >= MAX_EXACT else None
+    if isinstance(value, list):
+        items = cast("list[object]", value)
+        places = [(f"{path}[{index}]", one) for index, one in enumerate(items)]
+    elif isinstance(value, Mapping):
+        fields = cast("Mapping[str, object]", value)
+        places = [(f"{path}.{key}", one) for key, one in fields.items()]
+    else:
+        return None
+    found = (find_rounded(one, place) for place, one in places)
+    return next((one for one in found if one is not None), None)
+
+
+def refuse_rounded(value: object, where: str) -> None:
+    """Refuse a number that the Inngest server rounds.
+
+    Raises:
+        ConfigurationError: There is one; the message names it. No model can do anything about it.
+    """
+    found = find_rounded(value, where)
+    if found is not None:
+        raise ConfigurationError(
+            f"{found[0]} is the number {found[1]!r}. The Inngest server keeps numbers as doubles, "
+            f"which are exact up to {MAX_EXACT:,} only: send it as a text."
+        )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from agentkit_py.errors import FilterError, KnowledgeError
 from agentkit_py.knowledge.documents import Added, Hit, KnowledgeStore, Progress
+from agentkit_py.knowledge.embedders import LocalEmbedder, OpenAIEmbedder
 from agentkit_py.knowledge.filters import (
     AND,
     CONTAINS,
@@ -25,11 +26,9 @@ from agentkit_py.knowledge.filters import (
     FilterExpr,
 )
 from agentkit_py.knowledge.library import Knowledge
-from agentkit_py.knowledge.local import LocalEmbedder
 from agentkit_py.knowledge.postgres import PostgresKnowledge
 from agentkit_py.knowledge.sqlite import SqliteKnowledge
 from agentkit_py.processors.vectors import Embedder
-from agentkit_py.runtime.embeddings import OpenAIEmbedder
 
 __all__ = [
     "AND",

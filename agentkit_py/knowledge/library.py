@@ -19,7 +19,18 @@ from agentkit_py.errors import (
     KnowledgeError,
     MissingDependencyError,
 )
-from agentkit_py.knowledge.documents import Added, Chunk, Document, Hit, KnowledgeStore, Progress
+from agentkit_py.knowledge.documents import (
+    FORMATS,
+    Added,
+    Chunk,
+    Chunking,
+    Document,
+    Format,
+    Hit,
+    KnowledgeStore,
+    Progress,
+    passages,
+)
 from agentkit_py.knowledge.filters import (
     AND,
     FilterExpr,
@@ -30,7 +41,6 @@ from agentkit_py.knowledge.filters import (
     storable,
 )
 from agentkit_py.knowledge.ranking import fused
-from agentkit_py.knowledge.reading import FORMATS, Chunking, Format, passages
 from agentkit_py.knowledge.search_tool import Precedence, SearchTool
 from agentkit_py.processors.settings import whole
 from agentkit_py.processors.vectors import Embedder, embed_all, normalized

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from agentkit_py.processors.budget import Budget
     from agentkit_py.processors.compose import (
         Chain,
+        ContextPolicy,
         ProviderCompaction,
         Threshold,
         processor_from_settings,
         processors_from_env,
     )
-    from agentkit_py.processors.policy import ContextPolicy
     from agentkit_py.processors.recall import Recall
     from agentkit_py.processors.redaction import Redact, RedactingFilter, Redactor
     from agentkit_py.processors.report import ContextReport, ReportEntry
@@ -118,9 +118,8 @@ if not TYPE_CHECKING:  # else every misspelled name would be an Any
             "ProcessorFunction Processors Summary SummaryStore "
             "Tokenizer",
             "agentkit_py.processors.budget": "Budget",
-            "agentkit_py.processors.compose": "Chain ProviderCompaction Threshold "
+            "agentkit_py.processors.compose": "Chain ContextPolicy ProviderCompaction Threshold "
             "processor_from_settings processors_from_env",
-            "agentkit_py.processors.policy": "ContextPolicy",
             "agentkit_py.processors.recall": "Recall",
             "agentkit_py.processors.redaction": "Redact RedactingFilter Redactor",
             "agentkit_py.processors.report": "ContextReport ReportEntry",

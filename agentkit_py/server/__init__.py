@@ -11,13 +11,12 @@ if _missing := missing_package("starlette", "sse_starlette"):
     raise MissingDependencyError(_missing, "api", "agentkit_py.server")
 
 # After the check, which names the extra.
-from agentkit_py.server.app import create_app, lifespan, realtime_app
+from agentkit_py.server.app import create_app, lifespan, realtime_app, stream_response
 from agentkit_py.server.auth import LOCAL_USER, Auth
 from agentkit_py.server.config import ServerLimits, ServerOptions
 from agentkit_py.server.formats import FormatName
 from agentkit_py.server.hub import Batch, Entry, Hub, HubLimits, Subscription
 from agentkit_py.server.notices import Notice
-from agentkit_py.server.responses import stream_response
 
 __all__ = [
     "LOCAL_USER",

@@ -25,7 +25,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.server.auth import Authenticator, StreamTokens
 from agentkit_py.server.config import Settings
-from agentkit_py.server.hub import Hub, OpenStreams
+from agentkit_py.server.hub import Hub, OpenStreams, Watch
 from agentkit_py.server.notices import Notifier
 from agentkit_py.server.people import StaffNews
 from agentkit_py.server.runs import Backend
@@ -39,7 +39,6 @@ from agentkit_py.server.schemas import (
     parse,
     too_many,
 )
-from agentkit_py.server.watching import Watch
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 

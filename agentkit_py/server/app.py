@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Unpack
+from weakref import WeakKeyDictionary
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network
@@ -31,15 +35,14 @@ from agentkit_py.server.approvals import (
 )
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
 from agentkit_py.server.config import OWNER, ServerOptions, Settings, Target
-from agentkit_py.server.formats import AG_UI, VERCEL
-from agentkit_py.server.health import Readiness, live
-from agentkit_py.server.hub import Hub, OpenStreams
+from agentkit_py.server.formats import AG_UI, VERCEL, Format, FormatName, format_of
+from agentkit_py.server.frontends import respond_to
+from agentkit_py.server.hub import Hub, OpenStreams, Watch
 from agentkit_py.server.local import LocalRuns
 from agentkit_py.server.notices import Notifier
 from agentkit_py.server.people import StaffNews
 from agentkit_py.server.runs import APPROVALS, TAKEOVERS, Backend
-from agentkit_py.server.schemas import invalid
-from agentkit_py.server.watching import Watch
+from agentkit_py.server.schemas import ApiError, invalid
 from agentkit_py.stores import HistoryStore, MemoryHistory, ThreadLease
 
 if TYPE_CHECKING:
@@ -315,3 +318,131 @@ async def lifespan(app: Starlette) -> AsyncGenerator[None]:
 async def _lifespan(app: Starlette) -> AsyncGenerator[None]:
     async with lifespan(app):
         yield
+
+
+logger: logging.Logger = get_logger("agentkit_py.server")
+
+_NO_THREAD = "00000000-0000-0000-0000-000000000000"
+"""An id that no thread has; a UUID, since TypeScript's tables take nothing else."""
+
+_RETRY = {"Retry-After": "5"}
+
+
+async def live(_request: Request) -> Response:
+    """`GET /health/live`: answer; who gets no answer may restart the process."""
+    return respond({"status": "ok"})
+
+
+class Readiness:
+    """`GET /health/ready`: new requests are welcome here, and the store answers.
+
+    Anybody may ask, so the store gets one question at a time, however many want to know.
+    """
+
+    def __init__(self, backend: Backend, store: HistoryStore, seconds: float) -> None:
+        """Take what is looked at, and the seconds that the store may take."""
+        self._backend = backend
+        self._store = store
+        self._seconds = seconds
+        self._asking: asyncio.Task[bool] | None = None
+
+    async def __call__(self, _request: Request) -> Response:
+        """Answer 200, or 503 with the reason."""
+        if not self._backend.accepts_runs():
+            raise ApiError(503, "stopping", "The server is stopping.", _RETRY)
+        if not await self._store_answers():
+            raise ApiError(503, "store", "The store of threads does not answer.", _RETRY)
+        return respond({"status": "ok"})
+
+    async def _store_answers(self) -> bool:
+        """Return whether the store answered in time; a question without an answer stays open."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask())
+        asked = self._asking
+        await asyncio.wait([asked], timeout=self._seconds)
+        return asked.done() and not asked.cancelled() and asked.result()
+
+    async def _ask(self) -> bool:
+        try:
+            await self._store.thread_exists(_NO_THREAD)
+        except Exception:
+            logger.exception("The server is not ready: its store does not answer")
+            return False
+        return True
+
+
+async def stream_response(
+    target: Target,
+    request: Request,
+    format: FormatName = "agentkit",  # noqa: A002 - its name
+    *,
+    user_id: str | None = None,
+    **options: Unpack[ServerOptions],
+) -> Response:
+    """Answer a POST with the reply of a network or agent, as it comes.
+
+    For routes of one's own, in FastAPI or Starlette. What `create_app` does for the same request
+    is done here: the run goes on where the client goes away, and a request that comes again gets
+    the reply from its beginning; questions end the answer, and their answers go on with the run.
+
+    Args:
+        target: The network or agent that answers, made once: what its runs share is kept as long
+            as the process. Its threads are in its ``history``, else in memory.
+        request: The request, its body not read.
+        format: The protocol of the client: ``"vercel"`` (``useChat`` of the AI SDK), ``"ag-ui"``,
+            or ``"agentkit"``, our own chunks between ``reply.started`` and ``reply.ended``, for a
+            body ``{userMessage: {content, id?}, threadId?, answers?}``.
+        user_id: Whose threads they are. None: those of the one user of this machine, and only
+            programs on it are answered.
+        options: As for `create_app`; the same in each call for one target.
+
+    Returns:
+        The response: server-sent events, or why the request is refused.
+
+    Raises:
+        ConfigurationError: The format is not known, or the options could not work or have changed.
+
+    Example:
+        ::
+
+            @app.post("/ask")
+            async def ask(request: Request) -> Response:
+                return await stream_response(network, request, "vercel", user_id=user_of(request))
+    """
+    serve = guarded(partial(_serve, format_of(format), _api(target, options, user_id), user_id))
+    return await serve(request)
+
+
+async def _serve(format: Format, api: Api, user_id: str | None, request: Request) -> Response:  # noqa: A002 - its name
+    if user_id is None:
+        user_id = await api.authenticator.user_of(request)
+    else:
+        api.authenticator.check_page(request)
+    return await respond_to(format, api, request, user_id)
+
+
+_Apis = dict[tuple[int, bool], tuple[Api, ServerOptions]]
+_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Apis] = WeakKeyDictionary()
+"""The parts of a server for each target, by its id, and whether users are named."""
+
+
+def _api(target: Target, options: ServerOptions, user_id: str | None) -> Api:
+    made = _of_loop.setdefault(asyncio.get_running_loop(), _Apis())
+    key = id(target), user_id is not None
+    known = made.get(key)
+    if known is None:
+        given = options.copy()
+        if user_id is None and options.get("may_answer") is None:
+            options.setdefault("approvers", (OWNER,))  # there is nobody else
+        kind = "network" if isinstance(target, Network) else "agent"
+        api = api_of({(kind, target.name): target}, "local", options)
+        api.backend.open()
+        known = made[key] = api, given
+    elif known[1] != options:
+        names = {*options, *known[1]}
+        changed = sorted(name for name in names if options.get(name) != known[1].get(name))
+        raise ConfigurationError(
+            f"stream_response: {changed[0]} is not what it was in the first call for "
+            f"{target.name!r}: runs and readers share it, so make it once, outside of the route"
+        )
+    return known[0]

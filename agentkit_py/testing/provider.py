@@ -23,8 +23,7 @@ from typing import cast
 from ._provider.endpoints import PREFIXES
 from ._provider.handler import Handler
 from ._provider.rules import Rule, registered
-from ._provider.server import LoopbackServer
-from ._provider.transport import FakeTransport
+from ._provider.transport import FakeTransport, LoopbackServer
 from ._provider.types import (
     ErrorReply,
     ProviderName,

@@ -15,7 +15,7 @@ from agentkit_py.cli.console import call_line, shorten, wrap
 from agentkit_py.errors import AgentKitError, ModelError, ToolDefinitionError
 from agentkit_py.events import assemble
 from agentkit_py.knowledge import Knowledge, SqliteKnowledge
-from agentkit_py.knowledge.reading import Format
+from agentkit_py.knowledge.documents import Format
 from agentkit_py.mcp.tools import ServerArguments, fit_gemini, offered_name, spec_of
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models import anthropic, gemini, openai

@@ -39,8 +39,8 @@ from agentkit_py.testing.replay import (
     read_conversations,
 )
 from agentkit_py.testing.replay.networks import Script, agent_of, deal_out
-from agentkit_py.testing.replay.outcomes import adds_up, difference
 from agentkit_py.testing.replay.recording import RecordedCall, RecordedReply, RecordedTurn
+from agentkit_py.testing.replay.runner import adds_up, difference
 
 from .conversations import CONVERSATIONS
 

@@ -22,7 +22,7 @@ from agentkit_py import (
 )
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.inngest import CANCEL_EVENT, create_functions
-from agentkit_py.inngest.signals import SIGNAL_EVENT
+from agentkit_py.inngest.sending import SIGNAL_EVENT
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore, PostgresHistory
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls

@@ -6,9 +6,8 @@ recording, message for message.
 """
 
 from agentkit_py.testing.replay.networks import OwnNetwork, RecordedNetwork
-from agentkit_py.testing.replay.outcomes import Figures, Outcome
 from agentkit_py.testing.replay.recording import Conversation, read_conversations
-from agentkit_py.testing.replay.runner import PROVIDERS, Pass, Replay
+from agentkit_py.testing.replay.runner import PROVIDERS, Figures, Outcome, Pass, Replay
 from agentkit_py.testing.replay.survival import STOCK, Loss, Survival, survival
 
 __all__ = [

@@ -30,7 +30,7 @@ from agentkit_py.messages import (
 from agentkit_py.network import Network
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import Processor, ProcessorContext
-from agentkit_py.processors.policy import ContextPolicy
+from agentkit_py.processors.compose import ContextPolicy
 from agentkit_py.processors.tables import SEPARATOR, TableResults, id_of, is_id
 from agentkit_py.processors.tokenizers import ApproximateTokenizer
 from agentkit_py.processors.tool_results import (
@@ -42,8 +42,8 @@ from agentkit_py.processors.tool_results import (
 )
 from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.processors.windowing import MessageWindow
+from agentkit_py.testing.replay.networks import Speakers
 from agentkit_py.testing.replay.recording import Conversation, RecordedReply
-from agentkit_py.testing.replay.speakers import Speakers
 
 Place: TypeAlias = tuple[str, ...]
 """Where a value stands: ``(key, record)`` in a result, ``(line,)`` in a text."""
