@@ -419,7 +419,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
         async def run(context: RunContext, call: NestedCall) -> tuple[str, str | None]:
             agent = self if allowed is None else dataclasses.replace(self, allowed_tools=allowed)
-            await context.open([agent])
+            await context.begin([agent])
             turn = TurnOptions(
                 context.prefix,
                 model=call.model,
@@ -524,7 +524,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         turn = TurnOptions(context.prefix, options.get("model"), max_iter=options.get("max_iter"))
         if turn.model is None and self.model is None:
             raise MissingModelError(self.name)  # before a thread is made for nothing
-        await context.open([self])
+        await context.begin([self])
         spec = context.spec_of(self)
         outcome = context.thread.outcome
         if outcome is not None and outcome.stop_reason not in (TAKEN_OVER, STEERED):

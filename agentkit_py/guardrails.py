@@ -5,10 +5,10 @@ from __future__ import annotations
 from agentkit_py._engine.guardrails import (
     Guardrail,
     GuardrailStage,
+    GuardrailVerdict,
     InputGuardrail,
     OutputGuardrail,
     Tripwire,
-    Verdict,
 )
 from agentkit_py._engine.tool import ToolGuardrail
 from agentkit_py.errors import GuardrailTripped
@@ -18,10 +18,10 @@ __all__ = [
     "Guardrail",
     "GuardrailStage",
     "GuardrailTripped",
+    "GuardrailVerdict",
     "InputGuardrail",
     "OutputGuardrail",
     "Redactor",
     "ToolGuardrail",
     "Tripwire",
-    "Verdict",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, Unpack
+from typing import Any, Generic, Literal, TypeAlias, Unpack
 
 from agentkit_py._engine.agent_loop import TurnOptions, choose_model, offered_tools
 from agentkit_py._engine.agent_spec import ModelChoice, NetworkSpec, PrefixMode
@@ -276,6 +276,10 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         return loop.run
 
 
+Target: TypeAlias = Network[Any, Any] | Agent[Any, Any]
+"""A network or an agent: whatever is served, tried, measured or explained."""
+
+
 def _begin(
     network: Network[Any, Any],
     given: str | UserMessage,
@@ -302,7 +306,7 @@ def _loop(network: Network[Any, Any], context: RunContext, options: RunOptions) 
 
 
 async def explain(
-    target: Agent[Any, Any] | Network[Any, Any],
+    target: Target,
     agent: str | None = None,
     *,
     thread_id: str | None = None,
@@ -335,7 +339,7 @@ async def explain(
     return (await builder.build()).report
 
 
-async def index_thread(target: Agent[Any, Any] | Network[Any, Any], thread_id: str) -> None:
+async def index_thread(target: Target, thread_id: str) -> None:
     """Make all that the processors of an agent, or of a network's agents, keep with a thread.
 
     `Recall` embeds older turns and `Summarize` summarises them during a run, a part at a time. This
@@ -359,7 +363,7 @@ async def index_thread(target: Agent[Any, Any] | Network[Any, Any], thread_id: s
 
 
 async def _input_builder(
-    target: Agent[Any, Any] | Network[Any, Any],
+    target: Target,
     chosen: Agent[Any, Any],
     said: str | UserMessage,
     options: RunOptions,
@@ -374,7 +378,7 @@ async def _input_builder(
         mode = target.history_mode
         context = begin_run(target.name, said, options, history=target.history, mode=mode)
         agents, default = [target], None
-    await context.open(agents, dry=True)
+    await context.begin(agents, dry=True)
     spec = context.spec_of(chosen)
     found = await choose_model(context, spec, TurnOptions("explain", model, default))
     plan = spec.plan_output(found)
@@ -384,7 +388,7 @@ async def _input_builder(
     return ModelInputBuilder(run=context, turn=turn, tools=tools)
 
 
-def _chosen(target: Agent[Any, Any] | Network[Any, Any], name: str | None) -> Agent[Any, Any]:
+def _chosen(target: Target, name: str | None) -> Agent[Any, Any]:
     if isinstance(target, Agent):
         if name not in (None, target.name):
             raise ConfigurationError(f"The agent is {target.name!r}, not {name!r}")

@@ -178,7 +178,7 @@ class AgentResult:
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """Why the model's reply ended, in one vocabulary for all providers."""
+        """Reason why the model's reply ended, in one vocabulary for all providers."""
         return None if self.finish is None else self.finish.reason
 
     @property
@@ -330,7 +330,7 @@ class AgentRunResult(Generic[OutputT]):
 
     @property
     def stop_reason(self) -> str | None:
-        """Why the turn ended; None: by itself."""
+        """Reason why the turn ended; None: by itself."""
         return self.result.stop_reason
 
     def __str__(self) -> str:

@@ -123,7 +123,7 @@ def mention_router(
 
 
 def mentioned(text: str, names: Iterable[str]) -> list[str]:
-    """Which of ``names`` are mentioned in ``text``, in the order of their first mention."""
+    """Return those of ``names`` that ``text`` mentions, in the order of their first mention."""
     found: list[tuple[int, int, str]] = []
     for name in names:
         match = re.search(f"{_BEFORE}{re.escape(name)}{_AFTER}", text, re.IGNORECASE)

@@ -23,11 +23,11 @@ from typing import Any
 from agentkit_py import HistoryProcessor, MemoryHistory, TokenLimiter, ToolCallFilter, openai
 from agentkit_py.models import Model
 from agentkit_py.processors import (
-    Budget,
     ByAuthor,
     Chain,
     ClearToolResults,
     CompressToolResults,
+    ContextBudget,
     ContextPolicy,
     Deduplicate,
     DropUnanswered,
@@ -49,10 +49,10 @@ from agentkit_py.testing import HashingEmbedder
 from agentkit_py.testing.replay import (
     STOCK,
     Conversation,
-    Figures,
     Pass,
     RecordedNetwork,
     Replay,
+    ReplayFigures,
     Survival,
     read_conversations,
     survival,
@@ -101,7 +101,7 @@ POLICIES: dict[str, Callable[[], list[HistoryProcessor]]] = {
         Summarize(summariser(), 2000, 1000, min_messages=1, min_new=1)
     ],
     "Recall(3, keep_recent=10)": lambda: [Recall(HashingEmbedder(), 3, keep_recent=10)],
-    "Budget(8000)": lambda: [Budget(context_window=8000)],
+    "ContextBudget(8000)": lambda: [ContextBudget(context_window=8000)],
     "TableResults()": lambda: [TableResults()],
     "TableResults(used_rows=True, keep_recent=1)": lambda: [TableResults(used_rows=True)],
     "ContextPolicy.balanced(128000)": lambda: [ContextPolicy.balanced(128_000)],
@@ -159,7 +159,7 @@ END = """
 """
 
 
-async def figures(file: Path, limit: int | None) -> tuple[dict[str, Figures], Replay]:
+async def figures(file: Path, limit: int | None) -> tuple[dict[str, ReplayFigures], Replay]:
     """Run every conversation once for each policy."""
     passes = [
         Pass(f"policy-{number}", RecordedNetwork(processors=make()), own_calls=20)
@@ -259,7 +259,7 @@ def fold_lines(found: Costs) -> str:
     return text
 
 
-def page(found: dict[str, Figures], cost: Costs, tokenizer: str) -> str:
+def page(found: dict[str, ReplayFigures], cost: Costs, tokenizer: str) -> str:
     """The page."""
     none = found["none"]
     text = HEAD.format(

@@ -89,7 +89,7 @@ def postgres_url() -> Iterator[str]:
 def postgres_schema(postgres_url: str) -> Iterator[str]:
     """A schema of the test's own, gone afterwards."""
     import psycopg  # noqa: PLC0415 - only tests of PostgreSQL need it
-    from psycopg import sql  # noqa: PLC0415
+    from psycopg import sql  # noqa: PLC0415 - an extra
 
     name = f"test_{uuid4().hex[:12]}"
     yield name

@@ -272,7 +272,7 @@ class Hostile:
 
     def __call__(self, found: Sequence[Message]) -> Sequence[Message]:
         """Return the changed messages."""
-        return self.change(list(found), random.Random(self.seed))  # noqa: S311
+        return self.change(list(found), random.Random(self.seed))  # noqa: S311 - the same each time
 
     def __repr__(self) -> str:
         return f"{self.change.__name__}({self.seed})"

@@ -25,14 +25,14 @@ from agentkit_py.models.base import Model
 _HOOKS = ("enabled", "on_start", "on_response", "on_finish", "on_route")
 
 
-def digest_of(value: Any) -> str:
+def short_digest(value: Any) -> str:
     """Return a short digest of JSON."""
     return blake2b(dumps(value).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def digest_of_messages(*parts: Iterable[Message], **facts: Any) -> str:
     """Return a short digest of messages."""
-    return digest_of([[*map(message_to_dict, messages)] for messages in parts] + [facts])
+    return short_digest([[*map(message_to_dict, messages)] for messages in parts] + [facts])
 
 
 def definition_of(
@@ -42,13 +42,13 @@ def definition_of(
     found: dict[str, str] = {}
     specs = list(agents)
     for agent in specs:
-        found[f"agent {agent.name}"] = digest_of(_agent(agent))
+        found[f"agent {agent.name}"] = short_digest(_agent(agent))
         for name, tool in agent.tools.items():
             found[f"tool {name} of {agent.name}"] = _tool(tool)
     if network is not None:
         names = [agent.name for agent in specs]
         parts = [names, network.max_iter, _named(router), *_guardrails(network.guardrails)]
-        found[f"network {network.name}"] = digest_of(parts)
+        found[f"network {network.name}"] = short_digest(parts)
     return found
 
 
@@ -94,7 +94,7 @@ def _tool(tool: Tool) -> str:
     options = (tool.handler, tool.needs_approval, tool.check)
     schema = tool.parameters
     parts = [schema, tool.steps, seconds, [_named(option) for option in options]]
-    return digest_of([*parts, *_guardrails(tool.guardrails)])
+    return short_digest([*parts, *_guardrails(tool.guardrails)])
 
 
 def _named(value: object) -> Any:

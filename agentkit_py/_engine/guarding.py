@@ -15,8 +15,8 @@ from agentkit_py._engine.guardrails import (
     Guardrail,
     GuardrailSpec,
     GuardrailStage,
+    GuardrailVerdict,
     Tripwire,
-    Verdict,
 )
 from agentkit_py._engine.lifecycle import AgentContext
 from agentkit_py._engine.network_run import AgentLike
@@ -344,7 +344,7 @@ class Guards:
         asked: Any,
         *,
         changes: StateChanges | None = None,
-    ) -> Verdict:
+    ) -> GuardrailVerdict:
         """Return a guardrail's verdict, with its own reply where it has none.
 
         Args:
@@ -407,7 +407,7 @@ class Guards:
             )
             nested.meter = run.meter
             nested.nesting = Nesting(run.nesting.depth + 1, GUARDRAIL, run.nesting.context_id)
-            await nested.open([agent])
+            await nested.begin([agent])
             result = await self.ask(nested, nested.spec_of(agent), self.turn)
         if result.value is not NO_VALUE:
             return result.value
@@ -419,7 +419,7 @@ class Guards:
         self,
         guardrail: Guardrail[Any],
         stage: GuardrailStage,
-        found: Verdict,
+        found: GuardrailVerdict,
         *,
         tool: str | None = None,
         fate: Literal["cancelled", "discarded"] | None = None,

@@ -34,19 +34,19 @@ class Tripwire:
     """Facts beside the reason, as JSON."""
 
 
-Verdict: TypeAlias = Tripwire | str | None
+GuardrailVerdict: TypeAlias = Tripwire | str | None
 """None: nothing stands against it. A text: the reason why it is stopped; of a tool's call or
 result: what the model reads instead, as the run goes on. A `Tripwire` stops the run."""
 
 InputGuardrail: TypeAlias = (
-    Callable[[AgentContext[StateT], str], Verdict | Awaitable[Verdict]]
-    | Callable[[str], Verdict | Awaitable[Verdict]]
+    Callable[[AgentContext[StateT], str], GuardrailVerdict | Awaitable[GuardrailVerdict]]
+    | Callable[[str], GuardrailVerdict | Awaitable[GuardrailVerdict]]
 )
 """Gets the context and the user's text, or the text alone."""
 
 OutputGuardrail: TypeAlias = (
-    Callable[[AgentContext[StateT], Any], Verdict | Awaitable[Verdict]]
-    | Callable[[Any], Verdict | Awaitable[Verdict]]
+    Callable[[AgentContext[StateT], Any], GuardrailVerdict | Awaitable[GuardrailVerdict]]
+    | Callable[[Any], GuardrailVerdict | Awaitable[GuardrailVerdict]]
 )
 """Gets the context and the output, or the output alone: an object of the agent's type, or text."""
 
@@ -55,10 +55,10 @@ OutputGuardrail: TypeAlias = (
 class Guardrail(Generic[T]):
     """A guardrail with options, or one that asks an agent."""
 
-    check: AgentLike[Any] | Callable[..., Verdict | Awaitable[Verdict]]
+    check: AgentLike[Any] | Callable[..., GuardrailVerdict | Awaitable[GuardrailVerdict]]
     """A function, or an agent that gets what is checked as its input."""
 
-    trips: Callable[[T], Verdict | bool] | None = None
+    trips: Callable[[T], GuardrailVerdict | bool] | None = None
     """Says of an agent's output (its text, if it has no ``output_type``) whether it stands against
     what was checked: a verdict, or True. For agents only."""
 
@@ -78,7 +78,7 @@ class Guardrail(Generic[T]):
         def __init__(
             self: Guardrail[str],
             check: AgentLike[None],
-            trips: Callable[[str], Verdict | bool],
+            trips: Callable[[str], GuardrailVerdict | bool],
             name: str | None = None,
             reply: Any = None,
             run_in_parallel: bool = False,  # noqa: FBT001, FBT002 - the field's place
@@ -87,7 +87,7 @@ class Guardrail(Generic[T]):
         def __init__(
             self,
             check: AgentLike[T],
-            trips: Callable[[T], Verdict | bool],
+            trips: Callable[[T], GuardrailVerdict | bool],
             name: str | None = None,
             reply: Any = None,
             run_in_parallel: bool = False,  # noqa: FBT001, FBT002 - the field's place
@@ -96,8 +96,8 @@ class Guardrail(Generic[T]):
         def __init__(
             self: Guardrail[Any],
             check: (
-                Callable[[Any], Verdict | Awaitable[Verdict]]
-                | Callable[[Any, Any], Verdict | Awaitable[Verdict]]
+                Callable[[Any], GuardrailVerdict | Awaitable[GuardrailVerdict]]
+                | Callable[[Any, Any], GuardrailVerdict | Awaitable[GuardrailVerdict]]
             ),
             trips: None = None,
             name: str | None = None,

@@ -155,7 +155,7 @@ class NetworkLoop:
         """Open the thread, run agents until the router is done, save what is not saved."""
         context, run = self._context, self.run
         monitor, runtime, thread = context.monitor, context.runtime, context.thread
-        await context.open(run.agents.values(), router=self._router)
+        await context.begin(run.agents.values(), router=self._router)
         if thread.outcome is not None:
             self._repeat(thread.outcome)
             return run

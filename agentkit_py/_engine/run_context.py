@@ -344,7 +344,7 @@ class RunContext:
                 f"The processors of {agent.name!r} were chosen as",
             )
 
-    async def open(
+    async def begin(
         self, agents: Iterable[AgentLike], *, router: object = None, dry: bool = False
     ) -> None:
         """Load the thread, and keep and save what the user said.
@@ -363,7 +363,7 @@ class RunContext:
         if self.thread.config is not None:
             self.thread.load_all = not any(is_bounded(self.chains_of(spec)) for spec in specs)
         try:
-            await self._open(dry=dry)
+            await self._begin(dry=dry)
         except CancelledError as error:
             await self._release(error)
             raise
@@ -395,7 +395,7 @@ class RunContext:
         except Exception:  # noqa: BLE001 - the run's own error is the one to raise
             logger.exception("A run that could not begin did not give its thread back")
 
-    async def _open(self, *, dry: bool) -> None:
+    async def _begin(self, *, dry: bool) -> None:
         question, thread = self.input.message.id, self.thread
         self.transcript.begin()
         if self.budget is not None and not dry and not self.nesting.depth:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
+from agentkit_py._engine.instrumentation import Chains
 from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.tool_sources import allowed_names
@@ -23,7 +23,6 @@ from agentkit_py.messages import Message, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.encoding import role_message
 from agentkit_py.models.fallback import FallbackModel
-from agentkit_py.processors.base import HistoryProcessor, Level
 from agentkit_py.processors.compose import ProviderCompaction
 
 SYSTEM = (
@@ -37,8 +36,6 @@ ROLE = "From here on you are the agent {agent}."
 AGAIN = "From here on you are the agent {agent} again, as said above."
 MOST_TOOLS = 128
 """The most tools that agents share: OpenAI takes no more functions in a request."""
-
-Chains: TypeAlias = Sequence[tuple[Level, Sequence[HistoryProcessor]]]
 
 
 @dataclass(frozen=True, slots=True)

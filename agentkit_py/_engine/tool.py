@@ -23,7 +23,7 @@ from typing import (
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonValue, copied
 from agentkit_py._core.validation import TOOL_NAME
-from agentkit_py._engine.guardrails import NO_GUARDRAILS, Guardrail, GuardrailSpec, Verdict
+from agentkit_py._engine.guardrails import NO_GUARDRAILS, Guardrail, GuardrailSpec, GuardrailVerdict
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py._engine.tool_values import Arguments
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError
@@ -155,8 +155,8 @@ class ToolContext(Generic[StateT]):
 Condition: TypeAlias = Callable[[ToolContext], "bool | Awaitable[bool]"]
 Check: TypeAlias = Callable[[ToolContext], "str | Awaitable[str | None] | None"]
 ToolGuardrail: TypeAlias = (
-    Callable[[ToolContext[StateT], Any], Verdict | Awaitable[Verdict]]
-    | Callable[[Any], Verdict | Awaitable[Verdict]]
+    Callable[[ToolContext[StateT], Any], GuardrailVerdict | Awaitable[GuardrailVerdict]]
+    | Callable[[Any], GuardrailVerdict | Awaitable[GuardrailVerdict]]
 )
 """Gets the context and the call's arguments or its result, or the latter alone."""
 

@@ -174,7 +174,7 @@ def allowed_names(agent: str, given: Any) -> set[str]:
         ConfigurationError: It is no list of names.
     """
     if isinstance(given, Collection) and not isinstance(given, str | bytes | Mapping):
-        found: set[Any] = set(given)  # pyright: ignore[reportUnknownArgumentType]
+        found: set[Any] = set(given)  # pyright: ignore[reportUnknownArgumentType] - users pass anything
         if all(isinstance(name, str) for name in found):
             return found
     raise ConfigurationError(

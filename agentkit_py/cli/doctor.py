@@ -15,7 +15,7 @@ from agentkit_py.cli.console import make_console
 from agentkit_py.cli.target import TargetArgument, load_model, load_target
 
 if TYPE_CHECKING:
-    from agentkit_py.testing.doctor import Report
+    from agentkit_py.testing.doctor import DoctorReport
 
 _SCRIPTED = "scripted"
 _STYLES = {"error": ("✗", "red"), "warning": ("!", "yellow")}
@@ -67,7 +67,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _show(console: Console, report: Report) -> None:
+def _show(console: Console, report: DoctorReport) -> None:
     figures = report.figures
     rate = f"{figures.turns} turns ({figures.steps_per_turn:.1f} a turn)"
     largest = f"{figures.largest_output:,} bytes ({figures.largest_step})"
@@ -90,7 +90,7 @@ def _show(console: Console, report: Report) -> None:
         console.print(Text("✓ nothing found", "green"))
 
 
-def _table(report: Report) -> Table:
+def _table(report: DoctorReport) -> Table:
     table = Table(box=None)
     table.add_column("called again on each replay")
     table.add_column("calls", justify="right")

@@ -14,8 +14,9 @@ from rich.text import Text
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.json import dumps
 from agentkit_py.cli.console import shorten
-from agentkit_py.cli.target import DbOption, Target, TargetArgument, load_target, with_history
+from agentkit_py.cli.target import DbOption, TargetArgument, load_target, with_history
 from agentkit_py.messages import Message, text_of
+from agentkit_py.network import Target
 from agentkit_py.network import explain as explain_context
 from agentkit_py.playground.levels import Row, overview_of
 from agentkit_py.processors.report import ContextReport, ReportEntry

@@ -34,9 +34,15 @@ from agentkit_py.processors.tokenizers import default_tokenizer
 from agentkit_py.stores.sqlite import SqliteHistory
 
 if TYPE_CHECKING:
-    from agentkit_py.agent import Agent
-    from agentkit_py.network import Network
-    from agentkit_py.testing.replay import Conversation, Figures, Outcome, Pass, Replay, Survival
+    from agentkit_py.network import Target
+    from agentkit_py.testing.replay import (
+        Conversation,
+        Pass,
+        Replay,
+        ReplayFigures,
+        ReplayOutcome,
+        Survival,
+    )
     from agentkit_py.testing.replay.survival import Policy
 
 WRONG, UNUSABLE, INTERRUPTED = 1, 2, 130
@@ -180,7 +186,7 @@ def _passes(network: str | None, *, live_tools: bool, once: bool) -> Sequence[Pa
     return [plain] if once or not own.has_processors else [plain, Pass("own", own)]
 
 
-def _target(network: str) -> Network[Any, Any] | Agent[Any, Any]:
+def _target(network: str) -> Target:
     try:
         return load_target(network)
     except AgentKitError as error:
@@ -235,7 +241,7 @@ class _Progress:
         """Print line and field of an error."""
         self._print(str(error))
 
-    def outcome(self, one: Pass, outcome: Outcome) -> None:
+    def outcome(self, one: Pass, outcome: ReplayOutcome) -> None:
         """Print what was wrong with a conversation, if anything was."""
         where = f"line {outcome.line}, {outcome.conversation!r:.80} ({one.name})"
         for rejection in outcome.rejections:
@@ -302,7 +308,7 @@ def _print_figures(console: Console, job: Replay, db: Path | None, *, interrupte
         console.print(Text(note, "dim"))
 
 
-def _cell(figures: Figures, name: str) -> Text:
+def _cell(figures: ReplayFigures, name: str) -> Text:
     value: int = getattr(figures, name)
     bad = value and name in _MUST_BE_ZERO
     return Text(f"{value:,}", "bold red" if bad else "")
@@ -347,7 +353,7 @@ def print_survival(
     console: Console,
     feed: Iterable[Conversation | InvalidRecordError],
     policies: Mapping[str, Policy],
-    network: Network[Any, Any] | Agent[Any, Any] | None,
+    network: Target | None,
     *,
     as_json: bool,
 ) -> bool:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, cast
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -18,10 +18,8 @@ from agentkit_py.agent import Agent
 from agentkit_py.errors import AgentKitError, ConfigurationError, MissingDependencyError
 from agentkit_py.models import azure_openai, model_named
 from agentkit_py.models.base import Model
-from agentkit_py.network import Network
+from agentkit_py.network import Network, Target
 from agentkit_py.stores import MemoryHistory, SqliteHistory
-
-Target: TypeAlias = Network | Agent[Any, Any]
 
 TargetArgument = Annotated[
     str,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import anyio
 
@@ -16,13 +16,11 @@ from agentkit_py.evals.cases import CallMade, Case, Evaluator, Outcome, Saw
 from agentkit_py.evals.report import Report, Row
 from agentkit_py.events.types import ContextBuilt, Event, ModelReplied, ToolFinished
 from agentkit_py.messages import Usage
-from agentkit_py.network import Network
+from agentkit_py.network import Network, Target
 from agentkit_py.processors.base import Processors
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.state import State, fields_of
 from agentkit_py.stores.memory import MemoryHistory
-
-Target: TypeAlias = Network | Agent
 
 
 @dataclass(kw_only=True)

@@ -22,7 +22,7 @@ from agentkit_py.events.replies import (
     Waiting,
     author_of,
     part_id,
-    text_of_output,
+    text_of_part,
 )
 
 PROTOCOL = "1.0"
@@ -147,7 +147,7 @@ class AgUiWriter:
                 self._asked.pop(name, None)
             case "answered":
                 self._known.append((_result(name), "tool"))
-                content = {"content": text_of_output(part), "role": "tool"}
+                content = {"content": text_of_part(part), "role": "tool"}
                 result = {"messageId": _result(name), "toolCallId": name, **content}
                 return [{"type": "TOOL_CALL_RESULT", **result}]
         return []
@@ -256,6 +256,6 @@ def messages_of(name: str, part: StreamedPart) -> list[dict[str, Any]]:
     call = {"id": name, "type": "function", "function": function, **agent}
     found: list[dict[str, Any]] = [{"id": name, "role": "assistant", "toolCalls": [call]}]
     if part.output is not None:
-        result = {"role": "tool", "toolCallId": name, "content": text_of_output(part)}
+        result = {"role": "tool", "toolCallId": name, "content": text_of_part(part)}
         found.append({"id": _result(name), **result})
     return found

@@ -356,7 +356,7 @@ def data_of(part: StreamedPart) -> Any:
     return output["data"] if output is not None and list(output) == ["data"] else part.output
 
 
-def text_of_output(part: StreamedPart) -> str:
+def text_of_part(part: StreamedPart) -> str:
     """Return a call's output as text."""
     found = data_of(part)
     return found if isinstance(found, str) else dumps(found)

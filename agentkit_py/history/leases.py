@@ -50,7 +50,7 @@ class ThreadLease:
     """Behaviour of a run that finds another one at work, unless ``run(on_busy=…)`` says it."""
 
     steering: bool = False
-    """Whether runs look for messages of the user before each model call (``"steer"`` and
+    """True: runs look for messages of the user before each model call (``"steer"`` and
     ``"interrupt"`` need it): one read of the store each time, in Inngest functions one step."""
 
     seconds: float = 300.0
@@ -73,7 +73,7 @@ class ThreadLease:
             )
 
 
-class _Effect(Protocol):
+class _RunOnce(Protocol):
     def __call__(self, name: str, call: Callable[[], Awaitable[T]], /) -> Awaitable[T]: ...
 
 
@@ -87,7 +87,7 @@ class HeldLease:
     settings: ThreadLease
     store: RunStore
     runtime: Runtime
-    effect: _Effect
+    run_once: _RunOnce
     prefix: str
     thread_id: str
     run_id: str
@@ -154,7 +154,7 @@ class HeldLease:
             return {"count": opened.count, **{name: _kept(run) for name, run in runs.items()}}
 
         tries = 0
-        while (found := await self.effect(f"open.{tries}", ask)) is None:
+        while (found := await self.run_once(f"open.{tries}", ask)) is None:
             await self._wait_in_line("open", tries, waits=self._waits)
             tries += 1
         count = cast("int", found["count"])
@@ -174,7 +174,7 @@ class HeldLease:
         self, name: str, lock: Callable[[], Awaitable[bool]], *, waits: bool
     ) -> None:
         tries = 0
-        while not await self.effect(f"{name}.{tries}", lock):
+        while not await self.run_once(f"{name}.{tries}", lock):
             if await self._wait_in_line(name, tries, waits=waits):
                 return
             tries += 1
@@ -249,7 +249,7 @@ class HeldLease:
             await self._save_heard(self._record("completed", stop_reason=STEERED))
             await self.release_now()
 
-        await self.effect(name, pause)
+        await self.run_once(name, pause)
 
     async def released_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
         """Release the lease while ``wait`` waits, which may take days, and acquire it again.
@@ -270,7 +270,7 @@ class HeldLease:
             runs = [await self.store.load_run(self.thread_id, one) for one in (self.run_id, None)]
             return [_kept(run) for run in runs]
 
-        own, newest = map(self._read, await self.effect("recall", ask))
+        own, newest = map(self._read, await self.run_once("recall", ask))
         return own, newest
 
     def _read(self, record: Any) -> RunRecord | None:
@@ -298,7 +298,7 @@ class HeldLease:
                 await self.store.drop_notes(self.thread_id, self.owner)
             await self.release_now()
 
-        await (close() if lost else self.effect("turn.end", close))
+        await (close() if lost else self.run_once("turn.end", close))
 
     def _record(self, status: str, **facts: Any) -> RunRecord:
         return RunRecord(id=self.run_id, status=status, results=tuple(self.results), **facts)

@@ -149,7 +149,7 @@ class Thread:
     """Side effects of callbacks."""
 
     settings: ThreadLease | None = None
-    """How the run shares the thread."""
+    """The way in which the run shares the thread."""
 
     network: RunView | None = None
     lease: HeldLease | None = field(default=None, init=False)
@@ -246,7 +246,7 @@ class Thread:
             settings=settings,
             store=config,
             runtime=self.runtime,
-            effect=self._effect,
+            run_once=self._once,
             prefix=self.prefix,
             thread_id=thread_id,
             run_id=message_id,
@@ -486,7 +486,7 @@ class Thread:
         if config.create_thread is not None:
             context = self._context(new_thread_id=offer)
             create = partial(self._found_or_made, config, config.create_thread, context)
-            created = await self._effect("create-thread", create)
+            created = await self._once("create-thread", create)
             if created is not None:
                 self.state.thread_id = created
         if self.state.thread_id is None and config.get is not None:
@@ -530,7 +530,7 @@ class Thread:
                 missing.difference_update(result.id for result in await self.load_older())
         elif config.get is not None:
             get = partial(_results, config.get, self._context())
-            self.state.load_transcript(await self._effect("get", get, RESULTS))
+            self.state.load_transcript(await self._once("get", get, RESULTS))
 
     async def _newest(self, config: PagedStore, thread_id: str) -> list[AgentResult]:
         """Load the newest results. A step keeps only how many there were: rows never change."""
@@ -545,7 +545,7 @@ class Thread:
         if known is not None and page is None:
             count = known[0]
         else:
-            count = await self._effect("count", ask)
+            count = await self._once("count", ask)
         older = Older(config, thread_id, count, limit=self._page)
         results, self.older = await older.load() if page is None else older.take(page)
         return results
@@ -571,14 +571,14 @@ class Thread:
             context = self._context(user_message=message, user_result=stored)
             append = partial(self._append, self.config.append_user_message, context)
             name = f"append-user-message.{number}" if number else "append-user-message"
-            found = await self._effect(name, append)
+            found = await self._once(name, append)
             self.is_taken_over = found == TAKEN_OVER
 
     async def look_for_staff(self) -> None:
         """Look whether agents pause, where the user has said nothing."""
         if isinstance(self.config, TakeoverStore):
             look = partial(note_user_message, self.config, self.state.thread_id)
-            self.is_taken_over = await self._effect("staff", look)
+            self.is_taken_over = await self._once("staff", look)
 
     async def result_done(self) -> None:
         """Save a completed result now if the store wants each at once."""
@@ -603,7 +603,7 @@ class Thread:
         context = self._context(new_results=new)
         append = partial(self._append, self.config.append_results, context)
         self._refused = True
-        await (append() if lost else self._effect(f"append-results.{author}.{count}", append))
+        await (append() if lost else self._once(f"append-results.{author}.{count}", append))
         self._refused = False
         self._results += [result.id for result in new if result.id is not None]
         self._saves[author] = count + 1
@@ -627,7 +627,7 @@ class Thread:
                 context = replace(context, new_results=late)
         return _if_taken_over(await resolve(function(context)))
 
-    async def _effect(
+    async def _once(
         self, name: str, call: Callable[[], Awaitable[T]], codec: Codec[T] | None = None
     ) -> T:
         return await self.runtime.effect(f"{self.prefix}.history.{name}", call, self.changes, codec)

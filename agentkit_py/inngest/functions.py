@@ -27,7 +27,7 @@ from agentkit_py.inngest.runtime import (
 from agentkit_py.inngest.sending import cancel_by_event, stop_function
 from agentkit_py.inngest.steps import find_rounded, from_exact, refuse_rounded, to_exact
 from agentkit_py.messages import TextMessage, UserMessage
-from agentkit_py.network import Network
+from agentkit_py.network import Network, Target
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.runs import RunLimits, StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
@@ -124,7 +124,7 @@ def _check_names(names: list[str], options: Mapping[str, FunctionOptions]) -> No
 def _function(
     client: inngest.Inngest,
     kind: str,
-    item: Agent[Any, Any] | Network[Any, Any],
+    item: Target,
     options: FunctionOptions,
     middleware: Any,
     realtime: bool,  # noqa: FBT001 - internal
@@ -143,7 +143,7 @@ def _function(
 
 def _handler(
     client: inngest.Inngest,
-    item: Agent[Any, Any] | Network[Any, Any],
+    item: Target,
     *,
     realtime: bool,
     most_steps: int | None,
@@ -180,7 +180,7 @@ def _handler(
 async def _continue_as_new(
     client: inngest.Inngest,
     ctx: inngest.Context,
-    item: Agent[Any, Any] | Network[Any, Any],
+    item: Target,
     state: State[Any],
 ) -> str:
     """Start the function again where this run ends; return the event's id."""
@@ -220,9 +220,7 @@ def _held_back(ctx: inngest.Context, send: Any) -> Any:
     return runtime.publish
 
 
-def _for_user(
-    item: Agent[Any, Any] | Network[Any, Any], user_id: str
-) -> Agent[Any, Any] | Network[Any, Any]:
+def _for_user(item: Target, user_id: str) -> Target:
     """Return ``item`` on its store as one user may see it, and with nothing else changed."""
     if not isinstance(item.history, HistoryStore):
         return item
@@ -232,7 +230,7 @@ def _for_user(
 
 
 def _read(
-    data: Mapping[str, Any], item: Agent[Any, Any] | Network[Any, Any]
+    data: Mapping[str, Any], item: Target
 ) -> tuple[str | UserMessage, State[Any], str | None]:
     try:
         for key in ("input", "state"):
@@ -294,7 +292,7 @@ def _of_this_run(state: State[Any]) -> list[AgentResult]:
     return [result for result in results[begin:] if result.agent_name != USER]
 
 
-def _state(data: Mapping[str, Any], item: Agent[Any, Any] | Network[Any, Any]) -> State[Any]:
+def _state(data: Mapping[str, Any], item: Target) -> State[Any]:
     plain = as_object(data.get("state"))
     default = item.default_state if isinstance(item, Network) else None
     if plain is not None:

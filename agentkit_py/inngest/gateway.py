@@ -54,7 +54,7 @@ class GatewayAdapter:
 _STATUS = re.compile(r"(?:status code:?|HTTP)\s*(\d{3})")
 
 
-def to_model_error(model: Model, error: inngest.StepError) -> ModelError:
+def error_of_step(model: Model, error: inngest.StepError) -> ModelError:
     """Return the error of ours that a failed inference step stands for.
 
     The gateway says the status in its message and the provider's body only in the stack's text.

@@ -32,7 +32,7 @@ from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer, Approva
 from agentkit_py.inngest import steps
 from agentkit_py.inngest.gateway import (
     GatewayAdapter,
-    to_model_error,
+    error_of_step,
     usage_to_show,
 )
 from agentkit_py.inngest.guard import (
@@ -205,7 +205,7 @@ class InngestRuntime:
         try:
             found = await self._run(step_id, ask)
         except inngest.StepError as error:
-            raise to_model_error(model, error) from error
+            raise error_of_step(model, error) from error
         if log is not None:
             await log.replay(found.get("deltas", []))
         if "deltas" not in found:
@@ -223,7 +223,7 @@ class InngestRuntime:
         try:
             body = await self._steps.infer(step_id, adapter, make_body)
         except inngest.StepError as error:
-            failure = to_model_error(model, error)
+            failure = error_of_step(model, error)
             if watch is not None:
                 watch.elsewhere(failure)
             raise failure from error

@@ -14,7 +14,6 @@ import inngest
 from agentkit_py._core.json import JsonObject
 from agentkit_py._core.validation import slugify
 from agentkit_py._engine.instrumentation import carried_trace
-from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import APPROVAL_EVENT, Answered
 from agentkit_py.history.config import HistoryConfig
@@ -24,7 +23,7 @@ from agentkit_py.history.runs import RunStore
 from agentkit_py.history.stopping import stop_run
 from agentkit_py.inngest.realtime import publisher, stop, subscription_token
 from agentkit_py.inngest.steps import refuse_rounded, to_exact
-from agentkit_py.network import Network
+from agentkit_py.network import Network, Target
 from agentkit_py.runtime.direct import shared_runtime
 from agentkit_py.stores.base import HistoryStore
 
@@ -60,9 +59,7 @@ class Sender:
         """Address of the Inngest server, with its realtime server."""
         return self._client.api_origin
 
-    async def start(
-        self, item: Agent[Any, Any] | Network[Any, Any], event_id: str, data: Mapping[str, Any]
-    ) -> None:
+    async def start(self, item: Target, event_id: str, data: Mapping[str, Any]) -> None:
         """Begin a run; the same ``event_id`` again begins nothing.
 
         Raises:

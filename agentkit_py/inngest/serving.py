@@ -172,7 +172,7 @@ def make_app(served: Served) -> Any:
         ConfigurationError: The client is in production mode without a signing key.
     """
     import inngest.fast_api  # noqa: PLC0415 - needs the extra inngest
-    from fastapi import FastAPI  # noqa: PLC0415
+    from fastapi import FastAPI  # noqa: PLC0415 - an extra
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncGenerator[None]:

@@ -23,10 +23,8 @@ from agentkit_py._core.validation import TOOL_NAME, slugify
 from agentkit_py.agent import Agent
 from agentkit_py.errors import AgentKitError
 from agentkit_py.events.types import Event, RunStarted, ToolStarted
-from agentkit_py.network import Network
+from agentkit_py.network import Target
 from agentkit_py.state import State
-
-Target: TypeAlias = Agent | Network[Any, Any]
 
 PATH = "/mcp"
 """The path of `serve_http`'s endpoint."""

@@ -162,7 +162,7 @@ def fit_gemini(spec: ToolSpec) -> str | None:
         gemini_form(spec)
         return None
     depths = map(_Expansion(schema).to_depth, range(_MAX_DEPTH, -1, -1))
-    spec.forms["gemini"] = gemini_schema(next(filter(None, depths), {"type": "object"}))
+    spec.memo["gemini"] = gemini_schema(next(filter(None, depths), {"type": "object"}))
     return f"it refers to itself, and is expanded {_MAX_DEPTH} levels deep at most"
 
 

@@ -49,10 +49,10 @@ class ToolSpec:
     """Ask for strict arguments; None: where the schema allows it at OpenAI, and at Anthropic where
     a call is wanted that the model cannot be made to make."""
 
-    forms: dict[str, Any] = field(
+    memo: dict[str, Any] = field(
         default_factory=dict[str, Any], init=False, repr=False, compare=False
     )
-    """The schema as each wire format takes it, converted once; see `agentkit_py.models.schema`."""
+    """Made once of the schema: its form in each wire format, its tokens."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

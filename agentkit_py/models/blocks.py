@@ -30,6 +30,7 @@ from agentkit_py.messages import (
     Usage,
 )
 from agentkit_py.models.base import Model, ModelReply
+from agentkit_py.models.capabilities import host_of_url
 from agentkit_py.models.encoding import wired
 
 Block = dict[str, Any]
@@ -37,7 +38,7 @@ Block = dict[str, Any]
 
 def host_of(model: Model) -> str:
     """Return the host that a model's requests go to, e.g. ``"api.anthropic.com"``."""
-    return model.base_url.partition("://")[2].partition("/")[0].lower()
+    return host_of_url(model.base_url)
 
 
 def origin_of_block(metadata: JsonObject | None) -> dict[str, Any]:

@@ -384,13 +384,13 @@ COMPATIBLE: Mapping[str, Host] = {
 """Hosts of OpenAI's chat completions, by the name before a model's; see `model_named`."""
 
 
-def host_of(base_url: str) -> str:
+def host_of_url(base_url: str) -> str:
     """Return the host of a URL with its port, in lower case."""
     return base_url.partition("://")[2].partition("/")[0].lower()
 
 
 _HOST_FACTS: Mapping[str, Mapping[str, Any]] = {
-    **{host_of(host.base_url): host.facts for host in COMPATIBLE.values() if host.key_required},
+    **{host_of_url(host.base_url): host.facts for host in COMPATIBLE.values() if host.key_required},
     "api.moonshot.cn": _DEEPSEEK,
     "api.minimaxi.com": _MINIMAX,
     # xAI and OpenAI have no such field.
@@ -439,7 +439,7 @@ def capabilities_of(model: str, base_url: str = "") -> Capabilities:
         model: The provider's name of it.
         base_url: The root of the API that is asked: hosts have rules of their own.
     """
-    found, host = _capabilities_by_name(model.lower()), host_of(base_url)
+    found, host = _capabilities_by_name(model.lower()), host_of_url(base_url)
     if host and not host.endswith(_MAKERS):
         found = replace(found, system_inside=False, restricts_tools=False, cache_key=False)
     if host and host not in _COMPACTING:

@@ -1,7 +1,7 @@
 """Tool schemas as each provider takes them, and undoing on the way back what that changed.
 
 The source is plain JSON Schema: pydantic's (draft 2020-12, ``$defs``) or zod's. A `ToolSpec` is
-converted once for each format and keeps what that gave in ``spec.forms``.
+converted once for each format and keeps what that gave in ``spec.memo``.
 """
 
 from __future__ import annotations
@@ -113,13 +113,13 @@ def gemini_form(spec: ToolSpec) -> dict[str, Any] | None:
 
 
 def _form(spec: ToolSpec, key: str, make: Callable[[], Any]) -> Any:
-    if key not in spec.forms:
+    if key not in spec.memo:
         try:
-            spec.forms[key] = make()
+            spec.memo[key] = make()
         except ToolDefinitionError as error:
             reason = str(error).removeprefix(f"Tool {error.tool!r}: ")
             raise ToolDefinitionError(spec.name, reason) from None
-    return spec.forms[key]
+    return spec.memo[key]
 
 
 # Walking JSON Schemas.

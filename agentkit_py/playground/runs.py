@@ -10,17 +10,15 @@ from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
 from agentkit_py._engine.instrumentation import instrumented
-from agentkit_py.agent import Agent
 from agentkit_py.budgets import Prices
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, resolution_of
 from agentkit_py.events.types import RunStarted
-from agentkit_py.network import Network
+from agentkit_py.network import Target
 from agentkit_py.playground.recorder import Recorder, RecordingRuntime
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.stores.base import HistoryStore
 
-Target: TypeAlias = Network | Agent[Any, Any]
 Status: TypeAlias = Literal["running", "completed", "failed", "cancelled"]
 
 MAX_RUNS = 50

@@ -357,7 +357,7 @@ class ChosenProcessors(HistoryProcessor):
 
     @property
     def reason(self) -> str:
-        """When they are chosen."""
+        """The moments at which they are chosen."""
         return "chosen in each run"
 
     async def choose(self, context: Any) -> tuple[HistoryProcessor, ...]:

@@ -68,7 +68,7 @@ def _method(name: str, value: object) -> Method:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Budget(ConfiguredProcessor):
+class ContextBudget(ConfiguredProcessor):
     """Keeps a request within a share of the model's window.
 
     Of ``target`` of the window, the prompt and the tools' schemas take what they take. Of the rest
@@ -127,8 +127,8 @@ class Budget(ConfiguredProcessor):
         super().__post_init__()
         if self.summary + self.recent > 1 or self.recent == 0:
             raise ConfigurationError(
-                f"Budget: summary ({self.summary:g}) and recent ({self.recent:g}) must be at most "
-                "1 together, and recent more than 0."
+                f"ContextBudget: summary ({self.summary:g}) and recent ({self.recent:g}) must be "
+                "at most 1 together, and recent more than 0."
             )
 
     @property
@@ -207,7 +207,7 @@ class _Shorten(HistoryProcessor):
 
     looks_back: ClassVar[bool] = False
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: ContextBudget) -> None:
         self._max_tokens = budget.tool_output_max_tokens
         self._newest = budget.keep_recent_results
 
@@ -237,13 +237,13 @@ class _Shorten(HistoryProcessor):
 class _Fit(HistoryProcessor):
     """Fits the history into its shares."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: ContextBudget) -> None:
         self._budget = budget
 
     @property
     def name(self) -> str:
         """The name of the processor it belongs to."""
-        return "Budget"
+        return "ContextBudget"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest messages that fit, with a summary if there is a model for it."""
@@ -322,10 +322,10 @@ def tool_tokens(tools: Sequence[ToolSpec], tokenizer: Tokenizer) -> int:
     total = 0
     key = f"tokens:{tokenizer.key}"
     for spec in tools:
-        if key not in spec.forms:
+        if key not in spec.memo:
             text = dumps([spec.name, spec.description, spec.parameters])
-            spec.forms[key] = round(tokenizer.count(text))
-        total += spec.forms[key]
+            spec.memo[key] = round(tokenizer.count(text))
+        total += spec.memo[key]
     return total
 
 

@@ -158,7 +158,7 @@ def _calls_and_results(
 
 
 @dataclass(frozen=True, slots=True)
-class ToolExchange:
+class CallGroup:
     """The calls of one reply with all their results, as indices."""
 
     calls: tuple[int, ...]
@@ -174,28 +174,28 @@ class ToolExchange:
         return self.calls + self.results
 
 
-def tool_exchanges(messages: Messages, pairing: Pairing | None = None) -> list[ToolExchange]:
-    """Return the tool exchanges of a list in order; each call and each answer is in one.
+def call_groups(messages: Messages, pairing: Pairing | None = None) -> list[CallGroup]:
+    """Return the call groups of a list in order; each call and each answer is in one.
 
-    Call messages belong to one exchange if nothing stands between them but reasoning, or texts and
+    Call messages belong to one group if nothing stands between them but reasoning, or texts and
     opaque blocks of the model while a call before is still waiting for its result: then all came in
-    one reply. Messages without calls begin no exchange and part none.
+    one reply. Messages without calls begin no group and part none.
     """
     pairing = pair(messages) if pairing is None else pairing
-    exchanges: list[ToolExchange] = []
+    groups: list[CallGroup] = []
     index = 0
     while index < len(messages):
         message = messages[index]
         if isinstance(message, ToolCallMessage) and message.tools:
-            exchange, index = _read_exchange(messages, index, pairing)
-            exchanges.append(exchange)
+            group, index = _read_group(messages, index, pairing)
+            groups.append(group)
         else:
             index += 1
-    return exchanges
+    return groups
 
 
-def _read_exchange(messages: Messages, first: int, pairing: Pairing) -> tuple[ToolExchange, int]:
-    """Return the exchange whose calls begin at ``first``, and the index after its calls."""
+def _read_group(messages: Messages, first: int, pairing: Pairing) -> tuple[CallGroup, int]:
+    """Return the group whose calls begin at ``first``, and the index after its calls."""
     start = first
     while start > 0 and isinstance(messages[start - 1], ReasoningMessage):
         start -= 1
@@ -204,7 +204,7 @@ def _read_exchange(messages: Messages, first: int, pairing: Pairing) -> tuple[To
     results = sorted(
         answer for i in calls for answer in pairing.answers.get(i, ()) if answer is not None
     )
-    return ToolExchange(tuple(calls), tuple(results)), end
+    return CallGroup(tuple(calls), tuple(results)), end
 
 
 def _end_of_reply(messages: Messages, first: int, pairing: Pairing) -> int:
@@ -231,8 +231,8 @@ def _end_of_reply(messages: Messages, first: int, pairing: Pairing) -> int:
 KeepsCall: TypeAlias = Callable[[int, int], bool]
 """Gets the index of a call message and of one of its calls; returns whether that call stays."""
 
-InPlaceOf: TypeAlias = Callable[[ToolExchange], Messages]
-"""Gets a tool exchange; returns what is to stand before what is left of it."""
+InPlaceOf: TypeAlias = Callable[[CallGroup], Messages]
+"""Gets a call group; returns what is to stand before what is left of it."""
 
 
 def without_calls(
@@ -253,22 +253,22 @@ def without_calls(
         keeps: Which calls stay.
         keeps_orphan: Whether the result at an index stays that answers no call.
         keeps_hosted: Whether the activity of a hosted tool at an index stays.
-        in_place_of: What stands before each exchange.
+        in_place_of: What stands before each group.
         pairing: Which result answers which call, if that is known already.
 
     Returns:
         What is left; ``messages`` itself if that is all.
     """
     pairing = pairing or pair(messages)
-    exchanges = {e.calls[0]: e for e in tool_exchanges(messages, pairing)}
+    groups = {e.calls[0]: e for e in call_groups(messages, pairing)}
     rests: dict[int, Message | None] = {}
-    for exchange in exchanges.values():
-        rests |= _rests_of(exchange, messages, keeps, pairing)
+    for group in groups.values():
+        rests |= _rests_of(group, messages, keeps, pairing)
     left: list[Message] = []
     for index, message in enumerate(messages):
-        if index in exchanges and in_place_of is not None:
-            # Before the exchange: between its calls and results it would tear them apart.
-            left += in_place_of(exchanges[index])
+        if index in groups and in_place_of is not None:
+            # Before the group: between its calls and results it would tear them apart.
+            left += in_place_of(groups[index])
         rest = rests.get(index, message)
         if isinstance(rest, ToolResultMessage):
             stays = index in pairing.calls or keeps_orphan(index)
@@ -282,12 +282,12 @@ def without_calls(
 
 
 def _rests_of(
-    exchange: ToolExchange, messages: Messages, keeps: KeepsCall, pairing: Pairing
+    group: CallGroup, messages: Messages, keeps: KeepsCall, pairing: Pairing
 ) -> dict[int, Message | None]:
-    """Return what is left of each member of an exchange; None: nothing."""
+    """Return what is left of each member of a group; None: nothing."""
     rests: dict[int, Message | None] = {}
     leads_on = False
-    for index in reversed(exchange.calls):
+    for index in reversed(group.calls):
         message = messages[index]
         if isinstance(message, TextMessage | OpaqueMessage):
             leads_on = True  # what the reply says stays, and the reasoning before it
@@ -297,7 +297,7 @@ def _rests_of(
             leads_on = leads_on or len(kept) > 0
         elif not leads_on:
             rests[index] = None  # reasoning goes with the calls it led to
-    rests |= {index: None for index in exchange.results if not keeps(*pairing.calls[index])}
+    rests |= {index: None for index in group.results if not keeps(*pairing.calls[index])}
     return rests
 
 

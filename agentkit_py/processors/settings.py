@@ -15,7 +15,7 @@ from agentkit_py.models.base import Model
 from agentkit_py.processors.base import HistoryProcessor, SummaryStore
 from agentkit_py.processors.vectors import Embedder, VectorIndex
 
-Check: TypeAlias = Callable[[str, object], Any]
+SettingCheck: TypeAlias = Callable[[str, object], Any]
 """Gets a setting's name and value; returns the value to use, or raises `ConfigurationError`."""
 
 
@@ -45,7 +45,7 @@ class ConfiguredProcessor(HistoryProcessor):
     Its settings are the fields that are annotated with a check: ``n: Annotated[int, whole()]``.
     """
 
-    settings: ClassVar[Mapping[str, Check]] = {}
+    settings: ClassVar[Mapping[str, SettingCheck]] = {}
     """The check of each setting, by the name of the constructor's argument."""
 
     aliases: ClassVar[Mapping[str, str]] = {}
@@ -68,7 +68,7 @@ class ConfiguredProcessor(HistoryProcessor):
         }
 
     def __post_init__(self) -> None:
-        """Check what the constructor got, and keep it as the checks return it."""
+        """SettingCheck what the constructor got, and keep it as the checks return it."""
         for name, check in self.settings.items():
             value = check(f"{type(self).__name__}: {name}", getattr(self, name))
             object.__setattr__(self, name, value)
@@ -118,7 +118,7 @@ def checked_object(name: str, value: object) -> Mapping[str, Any]:
     raise ConfigurationError(f"{name} must be a dict with string keys, not {value!r:.80}.")
 
 
-def whole(least: int = 0, most: int | None = None) -> Check:
+def whole(least: int = 0, most: int | None = None) -> SettingCheck:
     """Return a check for a whole number."""
     bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
 
@@ -130,7 +130,7 @@ def whole(least: int = 0, most: int | None = None) -> Check:
     return check
 
 
-def number(least: float, most: float | None = None) -> Check:
+def number(least: float, most: float | None = None) -> SettingCheck:
     """Return a check for a number, whole or not."""
     bounds = f"of at least {least:g}" if most is None else f"from {least:g} to {most:g}"
 
@@ -147,27 +147,27 @@ def _is_within(value: float, least: float, most: float | None) -> bool:
     return not isinstance(value, bool) and value >= least and (most is None or value <= most)
 
 
-def optional(check: Check) -> Check:
+def optional(check: SettingCheck) -> SettingCheck:
     """Return a check for None, or what ``check`` accepts."""
     return lambda name, value: None if value is None else check(name, value)
 
 
 def flag(name: str, value: object) -> bool:
-    """Check for True or False."""
+    """SettingCheck for True or False."""
     if not isinstance(value, bool):
         raise ConfigurationError(f"{name} must be True or False, not {value!r:.80}.")
     return value
 
 
 def text(name: str, value: object) -> str:
-    """Check for a non-empty string."""
+    """SettingCheck for a non-empty string."""
     if not isinstance(value, str) or not value:
         raise ConfigurationError(f"{name} must be a non-empty string, not {value!r:.80}.")
     return value
 
 
 def names(name: str, value: object) -> frozenset[str]:
-    """Check for a list of strings; a bare string would be read letter by letter."""
+    """SettingCheck for a list of strings; a bare string would be read letter by letter."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
         found = list(cast("Iterable[object]", value))
         if all(isinstance(item, str) for item in found):
@@ -176,7 +176,7 @@ def names(name: str, value: object) -> frozenset[str]:
 
 
 def limits(name: str, value: object) -> Mapping[str, int]:
-    """Check for whole numbers by name."""
+    """SettingCheck for whole numbers by name."""
     check = whole(0)
     found = checked_object(name, value)
     return {key: check(f"{name}[{key!r}]", number) for key, number in found.items()}

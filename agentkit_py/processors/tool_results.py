@@ -25,7 +25,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import past_length
-from agentkit_py.processors.pairing import ToolExchange, pair, rewritten, without_calls
+from agentkit_py.processors.pairing import CallGroup, pair, rewritten, without_calls
 from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, optional, text, whole
 from agentkit_py.processors.tokenizers import (
     count_messages,
@@ -117,8 +117,8 @@ class ToolCallFilter(ConfiguredProcessor):
         def keeps_hosted(index: int) -> bool:
             return keeps_tool(hosted[index].tool) or id(hosted[index]) in held
 
-        def used(exchange: ToolExchange) -> list[Message]:
-            found = [(i, m) for i in exchange.calls if (m := calls[i]).type == "tool_call"]
+        def used(group: CallGroup) -> list[Message]:
+            found = [(i, m) for i in group.calls if (m := calls[i]).type == "tool_call"]
             gone = [
                 (m, [c.name for n, c in enumerate(m.tools) if not keeps(i, n)]) for i, m in found
             ]

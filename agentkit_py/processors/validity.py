@@ -25,12 +25,12 @@ from agentkit_py.messages import (
     ToolResultMessage,
 )
 from agentkit_py.processors.pairing import (
+    CallGroup,
     CallKey,
     Pairing,
-    ToolExchange,
+    call_groups,
     key_of,
     pair,
-    tool_exchanges,
 )
 
 RepairKind: TypeAlias = Literal[
@@ -160,14 +160,14 @@ def _repair(messages: Messages) -> tuple[list[Message], list[Repair]]:
         if not isinstance(cast("object", message), Message):
             raise _no_message(message)
     pairing = pair(messages)
-    exchanges = {exchange.calls[0]: exchange for exchange in tool_exchanges(messages, pairing)}
-    members = {i for e in exchanges.values() for i in e.members}
+    groups = {group.calls[0]: group for group in call_groups(messages, pairing)}
+    members = {i for e in groups.values() for i in e.members}
     repaired: list[Message] = []
     repairs: list[Repair] = []
     answered: set[CallKey] = set()
     for index, message in enumerate(messages):
-        if index in exchanges:
-            repaired += _whole_exchange(messages, exchanges[index], pairing, repairs)
+        if index in groups:
+            repaired += _whole_exchange(messages, groups[index], pairing, repairs)
         if isinstance(message, ToolResultMessage) and index in members:
             answered.add(key_of(message.tool))
         elif index not in members:
@@ -178,7 +178,7 @@ def _repair(messages: Messages) -> tuple[list[Message], list[Repair]]:
 
 
 def _why_dropped(message: Message, answered: set[CallKey]) -> Repair | None:
-    """Return why a message that belongs to no exchange has no place in a valid list."""
+    """Return why a message that belongs to no group has no place in a valid list."""
     match message:
         case ToolResultMessage():
             key = key_of(message.tool)
@@ -190,12 +190,12 @@ def _why_dropped(message: Message, answered: set[CallKey]) -> Repair | None:
 
 
 def _whole_exchange(
-    messages: Messages, exchange: ToolExchange, pairing: Pairing, repairs: list[Repair]
+    messages: Messages, group: CallGroup, pairing: Pairing, repairs: list[Repair]
 ) -> list[Message]:
-    """Return the messages of one exchange, put together and completed."""
+    """Return the messages of one group, put together and completed."""
     calls: list[Message] = []
     answers: list[Message] = []
-    for index in exchange.calls:
+    for index in group.calls:
         message = messages[index]
         if isinstance(message, ToolCallMessage):
             if not message.tools:
@@ -206,8 +206,8 @@ def _whole_exchange(
                     repairs.append(Repair("answered", *key_of(call)))
                     answers.append(_missing_answer(message, call))
         calls.append(message)
-    expected = exchange.calls[-1] + 1
-    for index in exchange.results:
+    expected = group.calls[-1] + 1
+    for index in group.results:
         message = cast("ToolResultMessage", messages[index])
         if index == expected:
             expected += 1

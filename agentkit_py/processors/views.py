@@ -28,7 +28,7 @@ from agentkit_py.messages import (
     without_drawn,
 )
 from agentkit_py.processors.base import ProcessorContext
-from agentkit_py.processors.pairing import ToolExchange, is_same, pair, rewritten, without_calls
+from agentkit_py.processors.pairing import CallGroup, is_same, pair, rewritten, without_calls
 from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, optional, whole
 from agentkit_py.processors.tool_results import head_and_tail
 
@@ -134,8 +134,8 @@ class HandoffView(ConfiguredProcessor):
             return messages
         pairing = pair(messages)
 
-        def as_texts(exchange: ToolExchange) -> list[Message]:
-            found = [(i, m) for i in exchange.calls if not is_own(m := messages[i])]
+        def as_texts(group: CallGroup) -> list[Message]:
+            found = [(i, m) for i in group.calls if not is_own(m := messages[i])]
             return [
                 self._as_text(m, [None if a is None else messages[a] for a in pairing.answers[i]])
                 for i, m in found

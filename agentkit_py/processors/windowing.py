@@ -17,7 +17,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import ThreadPositions, next_cut, past_length, segments
-from agentkit_py.processors.pairing import pair, tool_exchanges, without_calls
+from agentkit_py.processors.pairing import call_groups, pair, without_calls
 from agentkit_py.processors.settings import (
     NO_PARTS,
     ConfiguredProcessor,
@@ -481,7 +481,7 @@ Predicate: TypeAlias = Callable[[Message], bool]
 class Pin(HistoryProcessor):
     """Keeps some messages, whatever other processors do, before and after it and at any level.
 
-    Of a tool exchange all is kept if any of it is pinned, so that no call is parted from its
+    Of a tool group all is kept if any of it is pinned, so that no call is parted from its
     result. A processor may rewrite a pinned message (mask a name in it), but not drop it.
 
     Args:
@@ -524,13 +524,13 @@ class Pin(HistoryProcessor):
         return "pinned messages stay"
 
     def pinned(self, messages: Messages) -> Iterable[Message]:
-        """Return the messages that fit, and the tool exchanges that they belong to."""
+        """Return the messages that fit, and the tool groups that they belong to."""
         chosen = {index for index, message in enumerate(messages) if self._predicate(message)}
         whole = set(chosen)
         if any(messages[index].type != "text" for index in chosen):
-            for exchange in tool_exchanges(messages):
-                if not chosen.isdisjoint(exchange.members):
-                    whole.update(exchange.members)
+            for group in call_groups(messages):
+                if not chosen.isdisjoint(group.members):
+                    whole.update(group.members)
         return [messages[index] for index in sorted(whole)]
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:

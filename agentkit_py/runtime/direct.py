@@ -27,7 +27,7 @@ from agentkit_py.models.binding import account_tag
 from agentkit_py.runtime.guards import guarded
 from agentkit_py.runtime.journal import JournalRuntime, ended_by
 from agentkit_py.runtime.keys import key_of
-from agentkit_py.runtime.model_requests import ModelRequest, Sleep
+from agentkit_py.runtime.model_requests import HttpRequest, Sleep
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, take_watch
 
 T = TypeVar("T")
@@ -244,9 +244,7 @@ class DirectRuntime:
         on_delta: DeltaSink | None,
     ) -> object:
         known = copy_model(model, api_key=key) if callable(model.api_key) else model
-        request = ModelRequest(
-            self._client(model), known, key, self._sleep, account_tag(known, key)
-        )
+        request = HttpRequest(self._client(model), known, key, self._sleep, account_tag(known, key))
         return await request.send(make_body, on_delta)
 
     async def current_key(self, model: Model) -> str | None:

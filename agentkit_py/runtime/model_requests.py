@@ -42,7 +42,7 @@ _CLOSING = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class ModelRequest:
+class HttpRequest:
     """One request, tried as often as the model's policy says."""
 
     client: httpx.AsyncClient

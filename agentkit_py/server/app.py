@@ -22,7 +22,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.network import Network
+from agentkit_py.network import Network, Target
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.server import chat, facts, frontends, staff, streams, threads
 from agentkit_py.server.api import Api, Endpoint, guarded, http_error, openapi_document, respond
@@ -34,7 +34,7 @@ from agentkit_py.server.approvals import (
     read_asked,
 )
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
-from agentkit_py.server.config import OWNER, ServerOptions, Settings, Target
+from agentkit_py.server.config import OWNER, ServerOptions, Settings
 from agentkit_py.server.formats import AG_UI, VERCEL, Format, FormatName, format_of
 from agentkit_py.server.frontends import respond_to
 from agentkit_py.server.hub import Hub, OpenStreams, Watch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.agent import Agent
@@ -12,15 +12,13 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
 from agentkit_py.history.staff import Takeover
 from agentkit_py.memory import Memory
-from agentkit_py.network import Network
+from agentkit_py.network import Target
 from agentkit_py.runs import RunLimits
 from agentkit_py.server.hub import HubLimits
 from agentkit_py.server.notices import Notify
 from agentkit_py.server.schemas import invalid
 from agentkit_py.stores import HistoryStore
 from agentkit_py.tools import Tool
-
-Target: TypeAlias = Network | Agent[Any, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,8 @@ from agentkit_py.history.leases import OnBusy
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunStore
 from agentkit_py.messages import TextMessage, UserMessage
-from agentkit_py.network import Network
-from agentkit_py.server.config import Settings, Target
+from agentkit_py.network import Network, Target
+from agentkit_py.server.config import Settings
 from agentkit_py.server.schemas import TokenResponse
 from agentkit_py.state import State, fields_of
 from agentkit_py.stores import HistoryStore

@@ -316,7 +316,7 @@ class SayBody(_Fields):
     thread_id: Id
     text: Annotated[Text, StringConstraints(min_length=1, max_length=32_000)]
     message_id: Id | None = None
-    """The same again is stored once."""
+    """A second one of the same id is stored once."""
 
 
 class HandBackBody(_Fields):

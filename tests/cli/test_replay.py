@@ -32,10 +32,10 @@ from agentkit_py.testing.provider import error
 from agentkit_py.testing.replay import (
     PROVIDERS,
     Conversation,
-    Outcome,
     Pass,
     RecordedNetwork,
     Replay,
+    ReplayOutcome,
     read_conversations,
 )
 from agentkit_py.testing.replay.networks import Script, agent_of, deal_out
@@ -159,9 +159,9 @@ def test_the_airline_conversations_replay_without_one_refused_request(tmp_path: 
     assert found["passes"]["default"]["foreignToolCallsSent"] == 0
 
 
-async def outcomes(file: Path, maker: RecordedNetwork, db: Path) -> list[Outcome]:
+async def outcomes(file: Path, maker: RecordedNetwork, db: Path) -> list[ReplayOutcome]:
     """Return the outcome of each conversation, with the requests that the provider got."""
-    seen: list[Outcome] = []
+    seen: list[ReplayOutcome] = []
     async with SqliteHistory(db) as store:
         job = Replay(
             store=store,

@@ -482,7 +482,7 @@ async def test_the_question_and_the_answer_are_streamed(runner: Runner, bank: Ba
         for index, amount in enumerate([10, 20])
     ]
     assert (asked["requestId"], asked["type"]) == (request.id, "tool_approval")
-    assert asked["expiresAt"] == request.expires_at.isoformat()  # type: ignore[union-attr]
+    assert asked["expiresAt"] == request.expires_at.isoformat()  # type: ignore[union-attr] - it has one
     assert len(parts) == 2
     assert resolved["requestId"] == request.id
     assert resolved["resolution"] == "partial"

@@ -84,7 +84,7 @@ def test_calls_without_arguments_share_none() -> None:
 def test_a_message_survives_pickling_and_copying(message: Message) -> None:
     """Token counts are not copied."""
     token_memo(message)["key"] = 3
-    for again in (pickle.loads(pickle.dumps(message)), copy.deepcopy(message), copy.copy(message)):  # noqa: S301
+    for again in (pickle.loads(pickle.dumps(message)), copy.deepcopy(message), copy.copy(message)):  # noqa: S301 - our own
         assert again == message
         assert token_memo(again) == {}
 

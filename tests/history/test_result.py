@@ -174,7 +174,7 @@ def test_the_text_is_what_the_assistant_said() -> None:
 
 def test_a_time_without_zone_is_utc() -> None:
     """The machine's time zone must not matter."""
-    result = AgentResult("a", (), (), datetime(2024, 1, 2, 3, 4, 5))  # noqa: DTZ001
+    result = AgentResult("a", (), (), datetime(2024, 1, 2, 3, 4, 5))  # noqa: DTZ001 - no time zone, on purpose
     assert result.created_at == AT
 
 

@@ -11,7 +11,7 @@ from agentkit_py.messages import (
     ToolResultMessage,
 )
 from agentkit_py.processors.cutting import segments
-from agentkit_py.processors.pairing import ToolExchange, pair, tool_exchanges
+from agentkit_py.processors.pairing import CallGroup, call_groups, pair
 
 USER = TextMessage("user", "hello")
 ASSISTANT = TextMessage("assistant", "let me see")
@@ -90,21 +90,21 @@ def test_the_same_object_twice_is_two_messages() -> None:
 def test_an_exchange_has_calls_reasoning_and_results_of_one_reply() -> None:
     """Texts between its calls stay between them."""
     messages = [REASONING, calls("x"), REASONING, ASSISTANT, calls("y"), result("y"), result("x")]
-    (group,) = tool_exchanges(messages)
-    assert group == ToolExchange(calls=(0, 1, 2, 3, 4), results=(5, 6))
+    (group,) = call_groups(messages)
+    assert group == CallGroup(calls=(0, 1, 2, 3, 4), results=(5, 6))
     assert group.members == (0, 1, 2, 3, 4, 5, 6)
 
 
 def test_calls_after_a_result_or_a_user_begin_a_new_exchange() -> None:
     """Calls after a text begin one, too, if all calls before the text are answered."""
-    groups = tool_exchanges([calls("x"), result("x"), calls("y"), USER, calls("z"), result("z")])
+    groups = call_groups([calls("x"), result("x"), calls("y"), USER, calls("z"), result("z")])
     assert [group.calls for group in groups] == [(0,), (2,), (4,)]
-    assert len(tool_exchanges([calls("x"), ASSISTANT, calls("y"), result("y")])) == 2
+    assert len(call_groups([calls("x"), ASSISTANT, calls("y"), result("y")])) == 2
 
 
 def test_messages_without_calls_belong_to_no_exchange() -> None:
     """They neither begin one nor part one."""
-    groups = tool_exchanges([ToolCallMessage([]), calls("x"), ToolCallMessage([]), calls("y")])
+    groups = call_groups([ToolCallMessage([]), calls("x"), ToolCallMessage([]), calls("y")])
     assert [group.calls for group in groups] == [(1, 2, 3)]
 
 

@@ -178,7 +178,7 @@ def hostile(
     work: Callable[[list[Message], random.Random], list[Message]], seed: int
 ) -> Callable[[Sequence[Message]], list[Message]]:
     """A processor function that does ``work`` the same way for the same seed."""
-    return lambda messages: work(list(messages), random.Random(seed))  # noqa: S311
+    return lambda messages: work(list(messages), random.Random(seed))  # noqa: S311 - the same each time
 
 
 def tool_call_filter(mode: str, names: list[str], persist: bool) -> ToolCallFilter:

@@ -8,11 +8,11 @@ import pytest
 
 from agentkit_py.stores import HistoryStore, MemoryHistory, StoredResult
 from agentkit_py.stores.rows import Row
-from agentkit_py.testing.store_conformance import Check, checks_for, run_checks
+from agentkit_py.testing.store_conformance import StoreCheck, checks_for, run_checks
 
 
 @pytest.mark.parametrize("check", checks_for(MemoryHistory), ids=str)
-async def test_every_store_keeps_every_promise(store: HistoryStore, check: Check) -> None:
+async def test_every_store_keeps_every_promise(store: HistoryStore, check: StoreCheck) -> None:
     """Memory, SQLite and PostgreSQL."""
     assert check in checks_for(type(store))
     await check(store)

@@ -29,7 +29,7 @@ from agentkit_py.stores import (
 )
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.executor import replay_programs
-from agentkit_py.testing.store_conformance import Check, checks_for
+from agentkit_py.testing.store_conformance import StoreCheck, checks_for
 
 MAIL = "ada@example.com"
 NEVER = Redactor({"never": r"\bnever in any test \d{9}\b"})
@@ -44,7 +44,7 @@ def run_store(store: HistoryStore) -> Any:
 
 @pytest.mark.parametrize("check", checks_for(MemoryHistory), ids=str)
 async def test_a_redacted_store_passes_the_conformance_suite(
-    store: HistoryStore, check: Check
+    store: HistoryStore, check: StoreCheck
 ) -> None:
     """Memory, SQLite and PostgreSQL behind a redactor."""
     wrapped = redacted(store, NEVER)

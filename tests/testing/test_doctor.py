@@ -31,7 +31,7 @@ from agentkit_py import (
 from agentkit_py.errors import NonRetriableError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.testing import ScriptedModel, tool_call
-from agentkit_py.testing.doctor import Report, examine
+from agentkit_py.testing.doctor import DoctorReport, examine
 from agentkit_py.testing.doctor.examination import sample
 
 
@@ -45,7 +45,7 @@ def network_of(*tools: Any, router: Any = None, **agent: Any) -> Network:
     return Network(name="desk", agents=[clerk], router=router or once)
 
 
-def found(report: Report) -> set[tuple[str, str, str]]:
+def found(report: DoctorReport) -> set[tuple[str, str, str]]:
     """Name, severity and place of each finding."""
     return {(one.name, one.severity, one.where) for one in report.findings}
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from agentkit_py.models.capabilities import COMPATIBLE, host_of
+from agentkit_py.models.capabilities import COMPATIBLE, host_of_url
 
 from .types import ProviderName
 
@@ -66,7 +66,7 @@ _COMPATIBLE = re.compile(
 )
 _VERTEX = re.compile(r"(?:.+-)?aiplatform\.(?:[a-z]+\.rep\.)?googleapis\.com")
 _CLOUDS = ("vertex", "bedrock")
-_NAMED = frozenset(host_of(host.base_url) for host in COMPATIBLE.values())
+_NAMED = frozenset(host_of_url(host.base_url) for host in COMPATIBLE.values())
 _COMPATIBLE_CHAT = re.compile(r"/(?:.+/)?chat/completions")
 
 

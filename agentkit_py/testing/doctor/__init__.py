@@ -1,6 +1,6 @@
 """The doctor: runs a network as an Inngest function and says what would not survive it."""
 
 from agentkit_py.testing.doctor.examination import examine
-from agentkit_py.testing.doctor.report import Callback, Figures, Finding, Report
+from agentkit_py.testing.doctor.report import Callback, DoctorReport, Finding, RunFigures
 
-__all__ = ["Callback", "Figures", "Finding", "Report", "examine"]
+__all__ = ["Callback", "DoctorReport", "Finding", "RunFigures", "examine"]

@@ -16,13 +16,13 @@ from agentkit_py.inngest.functions import create_functions
 from agentkit_py.inngest.serving import development_client
 from agentkit_py.models import openai
 from agentkit_py.models.base import Model
-from agentkit_py.network import Network
+from agentkit_py.network import Network, Target
 from agentkit_py.routing import RouterContext
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores.memory import MemoryHistory
 from agentkit_py.testing.doctor.report import (
     Callback,
-    Report,
+    DoctorReport,
     deploy_findings,
     figures_of,
     findings_of,
@@ -38,13 +38,13 @@ _SELECT = "select_agent"
 
 
 async def examine(
-    target: Network[Any, Any] | Agent[Any, Any],
+    target: Target,
     *,
     input: str = "Hello, I need your help.",  # noqa: A002 - as `run` calls it
     model: Model | None = None,
     approve: bool = False,
-    before: Network[Any, Any] | Agent[Any, Any] | None = None,
-) -> Report:
+    before: Target | None = None,
+) -> DoctorReport:
     """Run a network or an agent as an Inngest function, and say what would not survive that.
 
     It is run twice, the first time with each request for what is next made twice. Tools are really
@@ -67,7 +67,7 @@ async def examine(
     if before is not None:
         deploys = await _deploys(before, target, input, model, approve=approve)
         findings += deploy_findings(deploys)
-    return Report(
+    return DoctorReport(
         target=target.name,
         figures=figures_of(runs[-1]),
         findings=findings,
@@ -77,8 +77,8 @@ async def examine(
 
 
 async def _deploys(
-    before: Network[Any, Any] | Agent[Any, Any],
-    after: Network[Any, Any] | Agent[Any, Any],
+    before: Target,
+    after: Target,
     text: str,
     model: Model | None,
     *,
@@ -104,7 +104,7 @@ class _AnyKey(dict[str, str]):
 
 
 async def _run(
-    target: Network[Any, Any] | Agent[Any, Any],
+    target: Target,
     watch: CallbackWatch,
     text: str,
     model: Model | None,
@@ -176,7 +176,7 @@ def _model_access(
     return fake.transport, DirectRuntime(transport=fake.transport, environment=_AnyKey())
 
 
-def _as_network(target: Network[Any, Any] | Agent[Any, Any]) -> Network[Any, Any]:
+def _as_network(target: Target) -> Network[Any, Any]:
     if isinstance(target, Network):
         return target
 
@@ -186,7 +186,7 @@ def _as_network(target: Network[Any, Any] | Agent[Any, Any]) -> Network[Any, Any
     return Network(name=target.name, agents=[target], router=once)
 
 
-def _tool_names(target: Network[Any, Any] | Agent[Any, Any]) -> list[str]:
+def _tool_names(target: Target) -> list[str]:
     agents = target.agents if isinstance(target, Network) else [target]
     return list(dict.fromkeys(name for agent in agents for name in agent.tool_map))
 

@@ -69,7 +69,7 @@ class Callback:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class RunFigures:
     """The size of a run."""
 
     requests: int = 0
@@ -93,11 +93,11 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class DoctorReport:
     """The doctor's report."""
 
     target: str
-    figures: Figures
+    figures: RunFigures
     findings: Sequence[Finding] = ()
     callbacks: Sequence[Callback] = ()
     tools: dict[str, int] = field(default_factory=dict[str, int])
@@ -114,11 +114,11 @@ class Report:
         return {**asdict(self), "figures": figures, "healthy": self.healthy}
 
 
-def figures_of(run: Run) -> Figures:
+def figures_of(run: Run) -> RunFigures:
     """Return the size of a run."""
     sizes = {step.name: len(json.dumps(step.output)) for step in run.steps}
     largest = max(sizes, key=lambda name: sizes[name], default="")
-    return Figures(
+    return RunFigures(
         requests=run.requests,
         turns=sum(_FIRST_INFERENCE.fullmatch(name) is not None for name in run.names),
         steps=len(run.steps),
@@ -136,7 +136,7 @@ def findings_of(network: Network[Any, Any], runs: list[Run], watch: CallbackWatc
 def _findings(
     network: Network[Any, Any], runs: list[Run], watch: CallbackWatch
 ) -> Iterator[Finding]:
-    for (callback, effect), count in watch.effects.items():
+    for (callback, effect), count in watch.side_effects.items():
         text = f"{effect} outside of steps, {count} times in one run"
         yield Finding("side-effect-on-replay", "error", callback, f"{text}; {_advice(callback)}")
     for run in runs:

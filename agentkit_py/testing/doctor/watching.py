@@ -52,9 +52,9 @@ def _audit(event: str, arguments: tuple[Any, ...]) -> None:
     watch, callback = watching
     if event != "open":
         shown = [str(one)[:120] for one in arguments]
-        watch.effects[callback, _EFFECTS[event].format(*shown)] += 1
+        watch.side_effects[callback, _EFFECTS[event].format(*shown)] += 1
     elif _is_writing(arguments) and "__pycache__" not in str(arguments[0]):
-        watch.effects[callback, f"writes the file {str(arguments[0])[:120]}"] += 1
+        watch.side_effects[callback, f"writes the file {str(arguments[0])[:120]}"] += 1
 
 
 def _is_writing(arguments: tuple[Any, ...]) -> bool:
@@ -77,7 +77,7 @@ class CallbackWatch:
     listed: dict[str, None] = field(default_factory=dict[str, None])
     """The tools of servers, in the order in which they were listed."""
 
-    effects: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    side_effects: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
     """Side effects outside of steps, by callback and effect."""
 
     def __post_init__(self) -> None:

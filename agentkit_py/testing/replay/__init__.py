@@ -7,20 +7,20 @@ recording, message for message.
 
 from agentkit_py.testing.replay.networks import OwnNetwork, RecordedNetwork
 from agentkit_py.testing.replay.recording import Conversation, read_conversations
-from agentkit_py.testing.replay.runner import PROVIDERS, Figures, Outcome, Pass, Replay
+from agentkit_py.testing.replay.runner import PROVIDERS, Pass, Replay, ReplayFigures, ReplayOutcome
 from agentkit_py.testing.replay.survival import STOCK, Loss, Survival, survival
 
 __all__ = [
     "PROVIDERS",
     "STOCK",
     "Conversation",
-    "Figures",
     "Loss",
-    "Outcome",
     "OwnNetwork",
     "Pass",
     "RecordedNetwork",
     "Replay",
+    "ReplayFigures",
+    "ReplayOutcome",
     "Survival",
     "read_conversations",
     "survival",

@@ -30,7 +30,7 @@ from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.lifecycle import AgentContext
 from agentkit_py.messages import ToolCall
-from agentkit_py.network import Network
+from agentkit_py.network import Network, Target
 from agentkit_py.processors.apply import ChosenProcessors
 from agentkit_py.processors.base import HistoryProcessor, Level, Processor
 from agentkit_py.processors.tool_results import ToolCallFilter
@@ -235,7 +235,7 @@ class OwnNetwork:
 
     def __init__(
         self,
-        given: Network[Any, Any] | Agent[Any, Any],
+        given: Target,
         *,
         strip: bool = False,
         live_tools: bool = False,
@@ -444,9 +444,7 @@ class Speakers:
         return cls(made, desk)
 
     @classmethod
-    async def of_network(
-        cls, given: Network[Any, Any] | Agent[Any, Any], processors: Sequence[Processor] = ()
-    ) -> Speakers:
+    async def of_network(cls, given: Target, processors: Sequence[Processor] = ()) -> Speakers:
         """Return a network's agents with their own processors, level by level, and some more.
 
         Functions that choose processors are asked with the network's default state.

@@ -40,8 +40,8 @@ from agentkit_py.testing.replay.recording import (
 
 
 @dataclass(slots=True, kw_only=True)
-class Outcome:
-    """Outcome of one conversation in one pass."""
+class ReplayOutcome:
+    """ReplayOutcome of one conversation in one pass."""
 
     conversation: str
     line: int
@@ -86,8 +86,8 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Figures:
-    """Figures of all conversations of one pass."""
+class ReplayFigures:
+    """ReplayFigures of all conversations of one pass."""
 
     conversations: int = 0
     turns: int = 0
@@ -104,7 +104,7 @@ class Figures:
     missing_tools: Counter[str] = field(default_factory=Counter[str])
     """In how many conversations each tool was called that the network does not have."""
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: ReplayOutcome) -> None:
         """Count one conversation."""
         self.conversations += 1
         self.turns += outcome.turns
@@ -249,7 +249,7 @@ class Pass:
     """Ends the ids of its threads."""
 
     maker: NetworkMaker
-    figures: Figures = field(default_factory=Figures)
+    figures: ReplayFigures = field(default_factory=ReplayFigures)
     own_calls: int = 0
     """Model calls that a turn may make in addition to the recorded ones, e.g. for summaries."""
 
@@ -267,7 +267,7 @@ class Replay:
     """Threads whose id was taken, by an earlier replay into the same store."""
 
     on_bad_line: Callable[[InvalidRecordError], None] = lambda _error: None
-    on_outcome: Callable[[Pass, Outcome], None] = lambda _pass, _outcome: None
+    on_outcome: Callable[[Pass, ReplayOutcome], None] = lambda _pass, _outcome: None
     on_conversation: Callable[[], None] = lambda: None
 
     @property
@@ -313,8 +313,8 @@ class Replay:
                     self.on_outcome(one, outcome)
                 self.on_conversation()
 
-    async def _replay(self, conversation: Conversation, one: Pass, stage: _Stage) -> Outcome:
-        outcome = Outcome(conversation=conversation.id, line=conversation.line, thread_id="")
+    async def _replay(self, conversation: Conversation, one: Pass, stage: _Stage) -> ReplayOutcome:
+        outcome = ReplayOutcome(conversation=conversation.id, line=conversation.line, thread_id="")
         try:
             outcome.thread_id = await self._free_thread(f"{conversation.id}:{one.name}")
             network = await one.maker.network(conversation, stage.script, self.store)
@@ -351,7 +351,7 @@ class Replay:
         self.existing += number > 1
         return thread_id
 
-    async def _difference(self, conversation: Conversation, outcome: Outcome) -> str | None:
+    async def _difference(self, conversation: Conversation, outcome: ReplayOutcome) -> str | None:
         try:
             found = difference(conversation, await self.store.load(outcome.thread_id))
         except Exception as error:  # noqa: BLE001 - a thread that cannot be read differs
@@ -372,7 +372,7 @@ class _Stage:
     runtime: DirectRuntime
 
     async def play(
-        self, turn: RecordedTurn, network: Network[Any, Any], outcome: Outcome, own_calls: int
+        self, turn: RecordedTurn, network: Network[Any, Any], outcome: ReplayOutcome, own_calls: int
     ) -> str | None:
         """Run the network once, for one recorded user message; return why it ended early, if so."""
         self.script.begin(turn)

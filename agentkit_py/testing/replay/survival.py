@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, cast
 
-from agentkit_py.agent import Agent
 from agentkit_py.messages import (
     Message,
     TextMessage,
@@ -27,7 +26,7 @@ from agentkit_py.messages import (
     ToolResultMessage,
     text_of,
 )
-from agentkit_py.network import Network
+from agentkit_py.network import Target
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import Processor, ProcessorContext
 from agentkit_py.processors.compose import ContextPolicy
@@ -91,7 +90,7 @@ def _is_name(value: str) -> bool:
 
 @dataclass(slots=True)
 class Places:
-    """Where values stand in a list of messages."""
+    """Positions of values in a list of messages."""
 
     of: dict[str, set[Place]] = field(default_factory=lambda: defaultdict[str, set[Place]](set))
 
@@ -311,7 +310,7 @@ async def survival(
     conversations: Iterable[Conversation],
     policy: Policy = tuple,
     *,
-    network: bool | Network[Any, Any] | Agent[Any, Any] = False,
+    network: bool | Target = False,
 ) -> Survival:
     """Measure what a policy keeps of what recorded replies needed.
 

@@ -3,10 +3,10 @@
 Each check is an async function of a new, empty store; it raises `AssertionError` if the store does
 not keep a promise. With pytest::
 
-    from agentkit_py.testing.store_conformance import Check, checks_for
+    from agentkit_py.testing.store_conformance import StoreCheck, checks_for
 
     @pytest.mark.parametrize("check", checks_for(MyStore), ids=str)
-    async def test_my_store(check: Check) -> None:
+    async def test_my_store(check: StoreCheck) -> None:
         async with MyStore(...) as store:
             await check(store)
 
@@ -31,11 +31,11 @@ from agentkit_py.processors.vectors import VectorIndex
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing.store_conformance import results, thread_data, threads
 
-__all__ = ["Check", "Report", "checks_for", "run_checks"]
+__all__ = ["ConformanceReport", "StoreCheck", "checks_for", "run_checks"]
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class StoreCheck:
     """One promise of a store."""
 
     name: str
@@ -57,7 +57,7 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ConformanceReport:
     """The promises that a store keeps, and those that it breaks."""
 
     passed: tuple[str, ...]
@@ -65,7 +65,7 @@ class Report:
     """Errors by name of the check."""
 
 
-def checks_for(kind: type[HistoryStore]) -> list[Check]:
+def checks_for(kind: type[HistoryStore]) -> list[StoreCheck]:
     """Return the checks that stores of this class have to pass."""
     found = [*_checks_in(threads), *_checks_in(results)]
     if issubclass(kind, SummaryStore):
@@ -84,7 +84,7 @@ def checks_for(kind: type[HistoryStore]) -> list[Check]:
         found += thread_data.INBOXES
     if issubclass(kind, FactStore):
         found += thread_data.FACTS
-    return [Check(f.__name__, (f.__doc__ or "").strip(), f) for f in found]
+    return [StoreCheck(f.__name__, (f.__doc__ or "").strip(), f) for f in found]
 
 
 def _checks_in(module: ModuleType) -> Iterator[Callable[[HistoryStore], Awaitable[None]]]:
@@ -96,8 +96,8 @@ def _checks_in(module: ModuleType) -> Iterator[Callable[[HistoryStore], Awaitabl
 
 
 async def run_checks(
-    make: Callable[[], HistoryStore], checks: Iterable[Check] | None = None
-) -> Report:
+    make: Callable[[], HistoryStore], checks: Iterable[StoreCheck] | None = None
+) -> ConformanceReport:
     """Run checks without pytest, each on a store of its own.
 
     Args:
@@ -114,4 +114,4 @@ async def run_checks(
                 failed[check.name] = error
             else:
                 passed.append(check.name)
-    return Report(tuple(passed), failed)
+    return ConformanceReport(tuple(passed), failed)
