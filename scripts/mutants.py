@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 """Change the package in one place at a time; say which changes the recordings of TypeScript notice.
 
-    scripts/mutants.py [--seed N] [--count N] [--recordings N] [--parity] [--list]
+    scripts/mutants.py [--seed N] [--count N] [--parity] [--list]
 
 Each mutant is a copy of the package with one operator, constant or condition of `_engine`,
-`models`, `history` or `events` changed, chosen at random by the seed. Recordings are played in an
-order that the seed gives, too, until one is no longer as it was. With ``--parity`` the other tests
-of `tests/parity` then run on those that no recording noticed. A mutant takes a second to two
-minutes; one that changes nothing that can be seen survives, so the rest has to be read.
+`models`, `history` or `events` changed, chosen by the seed among the places that a recording
+reaches: what is Python's alone (stores of reasoning, failover, other wire formats) is for other
+tests. The recordings that reach the place are played, in an order that the seed gives, until one
+is no longer as it was. With ``--parity`` the other tests of `tests/parity` then run on those that
+no recording noticed. One that changes nothing that can be seen survives, so the rest has to be
+read.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import ast
 import copy
+import json
 import random
 import shutil
 import subprocess
@@ -24,6 +27,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("_engine", "models", "history", "events")
@@ -55,6 +59,11 @@ class Place:
 
     line: int
     change: str
+    begin: int
+    """The line on which the statement begins that the node is part of."""
+
+    defines: bool
+    """True if the module's import runs it: it stands in no function."""
 
 
 def changed(node: ast.AST) -> tuple[str, ast.AST] | None:
@@ -87,10 +96,22 @@ def changed(node: ast.AST) -> tuple[str, ast.AST] | None:
 def places(path: Path) -> Iterator[Place]:
     """Yield what can be changed of a module, but for names of types."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    begins: dict[int, tuple[int, bool]] = {}
+    _mark(tree, 0, defines=True, into=begins)
     for number, node in enumerate(ast.walk(tree)):
         found = changed(node)
         if found is not None:
-            yield Place(path.relative_to(ROOT), number, getattr(node, "lineno", 0), found[0])
+            line: int = getattr(node, "lineno", 0)
+            begin, defines = begins[id(node)]
+            yield Place(path.relative_to(ROOT), number, line, found[0], begin, defines)
+
+
+def _mark(node: ast.AST, begin: int, *, defines: bool, into: dict[int, tuple[int, bool]]) -> None:
+    begin = node.lineno if isinstance(node, ast.stmt) else begin
+    into[id(node)] = begin, defines
+    inner = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+    for child in ast.iter_child_nodes(node):
+        _mark(child, begin, defines=defines and not inner, into=into)
 
 
 class _Put(ast.NodeTransformer):
@@ -112,32 +133,51 @@ def mutated(place: Place) -> str:
 
 
 PLAY = """
-import logging, random, sys
+import json, logging, random, sys
 logging.disable(logging.CRITICAL)
+asked = json.load(sys.stdin)
+if asked["cover"]:
+    import coverage
+    cover = coverage.Coverage(data_file=None, include=["agentkit_py/*"])
 from tests.parity.judge import documents, judge, pointer_problems
 from tests.parity.vectors import COMMITTED, load_folder
-seed, most, known = int(sys.argv[1]), int(sys.argv[2]), set(sys.argv[3:])
 vectors = [v for v in load_folder(COMMITTED) if v.not_applicable() is None]
-random.Random(seed).shuffle(vectors)
-for vector in [v for v in vectors[:most] if v.name not in known]:
+vectors = [v for v in vectors if asked["cover"] or v.name in asked["names"]]
+random.Random(asked["seed"]).shuffle(vectors)
+if asked["cover"]:
+    cover.start()
+differ = []
+for vector in vectors:
+    if asked["cover"]:
+        cover.switch_context(vector.name)
     try:
         found = documents(vector)
         whole = judge(found).passed and not [*found.problems, *pointer_problems(vector)]
     except Exception:
         whole = False
     if not whole:
-        print(vector.name)
-        if "--all" not in known:
-            sys.exit(1)
+        differ.append(vector.name)
+        if not asked["cover"]:
+            break
+reached = {}
+if asked["cover"]:
+    cover.stop()
+    data = cover.get_data()
+    for path in data.measured_files():
+        reached[path] = {n: c for n, c in data.contexts_by_lineno(path).items() if any(c)}
+print(json.dumps({"differ": differ, "reached": reached, "names": [v.name for v in vectors]}))
 """
 
 
-def ran(folder: Path, *command: str, patience: float | None = PATIENCE) -> tuple[int, str]:
+def ran(
+    folder: Path, *command: str, given: str = "", patience: float | None = PATIENCE
+) -> tuple[int, str]:
     """Run Python on the copy; return its status and what it printed."""
     try:
         done = subprocess.run(  # noqa: S603 - our own interpreter
             [sys.executable, *command],
             cwd=folder,
+            input=given,
             capture_output=True,
             text=True,
             timeout=patience,
@@ -146,6 +186,33 @@ def ran(folder: Path, *command: str, patience: float | None = PATIENCE) -> tuple
     except subprocess.TimeoutExpired:
         return 1, "(too slow)"
     return done.returncode, done.stdout.strip()
+
+
+def played(folder: Path, seed: int, names: list[str] | None = None) -> dict[str, Any] | None:
+    """Play the recordings of these names, or all with what they reach; None: it cannot be done."""
+    asked = json.dumps({"seed": seed, "names": names, "cover": names is None})
+    patience = None if names is None else PATIENCE
+    status, said = ran(folder, "-c", PLAY, given=asked, patience=patience)
+    return None if status else json.loads(said.splitlines()[-1])
+
+
+class Reached:
+    """The recordings that run the package's lines."""
+
+    def __init__(self, folder: Path, found: dict[str, dict[str, list[str]]]) -> None:
+        root = folder.resolve()
+        self._lines: dict[Path, dict[int, set[str]]] = {}
+        for path, lines in found.items():
+            known = self._lines.setdefault(Path(path).resolve().relative_to(root), {})
+            known |= {int(number): set(names) for number, names in lines.items()}
+
+    def by(self, place: Place) -> set[str]:
+        """The recordings that reach a place; what an import runs is reached by the module's."""
+        lines = self._lines.get(place.path, {})
+        if place.defines:
+            return {name for names in lines.values() for name in names}
+        between = range(place.begin, max(place.line, place.begin) + 1)
+        return {name for number in between for name in lines.get(number, ())} - {""}
 
 
 def copy_into(folder: Path) -> None:
@@ -164,46 +231,45 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--seed", type=int, default=20261122)
     parser.add_argument("--count", type=int, default=200, metavar="N")
-    parser.add_argument(
-        "--recordings", type=int, default=10_000, metavar="N", help="only N of them, by the seed"
-    )
     parser.add_argument("--parity", action="store_true", help="then all tests of tests/parity")
     parser.add_argument("--list", action="store_true", help="name the mutants only")
     given = parser.parse_args()
     modules = [p for f in FOLDERS for p in sorted((ROOT / "agentkit_py" / f).rglob("*.py"))]
     every = [place for path in modules for place in places(path)]
-    chosen = random.Random(given.seed).sample(every, min(given.count, len(every)))  # noqa: S311 - a sample that a seed repeats, no secret
-    print(f"seed {given.seed}: {len(chosen)} of {len(every)} places", flush=True)
     tally: Counter[str] = Counter()
-    known: list[str] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        if not given.list:
-            copy_into(folder)
-            play = ("-c", PLAY, str(given.seed), str(given.recordings), "--all")
-            status, said = ran(folder, *play, patience=None)
-            if status:
-                parser.exit(2, "the recordings cannot be played without a change, either\n")
-            known = said.split()
-            print(f"recordings that differ without a change: {known}", flush=True)
+        copy_into(folder)
+        found = played(folder, given.seed)
+        if found is None:
+            parser.exit(2, "the recordings cannot be played without a change, either\n")
+        known = set(found["differ"])
+        print(f"recordings that differ without a change: {sorted(known)}", flush=True)
+        reached = Reached(folder, found["reached"])
+        there = [place for place in every if reached.by(place)]
+        chosen = random.Random(given.seed).sample(there, min(given.count, len(there)))  # noqa: S311 - a sample that a seed repeats, no secret
+        print(f"seed {given.seed}: {len(chosen)} of {len(there)} places that recordings reach")
+        print(f"(of {len(every)} in all)", flush=True)
         for place in chosen:
-            noticed = "" if given.list else verdict(folder, place, given, known)
+            names = sorted(reached.by(place) - known)
+            noticed = "" if given.list else verdict(folder, place, given, names)
             tally[noticed.partition(":")[0]] += 1
-            print(f"{place.path}:{place.line}: {place.change}\t{noticed}", flush=True)
+            shown = f"{place.path}:{place.line}: {place.change}"
+            print(f"{shown}\t{noticed}\t({len(names)} reach it)", flush=True)
     print(dict(tally))
     return 0
 
 
-def verdict(folder: Path, place: Place, given: argparse.Namespace, known: list[str]) -> str:
+def verdict(folder: Path, place: Place, given: argparse.Namespace, names: list[str]) -> str:
     """Return what notices a mutant: a recording, another test of parity, or nothing."""
     target = folder / place.path
     before = target.read_text(encoding="utf-8")
     target.write_text(mutated(place), encoding="utf-8")
     try:
-        play = ("-c", PLAY, str(given.seed), str(given.recordings))
-        status, said = ran(folder, *play, *known)
-        if status:
-            return f"recording: {said or 'it cannot be imported'}"
+        found = played(folder, given.seed, names)
+        if found is None or found["differ"]:
+            said = found["differ"][0] if found else "it cannot be imported, or does not end"
+            return f"recording: {said}"
         tests = ("-m", "pytest", "-q", "-x", "-n", "0", "tests/parity", "-p", "no:cacheprovider")
         if given.parity and ran(folder, *tests)[0]:
             return "parity"

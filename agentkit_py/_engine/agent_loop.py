@@ -585,7 +585,9 @@ class _AgentLoop:
         if hook is not None:
             with self.run.runtime.within(f"{self.turn.path}.finish"):
                 found = await resolve(hook(self._context(result)))
-            result = self._taken("on_finish", found, result)
+            replaced, result = result, self._taken("on_finish", found, result)
+            if result.id != replaced.id:  # so that a later failure does not save both
+                self.run.open_replies.pop(replaced.id or "", None)
             self._decide(f"{self.turn.path}.on_finish", result)
         return result if result.stop_reason == reason else replace(result, stop_reason=reason)
 

@@ -13,6 +13,7 @@ from agentkit_py import (
     Agent,
     AgentResult,
     HistoryConfig,
+    Lifecycle,
     MemoryHistory,
     Network,
     State,
@@ -264,6 +265,33 @@ async def test_results_of_agents_before_the_one_that_failed_are_saved(runner: Ru
     with pytest.raises(NonRetriableError):
         await runner.run(network, "q?")
     assert texts(store.saved) == ["q?", "from a"]
+
+
+async def test_a_result_that_on_finish_replaced_is_not_saved_beside_its_replacement(
+    runner: Runner,
+) -> None:
+    """Not even where a later agent fails, and what was under way is saved."""
+    store = Store()
+    said = AgentResult("other", [TextMessage("assistant", "instead")])  # it has no id
+    first = Agent(
+        name="a",
+        system="S",
+        tools=[look],
+        max_iter=1,
+        model=ScriptedModel(tool_call("look")),
+        lifecycle=Lifecycle(on_finish=lambda _: said),
+    )
+    second = Agent(name="b", system="S", tools=[stop], model=ScriptedModel(tool_call("stop")))
+    network = Network(
+        name="n",
+        agents=[first, second],
+        history=store.config(),
+        router=lambda c: "ab"[c.call_count],
+    )
+    with pytest.raises(NonRetriableError):
+        await runner.run(network, "q?")
+    assert texts(store.saved) == ["q?", "instead"]
+    assert [len(result.tool_calls) for result in store.saved] == [0, 0]
 
 
 @EITHER

@@ -124,14 +124,21 @@ def _join_our_words(document: dict[str, Json]) -> None:
         kept.append(event)
     document["events"] = kept
     document["order"] = [n for i, n in enumerate(document["order"]) if i not in dropped]
-    _number(kept)
+    now = _number(kept)
+    places = [(now.get((w["run"], w["sequenceNumber"])), w["event"]) for w in document["warnings"]]
+    found = [{"event": event, "sequenceNumber": n} for n, event in places if n is not None]
+    document["warnings"] = found
 
 
-def _number(events: list[Json]) -> None:
+def _number(events: list[Json]) -> dict[tuple[int, int], int]:
+    """Number the events of each run anew; return the new numbers by run and old number."""
+    now: dict[tuple[int, int], int] = {}
     numbers: dict[int, int] = {}
     for event in events:
         number = numbers[event["run"]] = numbers.get(event["run"], -1) + 1
+        now[event["run"], event["sequenceNumber"]] = number
         event["sequenceNumber"], event["id"] = number, f"publish-{number}:{event['event']}"
+    return now
 
 
 def _is_our_error(content: Json) -> bool:
@@ -147,7 +154,7 @@ def _their_error(error: dict[str, Json], vector: Vector) -> dict[str, Json]:
     name, message = error["name"], error["message"]
     if (name, message) in own or message in {text for _, text in own}:
         described = next(each for each in own if each[1] == message)
-        same = error["class"] == name and name == described[0]
+        same = error["class"] in (name, "Error") and name == described[0]
         return {"own": list(described)} if same else {"own": [name, message, error["class"]]}
     if message in _provider_messages(vector.spec):
         return {"provider": message, **_odd(error)}

@@ -214,6 +214,13 @@ ENGINE: tuple[Divergence, ...] = (
         "There is nothing in it; networks do the same in TypeScript.",
     ),
     Divergence(
+        "a-message-is-said-once",
+        "A user turn of the thread with the id of the run's message is that message: the model"
+        " sees it once.",
+        "Front ends send it again after an error.",
+        "a message with the id of one that was said",
+    ),
+    Divergence(
         "load-before-saving",
         "The thread is loaded before the user's message is saved.",
         "Otherwise a store hands the new message back as an old one.",
@@ -242,8 +249,8 @@ ENGINE: tuple[Divergence, ...] = (
     ),
     Divergence(
         "plain-states-keep-their-thread",
-        "A state given as a plain object keeps its thread.",
-        "TypeScript drops the id and starts a new thread.",
+        "A state given as a plain object keeps its thread, its messages and its results.",
+        "TypeScript's networks drop the id and start a new thread, and its agents fail.",
     ),
     Divergence(
         "default-state-is-copied",
@@ -413,6 +420,12 @@ ENGINE: tuple[Divergence, ...] = (
         "A step's id names the run, the agent, the turn, the inference and the call.",
         "TypeScript gives all inferences of an agent one id and a tool's steps the tool's own, so "
         "what is remembered depends on the order in which they come.",
+    ),
+    Divergence(
+        "numbers-inside-inngest-are-exact",
+        "Inside Inngest a reply with a whole number from 2^53 on fails the run, by name.",
+        "The server keeps numbers as doubles: an id that is a little wrong would be acted on.",
+        "a step's reply with a large number",
     ),
     Divergence(
         "inference-steps-are-complete",

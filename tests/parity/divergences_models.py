@@ -59,7 +59,8 @@ MODELS: tuple[Divergence, ...] = (
     ),
     Divergence(
         "defaults-without-tools",
-        "tool_choice in the default parameters is left out for agents without tools.",
+        "tool_choice and parallel_tool_calls in the default parameters are left out for agents"
+        " without tools.",
         "Providers refuse it there.",
         "agent.*.default_parameters without tools",
     ),
@@ -245,10 +246,35 @@ MODELS: tuple[Divergence, ...] = (
         "nobody called.",
     ),
     Divergence(
+        "errors-without-type",
+        "An answer of Claude's with an error is one, also where its type does not say so.",
+        "Gateways send errors in OpenAI's form; TypeScript takes them for an empty reply.",
+        "an error in OpenAI's form for Claude",
+    ),
+    Divergence(
+        "empty-parts-are-left-out",
+        "Empty parts of a text in parts are not sent.",
+        "Providers refuse them.",
+        "texts in parts that are empty",
+    ),
+    Divergence(
+        "addresses-are-folders",
+        "Slashes at the end of a base_url or endpoint do not count.",
+        "TypeScript doubles them, and drops an Azure endpoint's path where it ends without one.",
+        "addresses that end with slashes",
+    ),
+    Divergence(
+        "no-empty-thinking-config",
+        "Gemini's generationConfig is sent as it was given.",
+        "TypeScript adds an empty thinkingConfig to it.",
+        "a generationConfig in default parameters",
+    ),
+    Divergence(
         "thoughts-are-reasoning",
-        "Gemini's thoughts are reasoning.",
-        "TypeScript takes them for text and shows them to the user as part of the answer.",
-        "a Gemini reply with thoughts",
+        "A model's thoughts are reasoning.",
+        "TypeScript takes Gemini's for text and shows them to the user as part of the answer; those"
+        " of hosts that speak OpenAI's format (`reasoning_content`) are lost.",
+        "replies with thoughts",
     ),
     Divergence(
         "images-in-results",

@@ -201,9 +201,8 @@ class _Player:
             self._journal.events.append(_event(self._journal.run, chunk))
             failure = _publish_failure(behaviour, number, chunk["event"])
             if failure is not None:
-                self._journal.warnings.append(
-                    {"event": chunk["event"], "sequenceNumber": chunk["sequenceNumber"]}
-                )
+                place = {name: chunk[name] for name in ("event", "sequenceNumber")}
+                self._journal.warnings.append({"run": self._journal.run, **place})
                 raise RuntimeError(failure)
 
         return StreamingConfig(

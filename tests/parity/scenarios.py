@@ -12,29 +12,14 @@ import random
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from .accents import FAMILIES, KEYS, TEXTS, format_of, value, varied
 from .swapped import OPTIONS, WRITERS
 from .vectors import Json, Vector
 
-_TEXTS = (
-    "ok", "", "DONE", "A", "B", "0", "null", "  pad ", '{"a": 1}', "<|endoftext|>",
-    "héllo 😀 wörld", "line\nline\n\nline  ", "x" * 49, "y" * 50, "z" * 51, "w" * 101, "😀" * 30,
-)  # fmt: skip
-_NUMBERS = (0, 1, -1, 1.5, 1e21, 1e-7, 123456789012, True, False, None)
-_KEYS = ("city", "a", "b", "name", "arguments", "v", "x y", "unit")
-_FORMATS = {"anthropic": "anthropic", "gemini": "gemini"}
-"""The format of a provider's replies; that of all others is OpenAI's."""
-
-
-def format_of(provider: str) -> str:
-    """The format in which a provider replies."""
-    return _FORMATS.get(provider, "openai")
-
 
 def can_be_recorded(vector: Vector) -> bool:
-    """Return whether the npm package alone plays the scenario: no MCP, Inngest or processors."""
-    if vector.kind != "run" or vector.not_applicable() or vector.durable or vector.old_branch:
-        return False
-    return not vector.spec.get("mcpServers") and '"processors"' not in json.dumps(vector.spec)
+    """Return whether the npm package plays the scenario: the released one has no processors."""
+    return vector.kind == "run" and not vector.not_applicable() and not vector.old_branch
 
 
 @dataclass(slots=True)
@@ -50,13 +35,16 @@ class Pieces:
     streams: list[Json] = field(default_factory=list[Json])
     models: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
     replies: dict[str, list[Json]] = field(default_factory=dict[str, list[Json]])
+    whole: list[Vector] = field(default_factory=list[Vector])
 
     @classmethod
     def of(cls, vectors: Iterable[Vector]) -> Pieces:
         """The pieces of these recordings."""
         found = cls()
         for vector in filter(can_be_recorded, vectors):
-            found._take(vector.spec)
+            found.whole.append(vector)
+            if not vector.durable and not vector.spec.get("mcpServers"):
+                found._take(vector.spec)
         return found
 
     def _take(self, spec: dict[str, Json]) -> None:
@@ -73,18 +61,32 @@ class Pieces:
             stream = run.get("options", {}).get("streaming")
             self.streams += [stream] if stream is not None else []
         for model in spec["models"].values():
-            self.models.setdefault(model["provider"], []).append(model)
+            if model["options"]["model"] != "claude":  # of no version: it has rules of its own
+                self.models.setdefault(model["provider"], []).append(model)
         formats = {format_of(model["provider"]) for model in spec["models"].values()}
         if len(formats) == 1:
             self.replies.setdefault(formats.pop(), []).extend(spec["llm"])
 
 
+def scenario(pieces: Pieces, seed: str, family: str) -> dict[str, Json]:
+    """A random scenario of a family, as the recorder takes it."""
+    rand = random.Random(seed)  # noqa: S311 - a seed gives the same again
+    made: dict[str, Json] = {"schemaVersion": 1, "name": seed, "area": family}
+    if family == "varied":
+        base = rand.choice(pieces.whole)
+        return {**made, "area": base.data["area"], "spec": varied(base.spec, rand)}
+    spec = Scenario(pieces, rand).spec
+    FAMILIES[family](spec, rand)
+    shimmed = family == "mcp" and rand.random() < 0.75
+    return {**made, **({"area": "mcp-shimmed"} if shimmed else {}), "spec": spec}
+
+
 class Scenario:
     """One random scenario."""
 
-    def __init__(self, pieces: Pieces, seed: str) -> None:
+    def __init__(self, pieces: Pieces, rand: random.Random) -> None:
         self._pieces = pieces
-        self._random = random.Random(seed)  # noqa: S311 - a seed gives the same again
+        self._random = rand
         self.spec: dict[str, Json] = {}
         self._make()
 
@@ -179,7 +181,7 @@ class Scenario:
             return rule
         step = self._of(
             (
-                {"op": "setState", "key": "v", "value": self._value()},
+                {"op": "setState", "key": "v", "value": value(self._random)},
                 {"op": "schedule", "agent": self._of("ABC")},
                 {"op": "addAgent", "agent": self._of(self.spec["agents"])},
             )
@@ -217,7 +219,7 @@ class Scenario:
         if self.spec["states"]:
             optional["state"] = (0.5, self._of(self.spec["states"]))
         options = self._chosen(optional)
-        text = self._of(self._pieces.inputs) if self._happens(0.3) else self._of(_TEXTS)
+        text = self._of(self._pieces.inputs) if self._happens(0.3) else self._of(TEXTS)
         return {"target": target, "input": text, "options": options}
 
     # ------------------------------------------------------------------ replies
@@ -228,22 +230,12 @@ class Scenario:
             return self._of(self._pieces.replies[kind])
         asks = bool(self._names) and self._happens(0.45)
         calls = [self._call(number) for number in range(self._of((1, 1, 1, 2, 3)))] if asks else []
-        text = self._of(_TEXTS) if not calls or self._happens(0.4) else ""
+        text = self._of(TEXTS) if not calls or self._happens(0.4) else ""
         return {"json": WRITERS[kind](text, calls)}
 
     def _call(self, number: int) -> tuple[str, str, Json]:
         known = self._happens(0.95)
         name = self._of(self._names) if known else "ghost"
-        fields = {self._of(_KEYS): self._value(1) for _ in range(self._of((0, 1, 2, 3)))}
-        given = self._value() if self._happens(0.15) else fields
+        fields = {self._of(KEYS): value(self._random, 1) for _ in range(self._of((0, 1, 2, 3)))}
+        given = value(self._random) if self._happens(0.15) else fields
         return self._of((f"c{number}", "c0", "call_1")), name, given
-
-    def _value(self, depth: int = 0) -> Json:
-        kind = self._random.random()
-        if kind < 0.3:
-            return self._of(_TEXTS)
-        if kind < 0.5 or depth > 2:
-            return self._of(_NUMBERS)
-        if kind < 0.75:
-            return {self._of(_KEYS): self._value(depth + 1) for _ in range(self._of((0, 1, 2, 3)))}
-        return [self._value(depth + 1) for _ in range(self._of((0, 1, 2, 3)))]

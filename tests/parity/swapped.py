@@ -11,18 +11,18 @@ import json
 from .vectors import Json
 
 OPTIONS: dict[str, dict[str, Json]] = {
-    "openai": {"model": "gpt-4o", "apiKey": "k", "baseUrl": "{{BASE}}/v1"},
-    "grok": {"model": "grok-3", "apiKey": "k", "baseUrl": "{{BASE}}/v1"},
-    "gemini": {"model": "gemini-2.0-flash", "apiKey": "k", "baseUrl": "{{BASE}}/v1beta"},
+    "openai": {"model": "gpt-4o", "apiKey": "key-0000", "baseUrl": "{{BASE}}/v1"},
+    "grok": {"model": "grok-3", "apiKey": "key-0000", "baseUrl": "{{BASE}}/v1"},
+    "gemini": {"model": "gemini-2.0-flash", "apiKey": "key-0000", "baseUrl": "{{BASE}}/v1beta"},
     "anthropic": {
         "model": "claude-3-5-haiku-latest",
-        "apiKey": "k",
+        "apiKey": "key-0000",
         "baseUrl": "{{BASE}}/v1",
         "defaultParameters": {"max_tokens": 9},
     },
     "azure-openai": {
         "model": "gpt-4o",
-        "apiKey": "k",
+        "apiKey": "key-0000",
         "endpoint": "{{BASE}}/",
         "deployment": "d",
         "apiVersion": "v",

@@ -10,7 +10,7 @@ import pytest
 from .fresh import NodeMissingError, problem_of, recorded
 from .modes import CLASSES, FUNCTIONS, TYPESCRIPT
 
-COUNT = int(os.environ.get("PARITY_FRESH", "16"))
+COUNT = int(os.environ.get("PARITY_FRESH", "18"))
 SEED = os.environ.get("PARITY_SEED", "ci")
 
 

@@ -31,6 +31,8 @@ async function performed(handler, input, context, world) {
     world.note(`delay-done:${handler.ms}`);
     return handler.value;
   }
+  if (handler.op === "stepRun" && context.step !== undefined)
+    return context.step.run(handler.id, async () => copied(handler.value));
   if (handler.op !== "seq") return atOnce(handler, input, context);
   let outcome;
   for (const step of handler.ops) outcome = await performed(step, input, context, world);
@@ -48,6 +50,7 @@ function atOnce(handler, input, context) {
   const { data, kv } = network.state;
   switch (handler.op) {
     case "return":
+    case "stepRun":
       return copied(value);
     case "returnUndefined":
       return undefined;

@@ -20,7 +20,13 @@ export function normalised(document) {
   return { ...Object.fromEntries(Object.keys(whole).map((k) => [k, renamed[k]])), undefinedPaths };
 }
 
+// A stack that the engine wrote: it names files of this machine. Those of scenarios are made up.
+const WRITTEN = /\n {4}at .*(?:file:|node:)/;
+const STACK = /"stack":"(?:[^"\\]|\\.)*?\\n {4}at (?:[^"\\]|\\.)*?(?:file:|node:)(?:[^"\\]|\\.)*"/g;
+const withoutStack = (text) => text.replace(STACK, '"stack":"<stack>"');
+
 function withoutUndefined(value, pointer, found) {
+  if (typeof value === "string") return withoutStack(value);
   if (value === null || typeof value !== "object") return value;
   if (Array.isArray(value))
     return value.map((item, index) =>
@@ -28,6 +34,10 @@ function withoutUndefined(value, pointer, found) {
     );
   const kept = {};
   for (const [key, item] of Object.entries(value)) {
+    if (key === "stack" && WRITTEN.test(item)) {
+      kept[key] = "<stack>";
+      continue;
+    }
     const at = `${pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
     if (item === undefined) found.push(at);
     else kept[key] = withoutUndefined(item, at, found);

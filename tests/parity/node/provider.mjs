@@ -79,20 +79,28 @@ export async function serve(closing) {
       Object.assign(provider, { world, most, used: [], exceeded: false });
       provider.waiting = world.spec.llm.slice();
     },
+    /** The next reply of the script; without one a closing reply in the request's format. */
+    take(format) {
+      const reply = provider.waiting.shift() ?? { json: closing[format] ?? closing.chat };
+      provider.used.push(reply);
+      provider.exceeded ||= provider.used.length > provider.most;
+      if (provider.exceeded) throw new Error(`more than ${provider.most} requests`);
+      return reply;
+    },
   };
   const server = http.createServer((request, response) => {
     const chunks = [];
     request.on("data", (chunk) => chunks.push(chunk));
-    request.on("end", () => answer(provider, closing, request, response, Buffer.concat(chunks)));
+    request.on("end", () => answer(provider, request, response, Buffer.concat(chunks)));
   });
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
   provider.base = `http://127.0.0.1:${server.address().port}`;
   return provider;
 }
 
-function answer(provider, closing, request, response, content) {
-  const url = new URL(request.url, provider.base);
-  const { world, used, waiting } = provider;
+function answer(provider, request, response, content) {
+  const url = new URL(provider.base + request.url);
+  const { world } = provider;
   const sent = request.headers;
   world.note(`llm:${world.requests.length}`);
   world.requests.push({
@@ -106,10 +114,8 @@ function answer(provider, closing, request, response, content) {
       .sort(),
     body: parsed(content.toString("utf8")),
   });
-  const reply = waiting.shift() ?? { json: closing[formatOf(url.pathname)] };
-  used.push(reply);
-  provider.exceeded ||= used.length > provider.most;
-  if (reply.disconnect || provider.exceeded) {
+  const reply = provider.exceeded ? { disconnect: true } : provider.take(formatOf(url.pathname));
+  if (reply.disconnect) {
     request.socket.destroy();
     return;
   }

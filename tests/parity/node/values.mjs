@@ -19,7 +19,7 @@ export function copied(value) {
 export function errorOf({ name, message, stack, props, cause }) {
   const Kind = ERRORS[name] ?? Error;
   const error = new Kind(message, cause ? { cause: errorOf(cause) } : undefined);
-  if (error.name !== name) error.name = name;
+  if (error.name !== name) Object.defineProperty(error, "name", { value: name });
   if (stack !== undefined) error.stack = stack;
   return Object.assign(error, props);
 }

@@ -1,5 +1,6 @@
 // A scenario's agents, networks, tools, hooks and stores as objects of the TypeScript package.
 
+import { AsyncLocalStorage } from "node:async_hooks";
 import * as kit from "@inngest/agent-kit";
 import { models as adapters } from "@inngest/ai";
 import { z } from "zod";
@@ -24,6 +25,10 @@ const PROVIDERS = {
 };
 const JUST_NOW = 60_000;
 
+// Where the SDK keeps what a function's code runs in: the package asks it for the step tools.
+const inside = new AsyncLocalStorage();
+globalThis[Symbol.for("inngest:als")] = Promise.resolve(inside);
+
 export class World {
   run = 0;
   requests = [];
@@ -32,10 +37,13 @@ export class World {
   callbackLog = [];
   order = [];
   warnings = [];
+  stepLog = [];
   #made = new Map();
 
-  constructor(spec, base) {
+  constructor(spec, { base, take, server }) {
     this.spec = JSON.parse(JSON.stringify(spec).replaceAll("{{BASE}}", base));
+    this.take = take; // the next scripted reply
+    this.server = server; // the program of the MCP servers
   }
 
   // ------------------------------------------------------------------ notes
@@ -74,6 +82,16 @@ export class World {
       if (spec.parameters) made.parameters = new Function("z", `return ${spec.parameters.zod}`)(z);
       if ("strict" in spec) made.strict = spec.strict;
       return spec.factory === "plain" ? made : kit.createTool(made);
+    });
+  }
+
+  mcpServer(id) {
+    return this.#once("mcpServer", id, ({ name, transport }) => {
+      const [program, ...given] = transport.args;
+      const ours = program?.includes("mcp-server")
+        ? { command: "python3", args: [this.server, ...given] }
+        : {};
+      return { name, transport: { ...copied(transport), ...ours } };
     });
   }
 
@@ -123,6 +141,7 @@ export class World {
       if (spec.model) made.model = this.model(spec.model);
       if (spec.lifecycle) made.lifecycle = this.#lifecycle(spec.lifecycle, spec.name);
       if (spec.history) made.history = this.history(spec.history);
+      if (spec.mcpServers) made.mcpServers = spec.mcpServers.map((each) => this.mcpServer(each));
       const agent =
         spec.type === "routing" ? kit.createRoutingAgent(made) : kit.createAgent(made);
       return spec.withModel ? agent.withModel(this.model(spec.withModel)) : agent;
@@ -255,11 +274,31 @@ export class World {
     for (const [number, run] of this.spec.runs.entries()) {
       this.run = number;
       this.note(`run:${number}`);
-      runs.push(await this.#played(run));
+      const play = () => this.#played(run);
+      runs.push(await (run.stepContext ? inside.run({ ctx: { step: this.#steps() } }, play) : play()));
     }
-    const { requests, events, historyLog, callbackLog, order, warnings } = this;
+    const { requests, events, historyLog, callbackLog, stepLog, order, warnings } = this;
     const counts = { unusedReplies: 0, exhaustedReplies: 0 };
-    return { requests, runs, events, historyLog, callbackLog, stepLog: [], order, warnings, ...counts };
+    return { requests, runs, events, historyLog, callbackLog, stepLog, order, warnings, ...counts };
+  }
+
+  /** Step tools as in the first execution of a function: nothing is remembered yet. */
+  #steps() {
+    const asked = (op, id, facts) => this.stepLog.push({ run: this.run, op, id, ...facts });
+    return {
+      run: async (id, code) => {
+        this.note(`step.run:${id}`);
+        asked("run", id);
+        return code();
+      },
+      ai: {
+        infer: async (id, { model, body }) => {
+          this.note(`step.ai.infer:${id}`);
+          asked("ai.infer", id, { modelFormat: model.format, body: copied(body) });
+          return copied(this.take(model.format).json);
+        },
+      },
+    };
   }
 
   async #played({ target, input: given, options: wanted }) {
@@ -272,6 +311,8 @@ export class World {
     } catch (error) {
       record.error = errorRecord(error);
     }
+    const made = target.agent && this.#made.get(`agent:${target.agent}`);
+    if (this.spec.agents[target.agent]?.mcpServers) record.agentTools = [...made.tools.values()].map(toolRecord);
     if (this.#made.has(`network:${target.network}`))
       record.networkOwnState = stateRecord(this.network(target.network).state);
     const states = Object.keys(this.spec.states ?? {}).filter((id) => this.#made.has(`state:${id}`));
@@ -324,8 +365,10 @@ export class World {
 function historyFacts(context) {
   const { state, network, userMessage, newResults } = context;
   const facts = { keys: Object.keys(context).sort(), input: context.input };
-  if ("threadId" in context) facts.threadId = context.threadId;
   Object.assign(facts, {
+    threadId: context.threadId,
+    userMessage: undefined,
+    newResults: undefined,
     stateThreadId: state.threadId,
     stateData: copied(state.data),
     stateResultCount: state.results.length,
@@ -394,6 +437,13 @@ function holds(when, { callCount, lastResult, network }) {
   return Object.entries(when).every(([test, value]) => tests[test](value));
 }
 
+const toolRecord = ({ name, description, parameters, mcp }) => ({
+  name,
+  ...(description ? { description } : {}),
+  hasParameters: parameters !== undefined,
+  ...(mcp ? { mcpTool: copied(mcp.tool) } : {}),
+});
+
 const runRecord = (run, { state }) => ({
   name: run.name,
   class: run.constructor.name,
@@ -403,7 +453,7 @@ const runRecord = (run, { state }) => ({
   stateIsPassedState: state instanceof kit.State ? run.state === state : undefined,
 });
 
-function errorRecord(error) {
+export function errorRecord(error) {
   if (!(error instanceof Error)) return { class: typeof error, name: "", message: String(error) };
   const { constructor, name, message, cause } = error;
   const record = { class: constructor.name, name, message };

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
 from . import anthropic, chat, gemini
-from .core import UNDEFINED, Result, State, Switches, own_failure, public, read
+from .core import UNDEFINED, USER, Failure, Result, State, Switches, own_failure, public, read
 from .history import processed
 from .js import stringify, written
 from .stream import Speaker, Stream
@@ -60,7 +60,7 @@ class Turn:
         self.key = play.turn_key(agent["name"])
         self.lifecycle: dict[str, Json] = agent.get("lifecycle") or {}
         self.first = first
-        self.past = state.history(first)
+        self.past = state.history(first, self._said_before())
         self.own: list[Result] = []
         self.stopped = False
         self._asked: tuple[Json, Json, str] = ([], [], "")
@@ -70,6 +70,12 @@ class Turn:
     @property
     def network_name(self) -> str:
         return self.network.spec["name"] if self.network is not None else "default"
+
+    def _said_before(self) -> Json:
+        """Return the id by which a user turn of the past is this run's message; None: none is."""
+        named = self.given.stored()["id"]
+        again = any(r.agent == USER and r.id == named for r in self.state.results[: self.first])
+        return named if again and self.on("a-message-is-said-once") else None
 
     # ------------------------------------------------------------------ loop
 
@@ -89,12 +95,26 @@ class Turn:
             last = self._infer(prompt, history, iteration)
             ends = iteration + 1 >= limit or not self._goes_on(last)
             if ends:
-                last = self._hook("onFinish", last)
+                last = self._finished(last)
                 self._name_result(last)
             self._keep(last)
             if ends:
                 return last
         return last if last is not None else self._blank()
+
+    def _finished(self, last: Result) -> Result:
+        """The turn's last result after onFinish; where that fails, what tools did is saved."""
+        try:
+            return self._hook("onFinish", last)
+        except Failure:
+            owner = self.agent if self.network is None else self.network.spec
+            if (
+                last.tool_calls
+                and owner.get("history")
+                and self.on("failed-runs-keep-their-results")
+            ):
+                self._keep(last)
+            raise
 
     def _is_own_call(self, message: dict[str, Json]) -> bool:
         """Whether this agent called in this run, or was answered."""
@@ -228,8 +248,9 @@ class Turn:
             target = prompt if op["op"].endswith("Prompt") else history
             _rearrange(op["op"], target, read(op["messages"], self.on))
         lost = [m for m in complete if self._is_own_call(m) and not any(m is k for k in history)]
-        if lost and self.on("on-start-keeps-an-agents-calls"):
-            history = [*lost, *history]
+        kept = self.play.mode.chronological  # history_mode="typescript" protects nothing
+        if kept and lost and self.on("on-start-keeps-an-agents-calls"):
+            history = _put_back(lost, complete, history)
         return prompt, history, bool(hook.get("stop")) or hook.get("stopOnCall") == number
 
     def _infer(self, prompt: list[Json], history: list[Json], iteration: int) -> Result:
@@ -372,6 +393,20 @@ def _trailing(prompt: list[Json]) -> int:
             break
         count += 1
     return count
+
+
+def _put_back(lost: list[Json], before: list[Json], after: list[Json]) -> list[Json]:
+    """Each lost message after its nearest predecessor that is still there, else before the next."""
+    places = {id(message): index for index, message in enumerate(after)}
+    found = [places[id(message)] for message in before if id(message) in places]
+    at, gone = found[0] if found else len(after), set(map(id, lost))
+    inserted: dict[int, list[Json]] = {}
+    for message in before:
+        if id(message) in gone:
+            inserted.setdefault(at, []).append(message)
+        elif id(message) in places:
+            at = places[id(message)] + 1
+    return [m for i in range(len(after) + 1) for m in (*inserted.get(i, ()), *after[i : i + 1])]
 
 
 def _rearrange(op: str, target: list[Json], messages: list[Json]) -> None:

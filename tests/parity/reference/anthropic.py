@@ -31,6 +31,7 @@ from .turns import (
     text_pieces,
     units,
     whole,
+    with_json,
 )
 
 
@@ -45,7 +46,7 @@ def encode(
     prefill: int,
 ) -> dict[str, Json]:
     """The body of a request."""
-    messages = [message for message in messages if message["type"] != "opaque"]
+    messages = [message for message in with_json(messages, on) if message["type"] != "opaque"]
     options = model["options"]
     defaults = copy.deepcopy(options.get("defaultParameters"))
     if defaults is None:

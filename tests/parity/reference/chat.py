@@ -16,13 +16,16 @@ from ..vectors import Json
 from .core import UNDEFINED, Switches, engine_failure, our_failure, prose_failure
 from .js import parsed, stringify, written
 from .schemas import chat_tools
-from .turns import Exchange, in_words, text_pieces, units, whole
+from .turns import Exchange, in_words, text_of, text_pieces, units, whole
 
 _STOP = {"tool_calls": "tool", "function_call": "tool"}
 _CUT = ("length", "content_filter")
 _O_SERIES = re.compile(r"(?<![a-z0-9])o[134](?![a-z0-9])")
 _REASONS = re.compile(r"(?<![a-z0-9])(o[134]|gpt-5)(?![a-z0-9])")
-_SAMPLING = {"temperature", "top_p", "logprobs", "top_logprobs"}
+_SAMPLING = {
+    "temperature", "top_p", "logprobs", "top_logprobs", "stop", "presence_penalty",
+    "frequency_penalty",
+}  # fmt: skip
 _EMPTY = "Continue."
 
 
@@ -45,12 +48,16 @@ def encode(
     elif grok and not on("no-empty-tool-list"):
         body["tools"] = []
     defaults = copy.deepcopy(options.get("defaultParameters") or {})
-    if not tools and "tool_choice" in defaults and on("defaults-without-tools"):
-        del defaults["tool_choice"]
+    for name in {"tool_choice", "parallel_tool_calls"} & defaults.keys() if not tools else ():
+        if on("defaults-without-tools"):
+            del defaults[name]
     if _REASONS.search(options.get("model", "").lower()):
         for name in _SAMPLING & defaults.keys():
             if on("sampling-where-it-is-taken"):
                 del defaults[name]
+        if "max_tokens" in defaults and on("sampling-where-it-is-taken"):
+            most = defaults.pop("max_tokens")
+            defaults.setdefault("max_completion_tokens", most)
     body |= defaults
     body.setdefault("model", options.get("model"))
     return body
@@ -99,12 +106,19 @@ def _joined(found: list[Any], on: Switches, *, grok: bool) -> list[Json]:
 def _plain(message: Json, on: Switches) -> Json:
     match message["type"]:
         case "text":
-            return {"role": message["role"], "content": message["content"]}
+            return {"role": message["role"], "content": _content(message["content"], on)}
         case "tool_call":
             calls = [_call(call, on) for call in message["tools"]]
             return {"role": "assistant", "content": None, "tool_calls": calls}
         case _:
             return _result(message, on)
+
+
+def _content(content: Json, on: Switches) -> Json:
+    ours = content
+    if isinstance(content, list):
+        ours = [part for part in content if part["text"]] or ""
+    return ours if ours == content or on("empty-parts-are-left-out") else content
 
 
 def _call(call: Json, on: Switches) -> Json:
@@ -140,10 +154,11 @@ def _unit(unit: Any, on: Switches, *, grok: bool) -> list[Json]:
         if grok and not text_pieces(unit):
             return []
         return [_plain(unit, on)]
-    words = [message["content"] for _, message in unit.said]
+    said = [message for _, message in unit.said]
+    words = _content(said[0]["content"], on) if len(said) == 1 else "".join(map(text_of, said))
     asked = {
         "role": "assistant",
-        "content": "".join(words) if words else None,
+        "content": words if said else None,
         "tool_calls": [{**_call(call, on), "id": name} for call, name in unit.named()],
     }
     given = [
@@ -184,13 +199,16 @@ def _choice_messages(choice: dict[str, Json], on: Switches) -> list[Json]:
         if not on("text-in-parts"):
             raise engine_failure("TypeError")
         content = "".join(part["text"] for part in content if part.get("type") == "text")
+    thought = message.get("reasoning_content")
+    if thought and on("thoughts-are-reasoning"):
+        found.append({"type": "reasoning", "role": "assistant", "content": thought})
     cut = choice.get("finish_reason") if choice.get("finish_reason") in _CUT else None
     if isinstance(content, str) and content.strip():
         found.append({**base, "type": "text", "content": content})
     elif message.get("refusal") and on("refusals-are-text"):
         found.append({**base, "type": "text", "content": message["refusal"]})
     why = cut or ("refusal" if message.get("refusal") and not calls else None)
-    if found and why and on("replies-say-why-they-ended"):
+    if found and found[-1]["type"] == "text" and why and on("replies-say-why-they-ended"):
         found[-1]["stop_reason"] = why
     if calls:
         read = [_read_call(call, on) | ({"_cut": True} if cut else {}) for call in calls]

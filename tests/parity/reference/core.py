@@ -116,7 +116,8 @@ class Result:
     def of(cls, record: dict[str, Json], on: Switches) -> Result:
         """A result as a scenario describes it."""
         output, calls = read(record["output"], on), read(record["toolCalls"], on)
-        return cls(record["agentName"], output, calls)
+        facts = [record.get(name, UNDEFINED) for name in ("prompt", "history", "raw", "id")]
+        return cls(record["agentName"], output, calls, *facts)
 
 
 def _usual(message: dict[str, Json]) -> dict[str, Json]:
@@ -203,9 +204,14 @@ class State:
             return found
         return self.results
 
-    def history(self, first: int | None = None) -> list[Json]:
-        """All messages, oldest first; results from ``first`` on are of the run that goes on."""
-        past = self.results[:first]
+    def history(self, first: int | None = None, said: Json = None) -> list[Json]:
+        """All messages, oldest first; results from ``first`` on are of the run that goes on.
+
+        Args:
+            first: The number of the run's first result.
+            said: The id of a user turn that is left out.
+        """
+        past = [r for r in self.results[:first] if r.agent != USER or said is None or r.id != said]
         own = [] if first is None else self.results[first:]
         return [
             *({**message, "_past": True} for message in self.messages),

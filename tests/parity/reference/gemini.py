@@ -30,6 +30,7 @@ from .turns import (
     text_pieces,
     units,
     whole,
+    with_json,
 )
 
 
@@ -48,7 +49,7 @@ def encode(
     Raises:
         Failure: In TypeScript, a message with calls but none in it.
     """
-    messages = _sendable([m for m in messages if m["type"] != "reasoning"])
+    messages = _sendable([m for m in with_json(messages, on) if m["type"] != "reasoning"])
     defaults = copy.deepcopy(model["options"].get("defaultParameters") or {})
     ours = _ours(messages, agent, prefill)
     differs = all_on(on, _causes(messages, prefill))
@@ -57,6 +58,9 @@ def encode(
         body["tools"] = [{"functionDeclarations": gemini_tools(tools, on)}]
         mode = {"functionCallingConfig": _choice(choice)}
         body["toolConfig" if on("gemini-tool-config") else "tool_config"] = mode
+    config = defaults.get("generationConfig")  # @inngest/ai gemini.ts `onCall` merges both
+    if config and "thinkingConfig" not in config and not on("no-empty-thinking-config"):
+        config["thinkingConfig"] = {}
     return defaults | body
 
 
@@ -194,7 +198,8 @@ def _turns(unit: Any) -> list[tuple[str, list[Json]]]:
 def _said(message: Json) -> list[Json]:
     if message["type"] == "opaque":
         return [message["content"]]
-    return [{"text": piece} for piece in text_pieces(message)]
+    pieces = text_pieces(message)
+    return [{"text": "".join(pieces)}] if pieces else []
 
 
 def decode(body: Json, on: Switches) -> list[Json]:

@@ -16,24 +16,24 @@ def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -
     query: dict[str, str] = {}
     key = options.get("apiKey")
     if provider == "azure-openai":
-        root = options["endpoint"].rstrip("/")
-        url = f"{root}/openai/deployments/{options['deployment']}/chat/completions"
+        path = f"openai/deployments/{options['deployment']}/chat/completions"
+        url = _address(options["endpoint"], urljoin(options["endpoint"], path), path, on)
         query["api-version"] = options["apiVersion"]
         headers["api-key"] = key
     elif provider == "anthropic":
-        url = _joined(options["baseUrl"], "messages")
+        url = _joined(options["baseUrl"], "messages", on)
         headers |= {"x-api-key": key, "anthropic-version": "2023-06-01"}
         if options.get("betaHeaders") and on("beta-headers"):
             headers["anthropic-beta"] = ",".join(options["betaHeaders"])
     elif provider == "gemini":
         name = quote(options["model"], safe="/")
-        url = _joined(options["baseUrl"], f"models/{name}:generateContent")
+        url = _joined(options["baseUrl"], f"models/{name}:generateContent", on)
         if on("gemini-key-in-header"):
             headers["x-goog-api-key"] = key
         else:
             query |= dict(parse_qsl(f"key={key}"))  # TypeScript puts it there as it is
     else:
-        url = _joined(options["baseUrl"], "chat/completions")
+        url = _joined(options["baseUrl"], "chat/completions", on)
         headers |= _bearer(provider, key, on)
     return {
         "run": run,
@@ -46,9 +46,17 @@ def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -
     }
 
 
-def _joined(base: str, path: str) -> str:
+def _joined(base: str, path: str, on: Switches) -> str:
     """The address as `@inngest/ai` makes it: ``new URL(path, base + "/")`` drops a query."""
-    return urljoin(base if base.endswith("/") else f"{base}/", f"./{path}")
+    root = base if base.endswith("/") else f"{base}/"
+    theirs = f"{root}{path}" if not urlsplit(base).query else urljoin(root, f"./{path}")
+    return _address(base, theirs, path, on)
+
+
+def _address(base: str, theirs: str, path: str, on: Switches) -> str:
+    ours = f"{base.rstrip('/')}/{path}"
+    plain = not urlsplit(base).query and theirs != ours
+    return ours if plain and on("addresses-are-folders") else theirs
 
 
 _IN_URL = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")

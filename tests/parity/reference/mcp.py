@@ -61,7 +61,7 @@ def server_tools(server: dict[str, Json], on: Switches, *, shimmed: bool) -> lis
 def _tool(server: str, listed: Json, *, works: bool) -> Json:
     plain = zod(listed["inputSchema"])
     forms: dict[str, Json] = {name: {"$schema": url, **plain} for name, url in _DRAFTS.items()}
-    forms["openapi-3.0(io=input)"] = plain
+    forms["openapi-3.0(io=input)"] = openapi(plain)
     return {
         "name": f"{server}-{listed['name']}",
         "description": listed.get("description", ""),
@@ -92,6 +92,20 @@ def zod(schema: Json) -> dict[str, Json]:
     if schema.get("format") == "uuid":
         return {"type": "string", "format": "uuid", "pattern": _UUID}
     return {"type": "number" if kind == "integer" else kind}
+
+
+def openapi(schema: Json) -> Json:
+    """The same in OpenAPI 3.0, which knows one type at a time."""
+    made: dict[str, Json] = dict(schema)
+    if isinstance(made.get("type"), list):
+        kinds = [kind for kind in made.pop("type") if kind != "null"]
+        one = {"type": kinds[0]} if len(kinds) == 1 else {"anyOf": [{"type": k} for k in kinds]}
+        made = {**made, **one, **({"nullable": True} if "null" in schema["type"] else {})}
+    if "properties" in made:
+        made["properties"] = {name: openapi(each) for name, each in made["properties"].items()}
+    if "items" in made:
+        made["items"] = openapi(made["items"])
+    return made
 
 
 def kept(tools: list[Json]) -> list[Json]:

@@ -10,6 +10,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from agentkit_py.inngest.exact import find_rounded
+
 from ..ids import normalised
 from ..modes import TYPESCRIPT, Mode
 from ..scripted import BASE
@@ -108,6 +110,7 @@ class Play:
         self.has_user_messages = not old_branch
         self._shimmed = shimmed
         self._offered: list[Json] | None = None
+        self._asked: set[tuple[int, str]] = set()
         self._earlier = earlier
         self._script = copy.deepcopy(earlier.unused if earlier else self.spec["llm"])
         self._binding: Binding = {}
@@ -191,7 +194,9 @@ class Play:
             try:
                 found = [*found, *server_tools(server, self.on, shimmed=self._shimmed)]
             except ListingFailed as failed:
-                self.warnings += failed.warnings
+                # agent.ts `initMCP` asks an agent's servers once
+                self.warnings += failed.warnings if (id(agent), name) not in self._asked else []
+                self._asked.add((id(agent), name))
         self._offered = found if servers else None
         return found
 
@@ -230,6 +235,8 @@ class Play:
         Raises:
             Failure: There is none.
         """
+        if agent.get("mcpServers") and not self.on("mcp-servers-that-fail"):
+            self.offered_to(agent)  # agent.ts `run` begins with `initMCP`
         chosen = options.get("model")
         name = chosen or agent.get("withModel") or agent.get("model") or network.get("defaultModel")
         if not name:
@@ -251,7 +258,10 @@ class Play:
         reply = self._reply(key, model)
         self._binding[key] = reply
         self._replies[self.run].append(reply)
-        return answer_of(reply, self.on)
+        large = self.durable and find_rounded(reply.get("json"), "")
+        if large and self.on("numbers-inside-inngest-are-exact"):
+            raise our_failure("ConfigurationError")
+        return answer_of(reply, model["provider"], self.on)
 
     def _reply(self, key: tuple[Any, ...], model: dict[str, Json]) -> Json:
         if self._earlier is not None and key in self._earlier.binding:
@@ -381,16 +391,21 @@ class Play:
             shared = any(isinstance(value, dict | list) for value in own.data.values())
             return own.clone(deep=shared and self.on("default-state-is-copied"))
         plain = given["plain"]
-        thread = plain.get("threadId")
-        if thread is not None and not self.on("plain-states-keep-their-thread"):
-            thread = None
-        found = {
+        # network.ts `run` reads the members of a State that went through JSON, but for its thread.
+        theirs = {
             "data": plain.get("data"),
-            "messages": plain.get("messages") or plain.get("_messages") or [],
-            "results": plain.get("results") or plain.get("_results") or [],
-            "threadId": thread,
+            "messages": plain.get("_messages") or [],
+            "results": plain.get("_results") or [],
+            "threadId": None,
         }
-        return State.of(found, self.on)
+        ours = {
+            "data": plain.get("data"),
+            "messages": plain.get("messages") or theirs["messages"],
+            "results": plain.get("results") or theirs["results"],
+            "threadId": plain.get("threadId"),
+        }
+        same = ours == theirs or not self.on("plain-states-keep-their-thread")
+        return State.of(theirs if same else ours, self.on)
 
     def _run_agent(self, run: dict[str, Json], given: Input) -> Result:
         agent, options = self.agent(run["target"]["agent"]), run.get("options", {})

@@ -10,9 +10,10 @@ import json
 
 from ..vectors import Json
 from .core import UNDEFINED, Failure, Switches, engine_failure, our_failure, prose_failure
+from .js import truthy
 
 
-def answer_of(reply: Json, on: Switches) -> Json:
+def answer_of(reply: Json, provider: str, on: Switches) -> Json:
     """The JSON of an answer.
 
     Raises:
@@ -28,7 +29,10 @@ def answer_of(reply: Json, on: Switches) -> Json:
     bad = status >= 400
     body, is_json = _parsed(reply)
     said = body.get("error") if isinstance(body, dict) else None
-    if bad and (is_json and not said):
+    failed = truthy(said)
+    if failed and provider == "anthropic" and body.get("type") != "error":
+        failed = on("errors-without-type")  # anthropic.ts `responseParser` asks for the type
+    if bad and (is_json and not failed):
         if on("http-status-counts"):
             raise our_failure(_kind(status), status=status)
         return body
@@ -38,7 +42,7 @@ def answer_of(reply: Json, on: Switches) -> Json:
         raise (
             our_failure(_kind(status), status=status) if bad else our_failure("ModelResponseError")
         )
-    if said:
+    if failed:
         raise _provider_failure(status, said, on, bad=bad)
     if body is None and not on("typed-errors"):
         raise engine_failure("TypeError")
@@ -46,9 +50,10 @@ def answer_of(reply: Json, on: Switches) -> Json:
 
 
 def _provider_failure(status: int, said: Json, on: Switches, *, bad: bool) -> Failure:
-    message = said.get("message") if isinstance(said, dict) else said
     if not on("typed-errors"):
+        message = said.get("message") if isinstance(said, dict) else None
         return Failure(provider=message) if message else prose_failure("request-failed")
+    message = said.get("message") if isinstance(said, dict) else said
     if bad:
         return our_failure(_kind(status), status=status, says=message or UNDEFINED)
     return our_failure("ModelResponseError", says=message or UNDEFINED)

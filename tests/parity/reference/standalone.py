@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
 from .agents import Turn
-from .core import UNDEFINED, USER, Failure, Result, State
+from .core import UNDEFINED, USER, Failure, Result, State, engine_failure
 from .history import heard, open_thread
 from .stream import Speaker, Stream
 
@@ -44,6 +44,12 @@ class StandaloneRun:
         first = first and self.on("threads-open-before-a-run-starts")
         if not first:
             self._begin_stream()
+        if isinstance(self.options.get("state"), dict) and not self.on(
+            "plain-states-keep-their-thread"
+        ):
+            if self.adapter is not None and self.adapter.has("createThread"):
+                self.adapter.call("createThread", self.state, self.given, ("default", []))
+            raise engine_failure("TypeError")  # agent.ts `run` calls a method of the state
         if self.adapter is not None:
             named = ("default", list[str]())
             before = open_thread(self.adapter, self.state, self.given, named, whole=False)

@@ -73,6 +73,8 @@ def result_of_call(
     if refused is not None:
         return refused
     if "mcp" in spec:
+        if calling.wrap is not None:  # agent.ts `listMCPTools` gives the step the tool's name
+            calling.wrap(calling.path if on("step-ids-say-where") else spec["name"])
         return mcp.outcome(spec, call.get("input", {}), on)
     return _outcome(spec, call, calling)
 
@@ -136,7 +138,7 @@ def _serialised(error: dict[str, Json]) -> dict[str, Json]:
     known = error.get("name") in _BUILT_IN
     record: dict[str, Json] = {
         "name": error["name"] if known else "Error",
-        "message": error.get("message") or "{}",
+        "message": error.get("message") or stringify(error.get("props", {})),
         "stack": error.get("stack", ""),
     }
     if known:

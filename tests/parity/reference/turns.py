@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from ..vectors import Json
 from .core import Switches, Unsupported
-from .js import stringify
+from .js import stringify, written
 
 MISSING = {"error": {"name": "MissingToolResult", "message": "<ours>"}}
 """The answer to a call that has none; the words are our own."""
@@ -169,6 +169,12 @@ def text_pieces(message: Json) -> list[str]:
     return [part for part in parts if part.strip()]
 
 
+def text_of(message: Json) -> str:
+    """A text's words, whatever parts they came in."""
+    content = message["content"]
+    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+
+
 def result_text(message: Json) -> str:
     """A tool's result as text.
 
@@ -178,7 +184,17 @@ def result_text(message: Json) -> str:
     content = message["content"]
     if in_words(content) is not None:
         raise Unsupported("an image in a result for a format that takes it")
-    return content if isinstance(content, str) else stringify(content)
+    return content if isinstance(content, str) else message.get("_json") or stringify(content)
+
+
+def with_json(messages: list[Json], on: Switches) -> list[Json]:
+    """The messages, each result with its JSON: numbers look as each side writes them."""
+    return [
+        {**m, "_json": written(m["content"], on)}
+        if m["type"] == "tool_result" and not isinstance(m["content"], str)
+        else m
+        for m in messages
+    ]
 
 
 def in_words(content: Json) -> str | None:
