@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from string import Formatter
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -21,7 +22,7 @@ from typing import (
 )
 
 from agentkit_py._core.awaiting import is_async_callable
-from agentkit_py._core.json import JsonValue, copied
+from agentkit_py._core.json import JsonValue, as_object, copied
 from agentkit_py._core.validation import TOOL_NAME
 from agentkit_py._engine.guardrails import NO_GUARDRAILS, Guardrail, GuardrailSpec, GuardrailVerdict
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
@@ -176,6 +177,10 @@ NOBODY_NAMED = Approvers()
 class ToolTraits(TypedDict, total=False):
     """Options of a tool."""
 
+    title: str
+    """A call in the user's words, for front ends: ``"Refund {amount} EUR for order {order}"``, with
+    arguments in braces."""
+
     strict: bool | None
     """Ask providers that know it for strict arguments; None: where the schema allows it."""
 
@@ -261,6 +266,9 @@ class Tool:
     spec: ToolSpec = field(repr=False, default_factory=lambda: ToolSpec(""))
     guardrails: GuardrailSpec = field(repr=False, default=NO_GUARDRAILS)
     """Checks of its arguments and results."""
+
+    title: str = ""
+    """A call in the user's words; see `ToolTraits`."""
 
     def __call__(self, *args: Any, **arguments: Any) -> Any:
         """Call the function as it was given."""
@@ -427,7 +435,33 @@ def _build(
         handler,
         ToolSpec(name, description, arguments.schema, traits.get("strict")),
         _guardrails(name, traits),
+        _title(name, traits, arguments.schema),
     )
+
+
+def _title(name: str, traits: ToolTraits, schema: Mapping[str, JsonValue] | None) -> str:
+    """Return the tool's title.
+
+    Raises:
+        ToolDefinitionError: It names what is no argument.
+    """
+    title: object = traits.get("title", "")
+    try:
+        pieces = list(Formatter().parse(title)) if isinstance(title, str) else None
+    except ValueError:
+        pieces = None
+    if not isinstance(title, str) or pieces is None:
+        raise ToolDefinitionError(name, f"title={title!r} must be a text like 'Find {{order}}'")
+    known = as_object((schema or {}).get("properties"))
+    for _, argument, form, conversion in pieces:
+        if argument is None:
+            continue
+        if form or conversion or not argument.isidentifier() or argument not in (known or argument):
+            told = ", ".join(known or ()) or "none"
+            raise ToolDefinitionError(
+                name, f"title={title!r} names {argument!r}; its arguments are {told}"
+            )
+    return title
 
 
 def _guardrails(name: str, traits: ToolTraits) -> GuardrailSpec:

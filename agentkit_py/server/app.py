@@ -52,6 +52,7 @@ REALTIME_PATH = "/v1/realtime/connect"
 """The path that Inngest's realtime client connects to, at the root of the host."""
 
 ENDPOINTS: tuple[Endpoint[Any], ...] = (
+    chat.list_agents,
     chat.chat,
     chat.cancel,
     chat.realtime_token,

@@ -1,4 +1,4 @@
-"""Messages: sending one, cancelling its run, and the token with which a browser listens."""
+"""Messages: who answers, sending one, cancelling its run, and the token to listen with."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from agentkit_py.errors import MessageNotFoundError, StateError
 from agentkit_py.history.leases import OnBusy
 from agentkit_py.history.mail import inbox_of
 from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
+from agentkit_py.network import Network
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.config import Settings
 from agentkit_py.server.runs import Job, begin_state
 from agentkit_py.server.schemas import (
+    AgentItem,
+    AgentsPage,
     Cancelled,
     CancelRequest,
     ChatMessage,
     ChatRequest,
     ChatResponse,
+    NoParams,
     TokenRequest,
     TokenResponse,
     check_unicode,
@@ -47,6 +51,29 @@ async def chat(request: ApiRequest[ChatRequest]) -> ChatResponse:
         await _post(request.api, job)
     await request.api.backend.start(job)
     return {"success": True, "threadId": job.thread_id, "messageId": job.message.id or ""}
+
+
+@endpoint("GET", "/api/agents")
+async def list_agents(request: ApiRequest[NoParams]) -> AgentsPage:
+    """List the agents that may answer, with their tools in the words of users."""
+    return {"agents": agents_of(request.api.settings)}
+
+
+def agents_of(settings: Settings) -> list[AgentItem]:
+    """Return the agents of a server, those of networks with the network's name."""
+    found: list[AgentItem] = []
+    for (_, name), target in settings.targets.items():
+        is_network = isinstance(target, Network)
+        for agent in target.agents if is_network else [target]:
+            titles = {tool.name: tool.title for tool in agent.tool_map.values() if tool.title}
+            item = AgentItem(
+                network=name if is_network else None,
+                agent=agent.name,
+                description=agent.description or "",
+                tools=titles,
+            )
+            found.append(item)
+    return found
 
 
 async def _edit(api: Api, job: Job, body: ChatRequest) -> None:

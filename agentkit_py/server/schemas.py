@@ -327,6 +327,10 @@ class HandBackBody(_Fields):
     """A note for agents; the user does not get it."""
 
 
+class NoParams(_Fields):
+    """`GET /api/agents`."""
+
+
 class ExplainQuery(_Fields):
     """`GET /api/takeovers/{threadId}/explain`."""
 
@@ -689,11 +693,20 @@ class TakeoversPage(TypedDict):
     hasMore: bool
 
 
-class AgentName(TypedDict):
+class AgentItem(TypedDict):
     """An agent that may answer in a thread."""
 
     network: str | None
     agent: str
+    description: str
+    tools: dict[str, str]
+    """The titles of its own tools that have one, by name; ``{argument}`` stands for an argument."""
+
+
+class AgentsPage(TypedDict):
+    """The agents of the server."""
+
+    agents: list[AgentItem]
 
 
 class StaffThread(TypedDict):
@@ -704,7 +717,7 @@ class StaffThread(TypedDict):
     messages: list[StoredMessage]
     hasMore: bool
     pending: list[ApprovalItem]
-    agents: list[AgentName]
+    agents: list[AgentItem]
 
 
 class Explained(TypedDict):

@@ -25,13 +25,13 @@ from agentkit_py.errors import (
 )
 from agentkit_py.history.staff import StaffDesk, Takeover, TakeoverStore
 from agentkit_py.messages import UserMessage
-from agentkit_py.network import Network, explain
+from agentkit_py.network import explain
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint
 from agentkit_py.server.approvals import open_questions, visible
+from agentkit_py.server.chat import agents_of
 from agentkit_py.server.config import OWNER
 from agentkit_py.server.runs import TAKEOVERS, Job, state_of
 from agentkit_py.server.schemas import (
-    AgentName,
     ApiError,
     Done,
     Explained,
@@ -147,18 +147,8 @@ async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
         "messages": [message_of(record) for record in records],
         "hasMore": before > query.limit,
         "pending": await visible(request.api, request.user_id, asked),
-        "agents": _agents(request.api),
+        "agents": agents_of(request.api.settings),
     }
-
-
-def _agents(api: Api) -> list[AgentName]:
-    found: list[AgentName] = []
-    for (_, name), target in api.settings.targets.items():
-        if isinstance(target, Network):
-            found += [AgentName(network=name, agent=agent.name) for agent in target.agents]
-        else:
-            found.append(AgentName(network=None, agent=name))
-    return found
 
 
 @endpoint("GET", "/api/takeovers/{threadId}/explain", 404, 409)

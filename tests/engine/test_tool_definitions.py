@@ -415,3 +415,27 @@ def test_the_librarys_own_tools_have_no_titles() -> None:
     """Their classes are private, and their names were sent to models."""
     for found in (todo_write, *get_default_routing_agent().tools):
         assert '"title"' not in json.dumps(as_tool(found).parameters)
+
+
+def test_a_tools_title_names_its_own_arguments_and_stays_from_the_model() -> None:
+    """Front ends fill it in; models get the description."""
+
+    @tool(title="Refund {amount} EUR for {{order}} {order}")
+    def refund(order: str, amount: int) -> None:
+        """Pay back."""
+
+    assert refund.title == "Refund {amount} EUR for {{order}} {order}"
+    assert refund.spec.description == "Pay back."
+    assert "EUR" not in json.dumps(refund.parameters)
+
+
+@pytest.mark.parametrize(
+    "title", ["Refund {sum}", "Refund {amount", "{}", "{0}", "{amount!r}", "{amount:>3}", 3, None]
+)
+def test_a_title_that_cannot_be_filled_in_is_refused(title: Any) -> None:
+    """By name, where the tool is made."""
+    with pytest.raises(ToolDefinitionError, match=r"refund.*title="):
+
+        @tool(title=title)
+        def refund(order: str, amount: int) -> None:
+            """Pay back."""

@@ -332,3 +332,23 @@ async def test_one_run_of_the_process_too_many_is_refused() -> None:
         assert (await bob.post("/api/chat", json=message("one", "c"))).status_code == 503
         go.set()
         await wait_until_idle(app)
+
+
+async def test_agents_are_listed_with_their_tools_in_the_words_of_users() -> None:
+    """So that a page shows calls, and questions about them, as people read them."""
+
+    @tool(title="Refund {amount} EUR for order {order}")
+    def refund(order: str, amount: int) -> str:
+        """Pay money back."""
+        return f"paid {amount} for {order}"
+
+    greeter = Agent(name="greeter", system="S", description="Says hello.", model=ScriptedModel())
+    app = create_app(networks=[support(tools=(refund, whoami))], agents=[greeter], auth=by_header)
+    async with client_of(app) as ada, client_of(app, user=None) as nobody:
+        found = (await ada.get("/api/agents")).json()["agents"]
+        assert (await nobody.get("/api/agents")).status_code == 401
+    titles = {"refund": "Refund {amount} EUR for order {order}"}
+    assert found == [
+        {"network": "support", "agent": "clerk", "description": "", "tools": titles},
+        {"network": None, "agent": "greeter", "description": "Says hello.", "tools": {}},
+    ]

@@ -58,6 +58,7 @@ async def test_responses_match_the_document() -> None:
     app = app_of(support(tool_call("price", {"hat": "b"}), "It costs 30.", tools=(price,)))
     steps: list[tuple[str, str, str, Any]] = [
         ("POST", "/api/chat", "/api/chat", message("Hi", "t1")),
+        ("GET", "/api/agents", "/api/agents", None),
         ("POST", "/api/threads", "/api/threads", {"title": "x"}),
         ("GET", "/api/threads", "/api/threads?limit=1", None),
         ("GET", "/api/threads/{threadId}", "/api/threads/t1", None),
@@ -80,4 +81,4 @@ async def test_responses_match_the_document() -> None:
             await wait_until_idle(app)
             statuses.append(answer.status_code)
             jsonschema.validate(answer.json(), schema_of(method, path, answer.status_code))
-    assert statuses == [200, 200, 200, 200, 404, 200, 400, 200, 404, 200]
+    assert statuses == [200, 200, 200, 200, 200, 404, 200, 400, 200, 404, 200]

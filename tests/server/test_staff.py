@@ -435,7 +435,7 @@ async def test_staff_see_what_an_agent_would_be_sent() -> None:
         assert [one["role"] for one in found["messages"]] == ["system", "user", "assistant", "user"]
         assert "I am Mia." in found["messages"][-1]["content"]
         agents = (await mia.get("/api/takeovers/t")).json()["agents"]
-        assert agents == [{"network": "support", "agent": "clerk"}]
+        assert [(one["network"], one["agent"]) for one in agents] == [("support", "clerk")]
         bad = await mia.get("/api/takeovers/t/explain?agent=nobody&network=support")
         assert bad.status_code == 400
     assert len(model.requests) == 1
