@@ -10,8 +10,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from agentkit_py.inngest.exact import find_rounded
-
 from ..ids import normalised
 from ..modes import TYPESCRIPT, Mode
 from ..scripted import BASE
@@ -38,6 +36,8 @@ from .routing import DEFAULT_ROUTING, DONE, SELECT
 from .standalone import StandaloneRun
 
 _TOO_MANY = 400
+_LARGE = 2**53
+"""Whole numbers from here on are rounded by a double."""
 
 Binding = dict[tuple[Any, ...], Json]
 
@@ -258,7 +258,7 @@ class Play:
         reply = self._reply(key, model)
         self._binding[key] = reply
         self._replies[self.run].append(reply)
-        large = self.durable and find_rounded(reply.get("json"), "")
+        large = self.durable and _is_rounded(reply.get("json"))
         if large and self.on("numbers-inside-inngest-are-exact"):
             raise our_failure("ConfigurationError")
         return answer_of(reply, model["provider"], self.on)
@@ -415,6 +415,14 @@ class Play:
         self.check_agent(agent)
         model = self.model_for(agent, options, network)
         return StandaloneRun(self, agent, model, state, given, options).play_out()
+
+
+def _is_rounded(value: Json) -> bool:
+    """Return whether JSON holds a whole number that may be another one as a double."""
+    if isinstance(value, dict | list):
+        return any(map(_is_rounded, value.values() if isinstance(value, dict) else value))
+    whole = isinstance(value, int | float) and not isinstance(value, bool) and value == int(value)
+    return whole and abs(value) >= _LARGE
 
 
 def copy_facts(facts: dict[str, Json]) -> dict[str, Json]:
