@@ -68,7 +68,7 @@ class ConfiguredProcessor(HistoryProcessor):
         }
 
     def __post_init__(self) -> None:
-        """SettingCheck what the constructor got, and keep it as the checks return it."""
+        """Check what the constructor got, and keep it as the checks return it."""
         for name, check in self.settings.items():
             value = check(f"{type(self).__name__}: {name}", getattr(self, name))
             object.__setattr__(self, name, value)
@@ -153,21 +153,21 @@ def optional(check: SettingCheck) -> SettingCheck:
 
 
 def flag(name: str, value: object) -> bool:
-    """SettingCheck for True or False."""
+    """Check for True or False."""
     if not isinstance(value, bool):
         raise ConfigurationError(f"{name} must be True or False, not {value!r:.80}.")
     return value
 
 
 def text(name: str, value: object) -> str:
-    """SettingCheck for a non-empty string."""
+    """Check for a non-empty string."""
     if not isinstance(value, str) or not value:
         raise ConfigurationError(f"{name} must be a non-empty string, not {value!r:.80}.")
     return value
 
 
 def names(name: str, value: object) -> frozenset[str]:
-    """SettingCheck for a list of strings; a bare string would be read letter by letter."""
+    """Check for a list of strings; a bare string would be read letter by letter."""
     if isinstance(value, Iterable) and not isinstance(value, str | bytes | Mapping):
         found = list(cast("Iterable[object]", value))
         if all(isinstance(item, str) for item in found):
@@ -176,7 +176,7 @@ def names(name: str, value: object) -> frozenset[str]:
 
 
 def limits(name: str, value: object) -> Mapping[str, int]:
-    """SettingCheck for whole numbers by name."""
+    """Check for whole numbers by name."""
     check = whole(0)
     found = checked_object(name, value)
     return {key: check(f"{name}[{key!r}]", number) for key, number in found.items()}

@@ -1,4 +1,4 @@
-"""ContextBudget: how a window is split, and what is left of a history."""
+"""Budgets: how a window is split, and what is left of a history."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from inspect import isabstract
 from types import FrameType
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agentkit_py import processors
 from agentkit_py.messages import Message, text_of
 from agentkit_py.processors import (
     ByAuthor,
@@ -41,6 +43,7 @@ from agentkit_py.processors import (
     TruncateToolResults,
     ensure_valid,
 )
+from agentkit_py.processors.compose import PROCESSORS
 from agentkit_py.processors.pairing import pair
 from agentkit_py.testing import HashingEmbedder
 
@@ -94,6 +97,23 @@ BUSY: list[Callable[[], HistoryProcessor]] = [
 def name_of(made: HistoryProcessor | Callable[[], HistoryProcessor]) -> str:
     """Return the processor's name for the test's id."""
     return (made if isinstance(made, HistoryProcessor) else made()).name
+
+
+NEEDS_A_MODEL = {"Summarize"}
+NEVER_IDLE = {"ContextPolicy", "TableResults"}
+
+
+def test_every_exported_processor_is_tried_and_can_be_made_from_a_dict() -> None:
+    """A new one that is on no list here would have none of these properties checked."""
+    exported = {name for name in processors.__all__ if is_processor(getattr(processors, name))}
+    assert exported == {one.name for one in IDLE} | NEEDS_A_MODEL | NEVER_IDLE
+    configured = {name for name in exported if hasattr(getattr(processors, name), "from_settings")}
+    assert configured <= PROCESSORS.keys()
+
+
+def is_processor(value: object) -> bool:
+    """Return whether a name of the package is a processor's class."""
+    return isinstance(value, type) and issubclass(value, HistoryProcessor) and not isabstract(value)
 
 
 @pytest.mark.parametrize("processor", IDLE, ids=name_of)

@@ -41,7 +41,7 @@ from agentkit_py.testing.replay.recording import (
 
 @dataclass(slots=True, kw_only=True)
 class ReplayOutcome:
-    """ReplayOutcome of one conversation in one pass."""
+    """Outcome of one conversation in one pass."""
 
     conversation: str
     line: int
@@ -87,7 +87,7 @@ class ReplayOutcome:
 
 @dataclass(slots=True)
 class ReplayFigures:
-    """ReplayFigures of all conversations of one pass."""
+    """Figures of all conversations of one pass."""
 
     conversations: int = 0
     turns: int = 0
