@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from datetime import timedelta
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import inngest
+from inngest_encryption import EncryptionMiddleware
 
 from agentkit_py import Agent, SqliteHistory, Tool, ToolContext, openai, tool
 from agentkit_py.inngest import (
@@ -67,20 +67,10 @@ def functions_of(
     for name, flow in FLOWS.items():
         agents.append(agent(name, work))
         options[name] = FunctionOptions(retries=0) | flow
-    sealed = encryption()
-    if sealed is not None:
-        options["keeper"] = FunctionOptions(middleware=[sealed])
+    sealed: Any = EncryptionMiddleware.factory("a key of our own")
+    options["keeper"] = FunctionOptions(middleware=[sealed])
     made = create_functions(client, agents=agents, options=options, inference=inference)
     return [*made, mailbox_function(client, mail, {PAID: "order"}), _clock(client, model, books)]
-
-
-def encryption() -> Any:
-    """The SDK's middleware that encrypts steps; None: it is not installed."""
-    try:
-        package: Any = import_module("inngest_encryption")
-    except ModuleNotFoundError:
-        return None
-    return package.EncryptionMiddleware.factory("a key of our own")
 
 
 def _payment() -> Tool:

@@ -13,7 +13,7 @@ import pytest
 from agentkit_py.testing import FakeProvider, tool_call, tool_calls
 
 from .conftest import Working
-from .kinds import CLOCK, HOLD, PAID, PERIOD, SECRET, encryption
+from .kinds import CLOCK, HOLD, PAID, PERIOD, SECRET
 from .places import Cast, ServerPlace
 from .server import ServerClient, WorkerProcess, eventually, program, serve_module, start_server
 from .support import APP, SUPPORT
@@ -99,7 +99,6 @@ async def test_a_mailbox_keeps_events_until_a_tool_receives_them(
     assert found == [{"data": 5}, {"data": 6}]
 
 
-@pytest.mark.skipif(encryption() is None, reason="needs inngest-encryption")
 async def test_the_server_cannot_read_steps_that_are_encrypted(kinds: Kinds, customer: str) -> None:
     """The run and its replays can."""
     run = await kinds.start("keeper", customer, [tool_call("find", {}), "It is safe."])

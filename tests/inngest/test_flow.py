@@ -7,6 +7,7 @@ from typing import Any
 
 import inngest
 import pytest
+from inngest_encryption import EncryptionMiddleware
 
 from agentkit_py import Agent
 from agentkit_py.errors import ConfigurationError
@@ -51,18 +52,12 @@ def test_batches_are_refused() -> None:
         FunctionOptions(batch_events=inngest.Batch(max_size=10, timeout=1000))
 
 
-class Encryption(inngest.MiddlewareSync):
-    """Stands for `inngest_encryption.EncryptionMiddleware`."""
-
-
-Encryption.__module__ = "inngest_encryption.main"
-
-
 def test_encryption_that_the_server_would_go_round_is_refused() -> None:
     """It is taken where this process asks the models, which is the default."""
+    encryption: Any = EncryptionMiddleware.factory("a key of our own")
     with pytest.raises(ConfigurationError, match="EncryptionMiddleware"):
-        create_functions(client(Encryption), agents=[agent()], inference="offload")
-    options = {"a": FunctionOptions(middleware=[Encryption])}
+        create_functions(client(encryption), agents=[agent()], inference="offload")
+    options = {"a": FunctionOptions(middleware=[encryption])}
     with pytest.raises(ConfigurationError, match="EncryptionMiddleware"):
         create_functions(client(), agents=[agent()], options=options, inference="offload")
-    assert create_functions(client(Encryption), agents=[agent()])
+    assert create_functions(client(encryption), agents=[agent()])
