@@ -6,11 +6,12 @@ and a router are made of, their functions' code included; not what these call.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Iterable
 from hashlib import blake2b
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any, cast
 
 from agentkit_py._core.json import dumps
@@ -19,8 +20,10 @@ from agentkit_py._engine.guardrails import NO_GUARDRAILS, GuardrailSpec
 from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.tool import Tool
 from agentkit_py.codec import message_to_dict
+from agentkit_py.history.config import HistoryConfig
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model
+from agentkit_py.processors.base import HistoryProcessor
 
 _HOOKS = ("enabled", "on_start", "on_response", "on_finish", "on_route")
 
@@ -36,9 +39,12 @@ def digest_of_messages(*parts: Iterable[Message], **facts: Any) -> str:
 
 
 def definition_of(
-    agents: Iterable[AgentSpec], network: NetworkSpec | None, router: object
+    agents: Iterable[AgentSpec],
+    network: NetworkSpec | None,
+    router: object,
+    history: HistoryConfig | None,
 ) -> dict[str, str]:
-    """Return the parts of a run's definition: agents, their tools, and the network."""
+    """Return the parts of a run's definition: agents, their tools, the network, the store."""
     found: dict[str, str] = {}
     specs = list(agents)
     for agent in specs:
@@ -47,8 +53,13 @@ def definition_of(
             found[f"tool {name} of {agent.name}"] = _tool(tool)
     if network is not None:
         names = [agent.name for agent in specs]
-        parts = [names, network.max_iter, _named(router), *_guardrails(network.guardrails)]
-        found[f"network {network.name}"] = short_digest(parts)
+        options = (router, network.model, network.default_model, network.output)
+        parts = [names, network.max_iter, *map(_named, options), _chain(network.chain)]
+        found[f"network {network.name}"] = short_digest([*parts, *_guardrails(network.guardrails)])
+    if history is not None:
+        lease = history.lease
+        kept = [history.save_each, None if lease is None else lease.steering]
+        found["history"] = short_digest([type(history).__qualname__, *kept, _chain(history.chain)])
     return found
 
 
@@ -84,8 +95,21 @@ def _without_output(agent: AgentSpec) -> list[Any]:
         agent.parallel_tools,
         [_named(option) for option in options],
         [_named(getattr(agent.lifecycle, name)) for name in _HOOKS],
+        _chain(agent.chain),
         *[one if isinstance(one, str) else dict(one) for one in agent.hosted_tools],
     ]
+
+
+def _chain(chain: Iterable[HistoryProcessor]) -> list[Any]:
+    """Return processors by name, with their settings as far as these are plain values."""
+    return [[one.name, *_plain_fields(one)] for one in chain]
+
+
+def _plain_fields(value: object) -> list[Any]:
+    if not dataclasses.is_dataclass(value):
+        return []
+    known = [(one.name, getattr(value, one.name)) for one in dataclasses.fields(value)]
+    return [[name, one] for name, one in known if isinstance(one, bool | int | float | str)]
 
 
 @functools.lru_cache(maxsize=512)
@@ -110,8 +134,33 @@ def _named(value: object) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return sorted(map(str, cast("Iterable[object]", value)))
     value = inspect.unwrap(cast("Any", value)) if callable(value) else value
-    code = getattr(value, "__code__", None) or getattr(_call_of(value), "__code__", None)
-    return _code(code) if isinstance(code, CodeType) else type(value).__qualname__
+    function: Any = value if hasattr(value, "__code__") else _call_of(value)
+    code = getattr(function, "__code__", None)
+    return [*_code(code), *_held(function)] if code else type(value).__qualname__
+
+
+def _held(function: Any) -> list[Any]:
+    """Return what a function holds beside its code: agents, texts and functions of its making.
+
+    Numbers and what can be changed are left out: they may be the function's memory.
+    """
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    found: list[Any] = []
+    for name, cell in cells.items():
+        try:
+            value: object = cell.cell_contents
+        except ValueError:  # it is not known yet
+            continue
+        if isinstance(value, str | AgentLike):
+            found.append([name, _named(value)])
+        elif isinstance(value, tuple):
+            named = [
+                one.name for one in cast("tuple[object, ...]", value) if isinstance(one, AgentLike)
+            ]
+            found.append([name, named])
+        elif isinstance(value, FunctionType):
+            found.append([name, _code(value.__code__)])
+    return found
 
 
 def _call_of(value: object) -> object:

@@ -359,7 +359,10 @@ class RunContext:
         self._check_filters(specs)
         chains = [(spec, self.chains_of(spec)) for spec in specs]
         self.shared = shared_prefix(chains, self.network_spec, self.mode)
-        self.runtime.define(self.prefix, lambda: definition_of(specs, self.network_spec, router))
+        self.runtime.define(
+            self.prefix,
+            lambda: definition_of(specs, self.network_spec, router, self.thread.config),
+        )
         if self.thread.config is not None:
             self.thread.load_all = not any(is_bounded(self.chains_of(spec)) for spec in specs)
         try:

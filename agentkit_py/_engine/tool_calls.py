@@ -107,7 +107,7 @@ class ToolRunner:
         if asked is not None or any(map(_may_need_approval, prepared)):
             await self._approve(prepared, asked)
         waiting = [one for one in prepared if one.result is None]
-        if self.agent.parallel_tools and len(waiting) > 1:
+        if self._is_together(waiting):
             await self._run_together(waiting)
         else:
             for one in waiting:
@@ -117,6 +117,18 @@ class ToolRunner:
                 self.trip = self.trip or one.trip
         self.trip = self.trip or next((one.trip for one in prepared if one.trip), None)
         return tuple([one.result for one in prepared if one.result is not None])
+
+    def _is_together(self, waiting: Sequence[Prepared]) -> bool:
+        """Return whether calls run at the same time: as they did when the run came here first."""
+        runtime, key = self.run.runtime, f"{self.path}.together"
+        if runtime.recorded(key) is None:
+            if not self.agent.parallel_tools or len(waiting) < 2:  # noqa: PLR2004 - one is alone
+                return False
+            ids = [one.step_id for one in waiting]
+            if any(runtime.remembers(one) or runtime.remembers(f"{one}.") for one in ids):
+                return False  # it became an option under the run
+        runtime.decide(key, lambda: True, "The calls of one reply run at the same time")
+        return True
 
     async def _guard_calls(self, prepared: Sequence[Prepared]) -> None:
         """Mark the calls that guardrails refuse: all, where one stops the run."""

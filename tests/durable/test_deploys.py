@@ -149,6 +149,41 @@ async def test_a_tool_that_gets_steps_does_not_do_again_what_is_done() -> None:
         assert (run.status, sorted(shop.charges)) == ("completed", ["a", "b", "c", "d"])
 
 
+@pytest.mark.parametrize("inference", INFERENCES)
+async def test_calls_that_were_made_in_turn_stay_so_when_tools_run_at_once(
+    inference: Inference,
+) -> None:
+    """Their records were taken for changes of both at the same time."""
+    for number in range(1, LENGTH, 3):
+        for before, after in (("the same", "tools at once"), ("tools at once", "the same")):
+            shop = MemoryShop()
+            run = await run_through(shop, deployed(before, after, number), inference=inference)
+            await check_run(shop, run)
+            if after == "tools at once":
+                assert (run.status, sorted(shop.charges)) == ("completed", ["a", "b", "c", "d"])
+
+
+@pytest.mark.parametrize(
+    "after", ["a processor with steps", "a processor of the network", "a lease"]
+)
+async def test_processors_and_leases_are_parts_of_what_a_run_began_with(after: str) -> None:
+    """Their steps were taken for chance, and no other worker was tried."""
+    run = await run_through(MemoryShop(), deployed("the same", after, 12))
+    assert run.error is not None
+    assert "VersionMismatchError" in str(run.error)
+
+
+async def test_a_network_that_becomes_a_tool_does_nothing_again() -> None:
+    """Its steps have other names then."""
+    for number in range(1, LENGTH, 3):
+        for plan in ([False, True], [True, False]):
+            before, after = [wrapped if is_wrapped else make for is_wrapped in plan]
+            shop = MemoryShop()
+            run = await run_through(shop, [(0, before), (number, after)])
+            assert max(Counter(shop.charges).values(), default=0) <= 1
+            assert run.error is None or "has changed" in run.error["message"]
+
+
 async def test_a_tool_that_loses_its_steps_fails_where_it_would_do_them_again() -> None:
     """Its steps are remembered and would be orphaned."""
     said: Counter[str] = Counter()
@@ -221,6 +256,11 @@ async def test_a_patched_place_is_new_for_runs_that_come_there_after_the_deploy(
     assert run.status == "completed", run.error
     assert sorted(shop.charges) in (["a", "b", "c"], ["a", "b", "c", "x"])
     assert ("agentkit.patched.extra" in run.names) == ("x" in shop.charges)
+
+
+def wrapped(shop: Shop) -> Network:
+    """The network as a tool of an agent."""
+    return make(shop, wrapped=True)
 
 
 def refuse(wait: Wait) -> dict[str, Any]:
