@@ -174,7 +174,7 @@ NAMES: dict[str, Name] = {
             "maxIter": ("Network.max_iter", "agents have their own, `Agent.max_iter`"),
             "agent.run({network})": (
                 "Agent.run",
-                "`state=ctx.state.clone()`, and `model=` where it has none",
+                "`ctx.user_message`, `state=ctx.state.clone()`, and `model=` where it has none",
             ),
             "streaming.publish": "runs.StreamingConfig.publish",
             "streaming.simulateChunking": "runs.StreamingConfig.simulate_chunking",

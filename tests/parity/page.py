@@ -47,6 +47,8 @@ Without `history_mode="typescript"`:
   question first and all history after it.
 - **User turns.** What the user said is an entry of `state.transcript` and so of the next run's
   history. `state.results` and `last_result` hold agents' results in both modes.
+- **Rows.** A stored message also names its author (`agent`) and keeps what its provider signed
+  (`providerMetadata`). TypeScript reads such rows and ignores both.
 
 """
 
@@ -55,6 +57,18 @@ _DEFAULTS = [
     ("A routing agent's inferences", "1", "`RoutingAgent`: 1", "`create_routing_agent`: 1"),
     ("A network's agent turns", "no limit", "`Network`: 50", "`create_network`: 50"),
     ("`history_mode`", "as `typescript`", "`chronological`", "`chronological`"),
+    (
+        "Texts in a stream",
+        "whole, when the reply is there",
+        "`StreamingConfig`: as the model writes; `tokens=False`: whole",
+        "the same",
+    ),
+    (
+        "Chunks that TypeScript does not send: usage, what the model sees",
+        "none",
+        "`StreamingConfig`: sent; `extended=False`: none",
+        "the same",
+    ),
 ]
 """Defaults that differ."""
 

@@ -97,7 +97,7 @@ def test_handlers_of_another_signature_are_refused_when_the_tool_is_made() -> No
 
 
 async def test_a_router_runs_an_agent_on_the_networks_conversation() -> None:
-    """TypeScript's `agent.run(input, { network })`: it sees what was said, and adds nothing."""
+    """TypeScript's `agent.run(input, { network })`: it sees all once, and adds nothing."""
     model = ScriptedModel("from the worker", "billing", "from billing")
     worker = create_agent(name="worker", system="w", model=model)
     judge = create_agent(name="judge", system="Say a name.", model=model)
@@ -108,8 +108,9 @@ async def test_a_router_runs_an_agent_on_the_networks_conversation() -> None:
         if ctx.call_count == 0:
             return worker
         if ctx.call_count == 1:
-            said = await judge.run(ctx.input, state=ctx.state.clone())
-            seen.extend(message.text for message in said.history if message.type == "text")
+            said = await judge.run(ctx.user_message, state=ctx.state.clone())
+            told = (*said.prompt, *said.history)
+            seen.extend(message.text for message in told if isinstance(message, TextMessage))
             chosen = said.output[0]
             assert isinstance(chosen, TextMessage)
             return {"billing": billing}[chosen.text]
@@ -117,7 +118,7 @@ async def test_a_router_runs_an_agent_on_the_networks_conversation() -> None:
 
     network = create_network(name="n", agents=[worker, billing], router=router)
     run = await network.run("help")
-    assert seen == ["help", "from the worker"]
+    assert seen == ["Say a name.", "help", "from the worker"]
     assert [result.agent_name for result in run.results] == ["worker", "billing"]
 
 
