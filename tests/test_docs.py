@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from textwrap import dedent
 
@@ -242,6 +243,92 @@ def test_every_name_that_a_guide_mentions_is_in_the_package(page: Path) -> None:
         if not re.search(rf"(class|def) {last}\b|^ *{last}\b.*=", source, re.M):
             missing.append(name)
     assert missing == []
+
+
+OTHERS = frozenset(
+    {
+        "ContentFilterError",
+        "DeferredToolRequests",
+        "FallbackConfig",
+        "GuardrailFunctionOutput",
+        "HttpAgent",
+        "ModelAPIError",
+        "OutputTokenLimitExceeded",
+        "RECOMMENDED_PROMPT_PREFIX",
+        "REQUEST_ID",
+        "RunConfig",
+        "SSL_CERT_FILE",
+        "StructuredDict",
+        "TextOutput",
+        "ToolGuardrailFunctionOutput",
+        "UnexpectedModelBehavior",
+        "UsageLimits",
+        "abortRun",
+        "approveToolCall",
+        "cost_limit",
+        "count_tokens_before_request",
+        "denyToolCall",
+        "fallback_models",
+        "fallback_on",
+        "fetchHistory",
+        "forwardedProps",
+        "input_filter",
+        "input_guardrail_results",
+        "max_turns",
+        "my_function",
+        "nest_handoff_history",
+        "onData",
+        "onEvent",
+        "on_context_overflow",
+        "on_error",
+        "on_rate_limit",
+        "output_info",
+        "partial_output",
+        "per_request_input_tokens_limit",
+        "replaceThreadMessages",
+        "request_limit",
+        "resumeStream",
+        "runAgent",
+        "sendMessage",
+        "tool_calls_limit",
+        "tool_description_override",
+        "tool_name_override",
+        "tripwire_triggered",
+    }
+)
+"""Names of other programs that guides mention."""
+
+PIECES = ("_", "final_result_", "summary_", "agentkit_py_", "INNGEST_")
+"""Beginnings of names that the package puts together, and of the SDK's own."""
+
+
+@pytest.mark.parametrize(
+    "page",
+    [p for p in PAGES if p.parent.name in ("guides", "processors", "recipes")],
+    ids=lambda page: page.name,
+)
+def test_every_name_in_a_guide_is_somewhere_in_the_code(page: Path) -> None:
+    """A name that was changed in the code and not on the page sends a reader nowhere."""
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    said = {word for code in CODE.findall(text) for word in re.findall(r"[A-Za-z_]\w+", code)}
+    names = {word for word in said if re.search(r"[a-z][A-Z]|\w_\w", word)} - OTHERS
+    assert {n for n in names - known_words() if not n.startswith(PIECES)} == set()
+
+
+@cache
+def known_words() -> frozenset[str]:
+    """Return every word of the code, and the names of its files."""
+    paths = [
+        path
+        for folder in ("agentkit_py", "examples", "tests", "scripts")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".ts", ".tsx") and path != Path(__file__)
+        if "node_modules" not in path.parts
+    ]
+    texts = (path.read_text(encoding="utf-8") for path in paths)
+    return frozenset(word for text in texts for word in re.findall(r"\w+", text)).union(
+        path.stem for path in paths
+    )
 
 
 def offline() -> dict[str, str]:
