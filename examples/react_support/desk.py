@@ -12,6 +12,7 @@ from agentkit_py import (
     tool,
 )
 from agentkit_py.models import Model
+from agentkit_py.tools import ask_person
 
 ORDERS = {
     "A1": {"order": "A1", "item": "a reading lamp", "paid": 120, "sent": "18 November"},
@@ -20,28 +21,34 @@ ORDERS = {
 """The shop's orders; in a real desk a table of its database."""
 
 
-@tool
+@tool(title="Hand over to {desk}")
 def hand_over(desk: str, ctx: ToolContext) -> str:
     """Hand the customer over to another desk."""
     ctx.state.data["desk"] = desk
     return f"handed over to {desk}"
 
 
-@tool
+@tool(title="Look up order {order}")
 def find_order(order: str) -> dict[str, str | int]:
     """Look an order up."""
     return dict(ORDERS[order])
 
 
 def is_large(ctx: ToolContext) -> bool:
-    """Refunds above 100 need a person."""
+    """Refunds above 100 need a colleague."""
     return ctx.arguments.amount > 100
 
 
-@tool(needs_approval=is_large)
+@tool(title="Pay back {amount} € for order {order}", needs_approval=is_large)
 def refund(order: str, amount: int) -> dict[str, str | int]:
     """Pay money back for an order."""
     return {"order": order, "refunded": amount}
+
+
+@tool(title="Cancel order {order}", needs_approval=True, approvers=["owner"])
+def cancel_order(order: str) -> dict[str, str]:
+    """Cancel an order; the customer is asked first."""
+    return {"order": order, "status": "cancelled"}
 
 
 def route(ctx: RouterContext) -> str | None:
@@ -56,13 +63,16 @@ def support_network(model: Model, threads: str) -> Network:
     """Return the network; its threads are in the SQLite file ``threads``."""
     triage = Agent(
         name="triage",
+        description="Finds out what it is about",
         system="You are triage. Hand every question about orders or money over to orders.",
-        tools=[hand_over],
+        tools=[hand_over, ask_person],
+        max_iter=2,
     )
     orders = Agent(
         name="orders",
-        system="You are orders. Look before you pay anything back.",
-        tools=[find_order, refund],
+        description="Orders, returns and money",
+        system="You are orders. Look before you pay anything back. Write Markdown.",
+        tools=[find_order, refund, cancel_order],
         processors=[ToolCallFilter(include="own")],
         max_iter=5,
     )

@@ -17,6 +17,7 @@ import inngest.fast_api
 from desk import support_network
 from fastapi import FastAPI
 from offline import offline_model
+from people import STAFF, routes, signed_in
 from starlette.staticfiles import StaticFiles
 
 from agentkit_py import openai
@@ -30,7 +31,8 @@ network = support_network(model, os.environ.get("DESK_THREADS", "threads.db"))
 client = inngest.Inngest(app_id="desk")
 # "local": this process calls the model inside the step, so that replies are streamed.
 functions = create_functions(client, networks=[network], inference="local", realtime=True)
-api = create_app(networks=[network], auth="local", client=client)
+api = create_app(networks=[network], auth=signed_in, staff=STAFF, approvers=STAFF, client=client)
+api.routes.extend(routes)
 page = os.environ.get("DESK_PAGE", str(HERE / "dist"))
 api.mount("/", StaticFiles(directory=page, html=True))  # behind the API's own paths
 

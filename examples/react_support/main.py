@@ -25,7 +25,7 @@ async def main(folder: Path) -> None:
     for question in ("Where is my order B2?", "I want to give order A1 back."):
         run = await network.run(question, state=State({}), approver=approve)
         print(f"{question}\n  {run.text}")
-    assert run.text.startswith("Done: 120 euros")
+    assert run.text.startswith("Done: **120 €**")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,14 @@ import httpx
 
 from agentkit_py import openai
 from agentkit_py.models import Model
-from agentkit_py.testing import FakeProvider, PacedTransport, ReceivedRequest, text, tool_call
+from agentkit_py.testing import (
+    FakeProvider,
+    PacedTransport,
+    ReceivedRequest,
+    error,
+    text,
+    tool_call,
+)
 
 POLICY = (
     "You may send everything back within thirty days, whatever the reason. Put it into its box, or "
@@ -42,29 +49,65 @@ def offline_model(pause: float = 0.03) -> Model:
 def _answer(request: ReceivedRequest) -> Any:
     messages: list[dict[str, Any]] = request.body["messages"]
     asked = max(n for n, message in enumerate(messages) if message["role"] == "user")
-    results = [json.loads(m["content"]) for m in messages[asked:] if m["role"] == "tool"]
+    results = [_parsed(m["content"]) for m in messages[asked:] if m["role"] == "tool"]
     question: str = messages[asked]["content"]
+    if "fail" in question:
+        return error(400, "The scripted model fails when it is asked to.")
     if messages[0]["content"].startswith("You are triage"):
-        return tool_call("hand_over", {"desk": "orders"})
+        return _of_triage(question, results)
     return _of_orders(question, results)
+
+
+def _parsed(content: str) -> Any:
+    return json.loads(content) if content.startswith("{") else content
+
+
+def _of_triage(question: str, results: list[Any]) -> Any:
+    if "person" not in question:
+        if results:
+            return text("My colleague at the orders desk looks into it.")
+        return tool_call("hand_over", {"desk": "orders"})
+    if results:
+        return text("I have asked a colleague to join us. You can go on writing meanwhile.")
+    return tool_call("ask_person", {"reason": "The customer wants to talk to a person."})
 
 
 def _of_orders(question: str, results: list[dict[str, Any]]) -> Any:
     found = re.search(r"\b[A-Z]\d\b", question)
     if found is None:
+        if "/files/" in question:
+            return text("Thank you for the picture. Which order is it about?")
         return text(POLICY if "policy" in question else "Hello! Which order is it about?")
     if not results:
         return tool_call("find_order", {"order": found[0]})
     if "error" in results[0]:
         return text(f"I am sorry, I cannot find an order {found[0]}.")
     order = results[0]["data"]
-    if "back" not in question:
-        return text(
-            f"Your order {order['order']}, {order['item']}, was sent on {order['sent']} and should "
-            "be with you within three days."
-        )
+    action = _action(question, order)
+    if action is None:
+        return text(_described(order))
     if len(results) == 1:
-        return tool_call("refund", {"order": order["order"], "amount": order["paid"]})
+        return tool_call(*action)
     if "error" in results[1]:
-        return text("I am sorry, my colleagues decided against paying this back.")
-    return text(f"Done: {order['paid']} euros for {order['item']} are on their way to you.")
+        return text("I am sorry, this was decided against.")
+    if action[0] == "cancel_order":
+        return text(f"Order {order['order']} is cancelled.")
+    return text(f"Done: **{order['paid']} €** for {order['item']} are on their way to you.")
+
+
+def _action(question: str, order: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+    if "cancel" in question:
+        return "cancel_order", {"order": order["order"]}
+    if "back" in question:
+        return "refund", {"order": order["order"], "amount": order["paid"]}
+    return None
+
+
+def _described(order: dict[str, Any]) -> str:
+    picture = order["item"].rpartition(" ")[2]
+    return (
+        f"Your order **{order['order']}** is under way:\n\n"
+        f"- {order['item']}, {order['paid']} €\n- sent on {order['sent']}\n\n"
+        f"![{order['item']}](/pictures/{picture}.svg)\n\n"
+        "It should be with you within three days."
+    )

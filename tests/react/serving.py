@@ -65,6 +65,8 @@ def _uvicorn(
         "AGENTKIT_TIKTOKEN_TIMEOUT": "0",
         "DESK_PAGE": str(page),
         "DESK_THREADS": str(folder / "threads.db"),
+        "DESK_FILES": str(folder / "files"),
+        "DESK_SECRET": "desk",
         **variables,
     }
     url = f"http://127.0.0.1:{port}"

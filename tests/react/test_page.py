@@ -65,12 +65,13 @@ class Desk:
 
     page: Page
     mode: Mode
-    axe: Path
+    axe: str
     problems: list[str] = field(default_factory=list[str])
 
-    def open(self, address: str) -> None:
-        """Open it, and wait until it listens."""
+    def open(self, address: str, name: str = "Ada Lind") -> None:
+        """Sign in, and wait until it listens."""
         self.page.goto(address)
+        self.button(name).click()
         self.connected()
 
     def connected(self) -> None:
@@ -84,7 +85,8 @@ class Desk:
 
     def button(self, name: str) -> Locator:
         """A button."""
-        return self.page.get_by_role("button", name=name, exact=True)
+        exact = name not in ("Ada Lind", "Mia Sandberg")
+        return self.page.get_by_role("button", name=name, exact=exact)
 
     def tool(self, name: str) -> Locator:
         """The last call of a tool."""
@@ -103,15 +105,16 @@ class Desk:
         """Wait until nobody writes."""
         expect(self.button("Send")).to_be_visible(timeout=SECONDS)
 
-    def picture(self, name: str) -> None:
-        """A picture for the guide, and a look for people who cannot see it."""
-        if self.mode == "in-process" and os.environ.get("AGENTKIT_SCREENSHOTS"):
+    def look(self, name: str | None = None) -> None:
+        """Look for what people cannot read or reach, and make a picture for the guide."""
+        if name and self.mode == "in-process" and os.environ.get("AGENTKIT_SCREENSHOTS"):
             PICTURES.mkdir(parents=True, exist_ok=True)
             self.page.screenshot(path=PICTURES / f"{name}.png")
-        self.page.add_script_tag(path=self.axe)
-        found: dict[str, Any] = self.page.evaluate("axe.run()")
-        bad = [one for one in found["violations"] if one["impact"] in ("serious", "critical")]
-        assert bad == [], json.dumps(bad, indent=1)[:4000]
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(self.axe)
+        found: dict[str, Any] = self.page.evaluate("axe.run({resultTypes: ['violations']})")
+        assert found["violations"] == [], json.dumps(found["violations"], indent=1)[:4000]
+        assert not self.page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
 
 @pytest.fixture
@@ -119,7 +122,8 @@ def desk(browser: Browser, url: str, mode: Mode, packages: Path) -> Generator[De
     """The page in a browser that was never here."""
     context = browser.new_context(viewport={"width": 1000, "height": 720})
     page = context.new_page()
-    found = Desk(page, mode, packages / "node_modules" / "axe-core" / "axe.min.js")
+    axe = (packages / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    found = Desk(page, mode, axe)
     page.on("pageerror", lambda error: found.problems.append(str(error)))
     found.open(url)
     yield found
@@ -127,67 +131,163 @@ def desk(browser: Browser, url: str, mode: Mode, packages: Path) -> Generator[De
     context.close()
 
 
+@pytest.fixture
+def staff(browser: Browser, url: str, desk: Desk) -> Generator[Page]:
+    """The page of staff, in a browser of its own."""
+    context = browser.new_context(viewport={"width": 1000, "height": 720})
+    page = context.new_page()
+    Desk(page, desk.mode, desk.axe).open(url, "Mia Sandberg")
+    page.goto(f"{url}/staff/")
+    yield page
+    context.close()
+
+
+def test_nobody_reads_as_another_and_a_forged_cookie_is_nobodys(
+    desk: Desk, browser: Browser, url: str
+) -> None:
+    """Files are for who sent them, and for staff."""
+    picture = {"name": "lamp.png", "mimeType": "image/png", "buffer": b"\x89PNG"}
+    desk.page.locator("input[type=file]").set_input_files([picture])  # pyright: ignore[reportArgumentType] - a payload
+    expect(desk.page.get_by_label("Files of this message")).to_contain_text("lamp.png")
+    desk.look()
+    desk.send("It is broken.")
+    desk.says("Which order is it about?")
+    address = f"{url}{desk.log.locator('a.file').get_attribute('href')}"
+    assert desk.page.request.get(address).status == 200
+    forged = browser.new_context()
+    assert forged.request.get(address).status == 404
+    forged.add_cookies([{"name": "desk", "value": "ada.é" + "0" * 64, "url": url}])
+    assert forged.request.get(address).status == 404
+    assert forged.request.get(f"{url}/api/threads").status == 401
+    forged.request.post(f"{url}/sign-in", data={"id": "ben"})
+    assert forged.request.get(address).status == 404
+    forged.request.post(f"{url}/sign-in", data={"id": "mia"})
+    assert forged.request.get(address).status == 200
+    forged.close()
+
+
 def test_text_is_streamed_and_can_be_stopped(desk: Desk) -> None:
     """The text written before the stop stays, and nothing more comes."""
     desk.send(f"{POLICY} But wait half way.")
     desk.says("thirty days")
     expect(desk.button("Stop")).to_be_visible()
-    desk.picture("streaming")
+    expect(desk.log).to_contain_text("Orders is writing")
+    desk.look("streaming")
     assert END_OF_POLICY not in desk.log.inner_text()
     desk.button("Stop").click()
     desk.ready()
     written = desk.log.inner_text()
     assert END_OF_POLICY not in written
-    desk.picture("stopped")
+    desk.look("stopped")
     desk.send("Where is my order B2?")
-    desk.says("a light bulb, was sent on 19 November")
+    desk.says("sent on 19 November")
     assert END_OF_POLICY not in desk.log.inner_text()
 
 
-def test_tool_calls_have_inputs_and_outputs(desk: Desk) -> None:
-    """Those of each agent, in their order; also after a reload."""
+def test_calls_are_quiet_lines_with_folded_details(desk: Desk) -> None:
+    """Those of each agent, in their order, in the user's words; also after a reload."""
     desk.send("Where is my order A1?")
-    desk.says("a reading lamp, was sent on 18 November")
+    desk.says("It should be with you within three days.")
     desk.ready()
     for again in (False, True):
         if again:
             desk.page.reload()
             desk.connected()
             desk.says("within three days.")
-        expect(desk.tool("hand_over")).to_have_attribute("data-state", "output-available")
-        expect(desk.tool("hand_over")).to_contain_text('{"desk":"orders"}')
-        expect(desk.tool("find_order")).to_contain_text('{"order":"A1"}')
-        expect(desk.tool("find_order")).to_contain_text('"item":"a reading lamp"')
-    desk.picture("tools")
+        expect(desk.tool("hand_over").locator("summary")).to_have_text("✓Hand over to ordersdone")
+        expect(desk.tool("find_order").locator("summary")).to_have_text("✓Look up order A1done")
+        expect(desk.tool("find_order").locator("dl").last).to_be_hidden()
+        desk.tool("find_order").locator("summary").press("Enter")
+        expect(desk.tool("find_order").locator("dl").last).to_contain_text("Itema reading lamp")
+        expect(desk.log.get_by_role("heading")).to_contain_text(["You", "Triage", "Orders"])
+        expect(desk.log.locator(".text strong")).to_have_text("A1")
+        expect(desk.log.get_by_role("img", name="a reading lamp")).to_be_visible()
+        assert "{" not in desk.log.inner_text()
+    desk.look("tools")
 
 
-def test_a_person_approves_after_a_reload(desk: Desk) -> None:
-    """The run waits; the page finds the question again."""
-    desk.send("I want to give order A1 back.")
+def test_the_customer_approves_after_a_reload(desk: Desk) -> None:
+    """The run waits; the page has the same card again, once."""
+    desk.send("Please cancel order B2.")
     card = desk.page.get_by_role("region", name="Approval needed")
-    expect(card).to_contain_text('refund({"order":"A1","amount":120})', timeout=SECONDS)
-    expect(desk.tool("refund")).to_contain_text("waits for you")
-    desk.picture("approval")
+    expect(card).to_contain_text("Cancel order B2", timeout=SECONDS)
+    expect(desk.tool("cancel_order")).to_contain_text("waits for a decision")
+    desk.look("approval")
+    before = card.inner_text()
     desk.page.reload()
     desk.connected()
-    desk.says("I want to give order A1 back.")
-    expect(card).to_be_visible(timeout=SECONDS)
+    desk.says("Please cancel order B2.")
+    expect(card).to_have_count(1, timeout=SECONDS)
+    assert card.inner_text() == before
     desk.button("Approve").click()
-    desk.says("120 euros for a reading lamp are on their way to you.")
+    desk.says("Order B2 is cancelled.")
     expect(card).to_have_count(0)
-    expect(desk.tool("refund")).to_contain_text('"refunded":120')
+    expect(desk.tool("cancel_order").locator("summary")).to_have_text("✓Cancel order B2done")
     desk.ready()
-    desk.picture("approved")
 
 
 def test_a_denied_call_does_not_run_on_the_page(desk: Desk) -> None:
     """The model reads why."""
-    desk.send("I want to give order A1 back.")
-    expect(desk.button("Deny")).to_be_visible(timeout=SECONDS)
-    desk.button("Deny").click()
-    desk.says("decided against paying this back.")
-    expect(desk.tool("refund")).to_contain_text("The customer declined.")
+    desk.send("Please cancel order B2.")
+    desk.button("Decline").click(timeout=SECONDS)
+    desk.says("this was decided against.")
+    expect(desk.tool("cancel_order").locator("summary")).to_contain_text("declined")
     desk.ready()
+
+
+def test_staff_decide_on_a_refund_and_the_customers_page_is_told(desk: Desk, staff: Page) -> None:
+    """The customer sees an amount and may wait, or leave; nobody else may decide."""
+    desk.send("I want to give order A1 back.")
+    card = desk.page.get_by_role("region", name="Decision of a colleague")
+    expect(card).to_contain_text("Pay back 120 € for order A1", timeout=SECONDS)
+    expect(card.get_by_role("button", name="Approve")).to_have_count(0)
+    desk.look("colleague")
+    entry = staff.locator("#approvals button", has_text="Pay back 120 € for order A1").first
+    entry.click(timeout=SECONDS)
+    staff.locator(".question").get_by_role("button", name="Approve").click()
+    desk.says("120 € for a reading lamp are on their way to you.")
+    expect(card).to_have_count(0)
+    desk.ready()
+    desk.look("approved")
+
+
+def test_a_person_of_the_staff_takes_over_and_hands_back(desk: Desk, staff: Page) -> None:
+    """The customer sees who it is, and who is there; the same after a reload."""
+    if desk.mode == "inngest":
+        pytest.skip("with Inngest nothing is streamed of staff: the guide says to read again")
+    desk.send("I want to talk to a person.")
+    desk.says("I have asked a colleague")
+    expect(desk.page.get_by_text("We have asked a colleague to join you.")).to_be_visible()
+    thread = desk.page.url.partition("thread=")[2]
+    staff.locator(f'#takeovers [data-thread="{thread}"]').click(timeout=SECONDS)
+    staff.locator("#join-name").fill("Mia Sandberg")
+    staff.get_by_role("button", name="Take over").click()
+    staff.locator("#say-text").fill("Hello Ada!")
+    staff.get_by_role("button", name="Send", exact=True).click()
+    for again in (False, True):
+        if again:
+            desk.page.reload()
+            desk.connected()
+        desk.says("Hello Ada!")
+        expect(desk.log.get_by_role("heading").last).to_contain_text("Mia Sandberg Staff")
+        expect(desk.page.locator(".people")).to_have_text(
+            "Mia Sandberg from our staff is with you.", timeout=SECONDS
+        )
+    desk.look("staff")
+    staff.get_by_role("button", name="Hand back").click()
+    expect(desk.page.locator(".people")).to_have_count(0, timeout=SECONDS)
+
+
+def test_a_failed_answer_can_be_asked_for_again(desk: Desk) -> None:
+    """In its place: the message is there once."""
+    desk.send("Please fail.")
+    desk.button("Try again").click(timeout=SECONDS)
+    expect(desk.button("Try again")).to_be_visible(timeout=SECONDS)
+    desk.look("failed")
+    desk.page.reload()
+    desk.connected()
+    desk.says("Please fail.")
+    expect(desk.log.get_by_text("Please fail.")).to_have_count(1)
 
 
 def test_a_reply_goes_on_over_a_reload(desk: Desk) -> None:
@@ -200,11 +300,10 @@ def test_a_reply_goes_on_over_a_reload(desk: Desk) -> None:
     desk.ready()
     expect(desk.log).to_contain_text("You may send everything back within thirty days")
     assert desk.log.inner_text().count("thirty days") == 1
-    desk.picture("resumed")
 
 
 def test_threads_are_in_a_side_bar(desk: Desk) -> None:
-    """Opened, gone on with, and deleted from there."""
+    """Opened, gone on with, and deleted from there; on a phone behind a button."""
     side = desk.page.get_by_role("navigation", name="Conversations")
     desk.send("Where is my order B2? (first)")
     desk.says("a light bulb")
@@ -220,21 +319,27 @@ def test_threads_are_in_a_side_bar(desk: Desk) -> None:
     desk.send("Hello again")
     desk.says("Hello! Which order is it about?")
     desk.ready()
-    desk.picture("threads")
+    desk.look("threads")
     desk.page.emulate_media(color_scheme="dark")
-    desk.picture("dark")
+    desk.look("dark")
     desk.page.emulate_media(color_scheme="light")
     desk.page.set_viewport_size({"width": 400, "height": 720})
-    desk.picture("narrow")
-    wide = desk.page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= 400
+    desk.look("narrow")
+    expect(side).to_be_hidden()
+    desk.button("Conversations").press("Enter")
+    desk.look()
     side.get_by_role("button", name=re.compile("^Delete .*second")).click()
     expect(side).not_to_contain_text("(second)")
     expect(side).to_contain_text("(first)")
 
 
 def test_a_server_that_refuses_says_why_on_the_page(desk: Desk) -> None:
-    """The words of the API, and the message is marked."""
-    desk.send("Where is it? " * 3_000)
+    """The words of the API; the message is marked, and can be changed."""
+    words = "Where is it? " * 3_000
+    desk.send(words)
     expect(desk.page.get_by_role("alert")).to_contain_text("at most 32000 characters")
     expect(desk.log).to_contain_text("Not sent.")
+    desk.look()
+    desk.button("Change it and send it again").click()
+    expect(desk.page.get_by_label("Message", exact=True)).to_have_value(words.strip())
+    expect(desk.log).not_to_contain_text("Not sent.")

@@ -4,6 +4,7 @@ const at = (path) => new URL(`../${path}`, document.baseURI);
 const find = (id) => document.getElementById(id);
 const approvals = new Map();
 const takeovers = new Map();
+const titles = {}; // of tools, by name: "Refund {amount} EUR"
 let open = null; // {id, text, data}
 
 function make(tag, fields = {}, ...children) {
@@ -44,6 +45,14 @@ async function act(button, done, work) {
   }
 }
 
+// What a call is in people's words.
+function titled(name, input) {
+  const fill = (found, argument) => (argument === undefined ? found[0] : String(input?.[argument] ?? "…").slice(0, 200));
+  return titles[name]?.replace(/\{\{|\}\}|\{(\w+)\}/g, fill) ?? name;
+}
+
+const learn = (agents) => agents.forEach((agent) => Object.assign(titles, agent.tools));
+
 // The queue.
 
 const time = (text) => (text ? new Date(text).toLocaleString() : "");
@@ -76,7 +85,7 @@ function list(name, items) {
 function showQueue() {
   const asked = [...approvals.values()].filter((one) => one.status === "open" && one.mayAnswer);
   list("approvals", asked.map((one) => entry(one.threadId,
-    one.message || one.calls.map((c) => c.toolName).join(", ") || "A question",
+    one.message || one.calls.map((c) => titled(c.toolName, c.toolInput)).join(", ") || "A question",
     [`Asked by ${one.agent}`, one.userId && `Customer: ${one.userId}`, one.expiresAt && `until ${time(one.expiresAt)}`])));
   list("takeovers", [...takeovers.values()].map((one) => entry(one.threadId,
     one.title || one.threadId, [stateOf(one), one.userId && `Customer: ${one.userId}`])));
@@ -114,7 +123,7 @@ function question(one) {
     const area = make("textarea", { id: field, rows: "3", spellcheck: "false" });
     area.value = JSON.stringify(asked.toolInput, null, 1);
     edits.push({ asked, area, before: area.value });
-    box.append(make("p", { className: "who" }, asked.toolName), argumentsOf(asked.toolInput),
+    box.append(make("p", { className: "who" }, titled(asked.toolName, asked.toolInput)), argumentsOf(asked.toolInput),
       make("details", {}, make("summary", {}, "Change before approving"),
         make("label", { for: field }, `Arguments of ${asked.toolName}, as JSON`), area));
   }
@@ -147,20 +156,32 @@ function textOf(content) {
   return (content ?? []).map((part) => part.text ?? `[${part.type}]`).join("");
 }
 
+// What a customer wrote, with its links to this site: files that they sent.
+function linked(text) {
+  const found = make("p", { className: "text" });
+  let end = 0;
+  for (const link of text.matchAll(/!?\[([^\]\n]{0,200})\]\((\/[\w.-]+(?:\/[\w.-]+)*)\)/g)) {
+    found.append(text.slice(end, link.index), make("a", { href: link[2], target: "_blank", rel: "noopener noreferrer" }, link[1] || link[2]));
+    end = link.index + link[0].length;
+  }
+  found.append(text.slice(end));
+  return found;
+}
+
 function message(one) {
   const note = one.staff?.to === "agents";
   const kind = one.type === "user" ? "user" : note ? "note" : one.staff ? "staff" : "agent";
   const who = { user: "Customer", note: `${one.agentName}, note for agents`, staff: `${one.agentName} (staff)`, agent: one.agentName }[kind];
   const item = make("li", { className: kind },
     make("p", { className: "who" }, `${who} `, make("time", { datetime: one.createdAt }, time(one.createdAt))));
-  if (one.type === "user") item.append(make("p", { className: "text" }, one.content));
+  if (one.type === "user") item.append(linked(one.content));
   const results = [...(one.data?.toolCalls ?? [])];
   for (const part of one.data?.output ?? []) {
     if (part.type === "text") item.append(make("p", { className: "text" }, textOf(part.content)));
     for (const tool of part.type === "tool_call" ? part.tools : []) {
       const found = results.findIndex((result) => result.tool.name === tool.name);
       const result = found < 0 ? null : results.splice(found, 1)[0];
-      item.append(make("details", {}, make("summary", {}, `Used ${tool.name}`), argumentsOf(tool.input),
+      item.append(make("details", {}, make("summary", {}, titles[tool.name] ? titled(tool.name, tool.input) : `Used ${tool.name}`), argumentsOf(tool.input),
         make("pre", {}, result ? JSON.stringify(result.content, null, 1) : "no result yet")));
     }
   }
@@ -168,6 +189,7 @@ function message(one) {
 }
 
 function render(data) {
+  learn(data.agents);
   const one = data.takeover;
   find("thread-title").textContent = data.thread.title;
   find("thread-about").textContent = [one.userId && `Customer: ${one.userId}`, `Conversation ${one.threadId}`,
@@ -194,7 +216,7 @@ function render(data) {
   find("join").hidden = one.mine;
   find("decline").hidden = one.status !== "asked";
   find("say").hidden = find("hand-back").hidden = !one.mine;
-  const agents = data.agents.map((a) => JSON.stringify(a));
+  const agents = data.agents.map(({ network, agent }) => JSON.stringify({ network, agent }));
   if (find("agent").dataset.known !== agents.join()) {
     find("agent").dataset.known = agents.join();
     find("agent").replaceChildren(...data.agents.map((a, n) => make("option", { value: agents[n] }, a.agent)));
@@ -274,6 +296,7 @@ find("explain").addEventListener("click", async (event) => {
   });
 });
 
+call("api/agents").then(({ agents }) => { learn(agents); showQueue(); }, () => {}); // else calls have their names
 listen("api/approvals/stream", { approval: (one) => approvals.set(one.id, one) });
 listen("api/takeovers/stream", {
   takeover: (one) => takeovers.set(one.threadId, one),

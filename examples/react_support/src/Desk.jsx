@@ -1,39 +1,61 @@
 import { useAgent } from "@inngest/use-agent";
 import { use, useCallback, useEffect, useRef, useState } from "react";
 
+import { Approvals } from "./Approvals.jsx";
 import { Composer } from "./Composer.jsx";
 import { Messages } from "./Messages.jsx";
-import { Questions } from "./Questions.jsx";
+import {
+  putInAddress,
+  storedThread,
+  threadInAddress,
+  useApprovals,
+  useTitles,
+  words,
+} from "./server.js";
 import { Threads } from "./Threads.jsx";
-import { useQuestions } from "./questions.js";
-import { putInAddress, storedMessages, threadInAddress } from "./threads.js";
 
 // Read before the hook begins to listen: what is streamed afterwards goes on from it.
 const first = threadInAddress();
-const stored = first ? storedMessages(first).catch(() => null) : Promise.resolve(null);
+const stored = first ? storedThread(first).catch(() => null) : Promise.resolve(null);
 
-export function Desk() {
-  const { questions, onEvent, drop } = useQuestions();
-  const [problem, setProblem] = useState("");
-  const complete = useRef(new Set()); // threads all of whose chunks came here
+export function Desk({ me }) {
+  const title = useTitles();
+  const { approvals, answer } = useApprovals();
+  const [problem, setProblem] = useState(null); // {text, again}
   const [stopped, setStopped] = useState(null); // the thread that was stopped last
+  const [staff, setStaff] = useState({}); // who of the staff is on which thread
+  const [speaker, setSpeaker] = useState(""); // the agent that began last
+  const [draft, setDraft] = useState(null);
+  const [isListOpen, setListOpen] = useState(false);
+  const complete = useRef(new Set()); // threads all of whose chunks came here
   const opened = useRef(new Set()); // threads that a run may have been going on in
+  const authors = useRef(new Map()); // who wrote which part
+  const failedParts = useRef(new Set()); // parts that were taken back
   const agent = useAgent({
     enableThreadValidation: false, // threads are loaded below, with their tool calls
-    onEvent: (event) => {
-      onEvent(event);
-      if (event.event === "run.interrupted") setStopped(event.data.threadId);
-      if (event.event === "run.failed") setProblem(event.data.error);
-      if (event.event === "stream.ended") ended.current(event.data.threadId);
+    onEvent: ({ event, data }) => {
+      if (event === "part.created") {
+        const { agentName: name, byStaff } = data.metadata ?? {};
+        if (name) authors.current.set(data.partId, { name, staff: Boolean(byStaff) });
+      }
+      if (event === "part.failed") failedParts.current.add(data.partId);
+      if (event === "run.started" && data.scope === "agent") setSpeaker(data.name);
+      if (event === "run.interrupted") setStopped(data.threadId);
+      if (event === "run.failed") {
+        setProblem({ text: "Something went wrong, and the answer is missing.", again: true });
+      }
+      if (event === "staff.changed") setStaff((all) => ({ ...all, [data.threadId]: data }));
+      if (event === "stream.ended") ended.current(data.threadId);
     },
   });
   const { currentThreadId, replaceThreadMessages, setCurrentThreadId } = agent;
 
   const show = useCallback(
-    (threadId, messages) => {
+    (threadId, found) => {
       complete.current.add(threadId);
       opened.current.add(threadId);
-      replaceThreadMessages(threadId, messages);
+      replaceThreadMessages(threadId, found.messages);
+      setStaff((all) => ({ ...all, [threadId]: found.staff }));
       setCurrentThreadId(threadId);
     },
     [replaceThreadMessages, setCurrentThreadId],
@@ -42,88 +64,164 @@ export function Desk() {
   const begin = useCallback(() => {
     setCurrentThreadId(agent.createNewThread());
     putInAddress(null);
-    setProblem("");
+    setProblem(null);
+    setListOpen(false);
   }, [agent, setCurrentThreadId]);
 
-  const messages = use(stored);
+  const found = use(stored);
   const begun = useRef(false);
   useEffect(() => {
     if (begun.current) return;
     begun.current = true;
-    if (messages === null) begin();
-    else show(first, messages);
-  }, [begin, messages, show]);
+    if (found === null) begin();
+    else show(first, found);
+  }, [begin, found, show]);
 
-  const open = useCallback(
-    async (threadId) => {
+  const open = async (threadId) => {
+    setListOpen(false);
+    setProblem(null);
+    try {
       if (complete.current.has(threadId)) setCurrentThreadId(threadId);
-      else show(threadId, await storedMessages(threadId));
+      else show(threadId, await storedThread(threadId));
       putInAddress(threadId);
-      setProblem("");
-    },
-    [setCurrentThreadId, show],
-  );
+    } catch (error) {
+      setProblem({ text: `The conversation could not be opened. ${error.message}` });
+    }
+  };
 
   const ended = useRef();
   ended.current = (threadId) => {
     agent.refreshThreads();
     // Of a run that went on when the thread was opened, the beginning may have been missed.
     if (opened.current.delete(threadId)) {
-      storedMessages(threadId).then((found) => replaceThreadMessages(threadId, found));
+      storedThread(threadId).then(
+        ({ messages }) => replaceThreadMessages(threadId, messages),
+        () => {},
+      );
     }
   };
 
-  const send = async (text) => {
-    setProblem("");
+  const send = async (text, state) => {
+    setProblem(null);
     setStopped(null);
+    setSpeaker("");
     putInAddress(currentThreadId);
     complete.current.add(currentThreadId);
     try {
-      await agent.sendMessage(text);
+      await agent.sendMessageToThread(currentThreadId, text, { state: state ?? {} });
       agent.refreshThreads();
     } catch (error) {
-      setProblem(error.message);
+      setProblem({ text: error.message });
     }
   };
 
-  const decide = async (question, approved) => {
-    const answer = approved ? agent.approveToolCall : agent.denyToolCall;
-    try {
-      await answer(question.requestId, approved ? "" : "The customer declined.");
-    } catch (error) {
-      setProblem(error.message);
-    }
-    drop((one) => one.requestId === question.requestId);
+  // The last message once more, in its own place: the server takes the thread back to before it.
+  const again = () => {
+    const last = agent.messages.findLastIndex((message) => message.role === "user");
+    if (last < 0) return;
+    const { id, parts } = agent.messages[last];
+    replaceThreadMessages(currentThreadId, agent.messages.slice(0, last));
+    send(textOf(parts), { mode: "conversation_branching", editFromMessageId: id });
+  };
+
+  const edit = (message) => {
+    const others = agent.messages.filter((one) => one !== message);
+    replaceThreadMessages(currentThreadId, others);
+    setDraft({ text: textOf(message.parts) });
+    setProblem(null);
   };
 
   const remove = async (threadId) => {
-    await agent.deleteThread(threadId);
-    if (threadId === currentThreadId) begin();
+    try {
+      await agent.deleteThread(threadId);
+      if (threadId === currentThreadId) begin();
+    } catch (error) {
+      setProblem({ text: `The conversation could not be deleted. ${error.message}` });
+    }
   };
 
   // A word that was under way may arrive after the run was stopped; the hook takes it for a reply.
-  const writing = agent.status === "submitted" || agent.status === "streaming";
-  const busy = writing && stopped !== currentThreadId;
-  const asked = questions.filter((question) => question.threadId === currentThreadId);
+  const working = agent.status === "submitted" || agent.status === "streaming";
+  const busy = working && stopped !== currentThreadId;
+  const asked = approvals.filter((one) => one.threadId === currentThreadId);
+  const waits = asked.flatMap((one) => one.calls.flatMap((c) => [c.partId, c.toolCallId]));
+  const who = speaker ? `${words(speaker)} is writing…` : "Writing…";
+  const people = staff[currentThreadId] ?? { state: "none", names: [] };
+  const isTaken = people.state === "taken";
+  let writing = null;
+  if (asked.length > 0) {
+    const own = asked.some((one) => one.mayAnswer);
+    writing = {
+      waiting: true,
+      text: own ? "Waiting for your decision" : "Waiting for a colleague’s decision",
+    };
+  } else if (busy && !isTaken) writing = { text: who };
   return (
     <div className="desk">
-      <Threads agent={agent} onNew={begin} onOpen={open} onDelete={remove} />
+      <Threads
+        {...{ agent, me, isOpen: isListOpen }}
+        onNew={begin}
+        onOpen={open}
+        onDelete={remove}
+      />
       <main>
         <header>
-          <h1>Support desk</h1>
-          <p className="connection" role="status">
+          <button
+            type="button"
+            className="quiet list"
+            aria-expanded={isListOpen}
+            aria-controls="conversations"
+            onClick={() => setListOpen(!isListOpen)}
+          >
+            Conversations
+          </button>
+          <h1>Lamps &amp; Light</h1>
+          <p className="connection" role="status" data-connected={agent.isConnected || undefined}>
             {agent.isConnected ? "Connected" : "Connecting…"}
           </p>
         </header>
-        <Messages messages={agent.messages} busy={busy} questions={asked} />
-        <Questions questions={asked} onDecide={decide} />
-        {problem && (
-          <p className="problem" role="alert">
-            {problem}
+        {people.state !== "none" && (
+          <p className="people" role="status">
+            {isTaken
+              ? `${people.names.join(" and ") || "A colleague"} from our staff is with you.`
+              : "We have asked a colleague to join you."}
           </p>
         )}
-        <Composer busy={busy} onSend={send} onCancel={agent.cancel} />
+        <Messages
+          messages={agent.messages}
+          authors={authors.current}
+          failedParts={failedParts.current}
+          {...{ title, waits, writing }}
+          onEdit={edit}
+        />
+        <Approvals approvals={asked} title={title} onAnswer={answer} />
+        {problem && (
+          <div className="problem banner" role="alert">
+            <p>{problem.text}</p>
+            {problem.again && (
+              <button type="button" onClick={again}>
+                Try again
+              </button>
+            )}
+            <button type="button" className="link" onClick={() => setProblem(null)}>
+              Close
+            </button>
+          </div>
+        )}
+        <Composer
+          busy={busy && !isTaken}
+          draft={draft}
+          onSend={(text) => send(text)}
+          onCancel={agent.cancel}
+        />
       </main>
     </div>
   );
+}
+
+function textOf(parts) {
+  return parts
+    .filter((part) => part.type === "text")
+    .map((part) => part.content)
+    .join("\n");
 }

@@ -1,50 +1,159 @@
 import { useEffect, useRef } from "react";
 
-import { ToolCall } from "./ToolCall.jsx";
+import { Markdown } from "./Markdown.jsx";
+import { words } from "./server.js";
+import { ToolLine } from "./ToolLine.jsx";
 
-export function Messages({ messages, busy, questions }) {
-  const end = useRef(null);
-  const waiting = questions.flatMap((question) => question.toolCalls.map((call) => call.partId));
-  const shown = messages.filter((message) => message.parts.some(isVisible));
-  const size = JSON.stringify(shown.at(-1) ?? null).length;
-  useEffect(() => {
-    end.current?.scrollIntoView({ block: "nearest" });
-  }, [shown.length, size, waiting.length]);
+const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
+const day = new Intl.DateTimeFormat(undefined, { dateStyle: "full" });
+
+export function Avatar({ name, staff = false }) {
+  const hue = ([...name].reduce((sum, letter) => sum + letter.codePointAt(0), 0) * 67) % 360;
   return (
-    <section className="messages" role="log" aria-label="Messages" aria-busy={busy} tabIndex={0}>
-      {shown.length === 0 && (
-        <p className="empty">Ask about an order, e.g. “Where is my order A1?”</p>
+    <span className={staff ? "avatar staff" : "avatar"} style={{ "--hue": hue }} aria-hidden="true">
+      {words(name).charAt(0)}
+    </span>
+  );
+}
+
+export function Messages({ messages, authors, failedParts, title, waits, writing, onEdit }) {
+  const end = useRef(null);
+  const turns = turnsOf(messages, authors, failedParts);
+  const toEnd = () => end.current?.scrollIntoView({ block: "nearest" });
+  const size = JSON.stringify(turns.at(-1) ?? null).length;
+  useEffect(() => {
+    toEnd();
+  }, [turns.length, size, waits.length, writing]);
+  return (
+    <section
+      className="messages"
+      role="log"
+      aria-label="Messages"
+      aria-busy={Boolean(writing)}
+      tabIndex={0}
+      onLoad={toEnd} // a picture has come, and has moved the end
+    >
+      {turns.length === 0 && (
+        <div className="empty">
+          <h2>How can we help?</h2>
+          <p>Ask about an order, e.g. “Where is my order A1?”, send one back, or ask for a person.</p>
+        </div>
       )}
-      {shown.map((message) => (
-        <article key={message.id} className={message.role} data-status={message.status}>
-          <h2>{message.role === "user" ? "You" : "Support"}</h2>
-          {message.parts.filter(isVisible).map((part) => (
-            <Part
-              key={part.id ?? part.toolCallId}
-              part={part}
-              waits={waiting.includes(part.toolCallId)}
-            />
-          ))}
-          {message.status === "failed" && <p className="note">Not sent.</p>}
-        </article>
+      {turns.map((turn, index) => (
+        <Turn
+          key={turn.key}
+          turn={turn}
+          before={turns[index - 1]}
+          title={title}
+          waits={waits}
+          onEdit={onEdit}
+        />
       ))}
-      {busy && (
-        <p className="note">{waiting.length ? "Waiting for your decision…" : "Writing…"}</p>
+      {writing && (
+        <p className="writing" data-waiting={writing.waiting || undefined}>
+          <span className="dots" aria-hidden="true" />
+          {writing.text}
+        </p>
       )}
       <div ref={end} />
     </section>
   );
 }
 
+// The hook makes one message of a whole run; here each agent, or person, has a turn of their own.
+function turnsOf(messages, authors, failedParts) {
+  const turns = [];
+  for (const message of messages) {
+    const parts = message.parts.filter(
+      (part) => isVisible(part) && !failedParts.has(part.id ?? part.toolCallId),
+    );
+    for (const part of parts) {
+      const author =
+        message.role === "user"
+          ? null
+          : (part.author ?? authors.get(part.id ?? part.toolCallId) ?? { name: "support" });
+      const last = turns.at(-1);
+      const goesOn = author !== null && last?.author?.name === author.name && last.run !== null;
+      if (goesOn || last?.key === message.id) last.parts.push(part);
+      else {
+        const key = turns.some((turn) => turn.key === message.id)
+          ? `${message.id}-${part.id ?? part.toolCallId}`
+          : message.id;
+        turns.push({ key, author, message, parts: [part] });
+      }
+    }
+  }
+  return turns;
+}
+
 function isVisible(part) {
   return part.type === "tool-call" || (part.type === "text" && part.content !== "");
 }
 
-function Part({ part, waits }) {
-  if (part.type === "tool-call") return <ToolCall part={part} waits={waits} />;
+function Turn({ turn, before, title, waits, onEdit }) {
+  const { author, message } = turn;
+  const name = author === null ? "You" : words(author.name);
+  const time = new Date(message.timestamp);
+  const newDay = !before || day.format(new Date(before.message.timestamp)) !== day.format(time);
+  const from = before?.author;
+  const handedOver = author && from && from.name !== author.name;
   return (
-    <p className="text" data-status={part.status}>
-      {part.content}
-    </p>
+    <>
+      {newDay && <p className="divider">{day.format(time)}</p>}
+      {handedOver && (
+        <p className="divider">
+          {author.staff ? `${name} from our staff has joined` : `${name} takes over`}
+        </p>
+      )}
+      <article
+        className={author === null ? "user" : author.staff ? "agent staff" : "agent"}
+        data-status={message.status}
+      >
+        {author !== null && <Avatar name={author.name} staff={author.staff} />}
+        <div className="bubble">
+          <h2>
+            {name}
+            {author?.staff && <small> Staff</small>}
+            <time dateTime={time.toISOString()}>{clock.format(time)}</time>
+          </h2>
+          {turn.parts.map((part) => (
+            <Part key={part.id ?? part.toolCallId} {...{ part, author, title, waits }} />
+          ))}
+          {message.status === "failed" && (
+            <p className="problem">
+              Not sent.{" "}
+              <button type="button" className="link" onClick={() => onEdit(message)}>
+                Change it and send it again
+              </button>
+            </p>
+          )}
+        </div>
+      </article>
+    </>
+  );
+}
+
+function Part({ part, author, title, waits }) {
+  if (part.type === "tool-call") {
+    return <ToolLine part={part} title={title} waits={waits.includes(part.toolCallId)} />;
+  }
+  if (author !== null) return <Markdown text={part.content} />;
+  return <OwnText text={part.content} />;
+}
+
+const FILE = /!?\[([^\]\n]*)\]\((\/files\/[\w.-]+)\)/g;
+
+// What users write stays as they wrote it, but for the files that they sent with it.
+function OwnText({ text }) {
+  const files = [...text.matchAll(FILE)];
+  return (
+    <>
+      <p className="text own">{text.replace(FILE, "").trim()}</p>
+      {files.map(([found, name, url]) => (
+        <a key={url} className="file" href={url} target="_blank" rel="noopener noreferrer">
+          {found.startsWith("!") ? <img src={url} alt={name} /> : name}
+        </a>
+      ))}
+    </>
   );
 }

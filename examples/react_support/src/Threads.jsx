@@ -1,6 +1,8 @@
-export function Threads({ agent, onNew, onOpen, onDelete }) {
+import { signInAs } from "./SignIn.jsx";
+
+export function Threads({ agent, me, isOpen, onNew, onOpen, onDelete }) {
   return (
-    <nav aria-label="Conversations">
+    <nav id="conversations" aria-label="Conversations" data-open={isOpen || undefined}>
       <button type="button" className="new" onClick={onNew}>
         New conversation
       </button>
@@ -32,6 +34,13 @@ export function Threads({ agent, onNew, onOpen, onDelete }) {
           Older conversations
         </button>
       )}
+      <p className="who">
+        {me.name}
+        {me.staff && <a href="/staff/">Staff desk</a>}
+        <button type="button" className="link" onClick={() => signInAs(null)}>
+          Sign out
+        </button>
+      </p>
     </nav>
   );
 }

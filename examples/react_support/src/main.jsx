@@ -4,24 +4,29 @@ import { StrictMode, Suspense } from "react";
 import { createRoot } from "react-dom/client";
 
 import { Desk } from "./Desk.jsx";
-import { transport } from "./threads.js";
+import { SignIn } from "./SignIn.jsx";
+import { call, transport } from "./server.js";
 import "./style.css";
 
-// Who the server says the user is: with auth="local" everybody is "local". The hook shows only what
-// is streamed for this user, and asks for the threads of nobody else.
-const USER = "local";
+const root = createRoot(document.getElementById("root"));
 
-createRoot(document.getElementById("root")).render(
-  <StrictMode>
+// The hook shows only what is streamed for this user, so the server says who it is.
+call("/me").then(
+  (me) => root.render(<StrictMode>{me.id ? <Page me={me} /> : <SignIn {...me} />}</StrictMode>),
+  () => root.render(<p className="empty">The desk cannot be reached. Please reload the page.</p>),
+);
+
+function Page({ me }) {
+  return (
     <AgentProvider
-      userId={USER}
+      userId={me.id}
       transport={transport}
       queryClient={new QueryClient()}
       debug={false}
     >
       <Suspense fallback={<p className="empty">Loading…</p>}>
-        <Desk />
+        <Desk me={me} />
       </Suspense>
     </AgentProvider>
-  </StrictMode>,
-);
+  );
+}
