@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Generic, TypeAlias, cast
 
 from typing_extensions import TypeVar
@@ -38,7 +39,8 @@ class Handoff(Generic[T]):
     """The agent that goes on, which joins the network, or the name of one that is in it."""
 
     input_type: type[T] | None = None
-    """The type of the input that the model gives when it hands over; None: no input."""
+    """The type of what the model says when it hands over: the fields of an object are the tool's
+    arguments, anything else is its argument ``input``; None: it says nothing."""
 
     when: Callable[[AgentContext[Any]], bool | Awaitable[bool]] | None = None
     """Returns whether the model may hand over now; None: always."""
@@ -99,6 +101,11 @@ class Handoff(Generic[T]):
         """The name of the tool."""
         return self.name or f"transfer_to_{slugify(self.target).replace('-', '_')}"[:64]
 
+    @cached_property
+    def gives_fields(self) -> bool:
+        """True if the input is an object, whose fields are the tool's arguments."""
+        return self.input_type is not None and _is_object(self.input_type)
+
     def tool(self) -> Tool:
         """Return the tool.
 
@@ -112,33 +119,51 @@ class Handoff(Generic[T]):
         return create_tool(
             name=self.tool_name,
             description=self.description or said.strip(),
-            parameters=_model_of(self.tool_name, self.input_type),
+            parameters=self._arguments(),
             handler=self._hand_over,
         )
 
     async def _hand_over(self, given: Any, ctx: ToolContext[Any]) -> str:
         if self.on_handoff is not None:
             call: Callable[..., Any] = self.on_handoff
-            await resolve(call(ctx) if self.input_type is None else call(ctx, given.input))
+            said = given.root if self.gives_fields else getattr(given, "input", None)
+            await resolve(call(ctx) if self.input_type is None else call(ctx, said))
         return f"{self.target} goes on."
 
+    def _arguments(self) -> Any:
+        """Return the model of the tool's arguments."""
+        from pydantic import ConfigDict, RootModel, create_model  # noqa: PLC0415 - slow to load
+        from pydantic.errors import PydanticUserError  # noqa: PLC0415 - slow to load
 
-def _model_of(name: str, kind: Any) -> Any:
-    from pydantic import ConfigDict, create_model  # noqa: PLC0415 - slow to load
+        name, kind = self.tool_name, self.input_type
+        config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
+        if kind is None:
+            return create_model(name, __config__=config)
+        try:
+            if self.gives_fields:
+                return RootModel[kind]
+            made = create_model(name, __config__=config, input=(kind, ...))
+            made.model_json_schema()
+        except PydanticUserError as error:
+            raise ConfigurationError(
+                f"Handoff {name!r}: input_type={kind!r:.80} has no JSON Schema; write a pydantic "
+                "model, a dataclass or a TypedDict"
+            ) from error
+        return made
+
+
+def _is_object(kind: Any) -> bool:
+    """Return whether what the model gives is an object with fields."""
+    from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415 - slow to load
     from pydantic.errors import PydanticUserError  # noqa: PLC0415 - slow to load
 
-    config = ConfigDict(extra="forbid", arbitrary_types_allowed=True)
-    if kind is None:
-        return create_model(name, __config__=config)
-    made = create_model(name, __config__=config, input=(kind, ...))
     try:
-        made.model_json_schema()
-    except PydanticUserError as error:
-        raise ConfigurationError(
-            f"Handoff {name!r}: input_type={kind!r:.80} has no JSON Schema; write a pydantic "
-            "model, a dataclass or a TypedDict"
-        ) from error
-    return made
+        adapter = TypeAdapter[Any](kind)
+    except PydanticUserError:  # a type that pydantic does not know
+        adapter = TypeAdapter[Any](kind, config=ConfigDict(arbitrary_types_allowed=True))
+    schema = adapter.json_schema()
+    name = str(schema.get("$ref", "")).rpartition("/")[2]
+    return "properties" in schema.get("$defs", {}).get(name, schema)
 
 
 HandoffLike: TypeAlias = AgentLike[Any] | Handoff[Any]
@@ -185,8 +210,8 @@ def handed_over(
         found = handoffs.get(message.tool.name)
         content: Any = message.content
         if found is not None and isinstance(content, dict) and "error" not in content:
-            handoff, arguments = found[0], cast("Any", message.tool.arguments)
-            said = (as_object(arguments) or {}).get("input")
+            handoff, arguments = found[0], as_object(message.tool.arguments) or {}
+            said = arguments if handoff.gives_fields else arguments.get("input")
             return handoff, HandedOver(
                 result.agent_name, handoff.target, said, handoff.tool_name, handoff.history
             )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from agentkit_py import Agent, Network
 from agentkit_py.errors import ConfigurationError
@@ -54,7 +56,7 @@ async def test_a_handoff_ends_the_turn_and_takes_along_what_it_says(
         history=history,
         on_handoff=lambda _ctx, matter: heard.append(matter.reason),
     )
-    call = tool_call("transfer_to_billing", {"input": {"reason": "refund"}})
+    call = tool_call("transfer_to_billing", {"reason": "refund"})
     desk = named("desk", "I look into it.", call, handoffs=[give])
     network = Network(name="n", agents=[desk], router=sequence(desk, desk))
     run = await runner.run(network, "Pay me back")
@@ -68,6 +70,45 @@ async def test_a_handoff_ends_the_turn_and_takes_along_what_it_says(
     (seen.assert_not_saw if history == "brief" else seen.assert_saw)("I look into it.")
     entries = [e.name for e in run.context[-1].entries if e.changed]
     assert entries == ([] if history == "whole" else ["handoff"])
+
+
+class Spoken(TypedDict):
+    """What a handoff says, as a dict."""
+
+    reason: str
+
+
+@dataclass
+class Written:
+    """What a handoff says, as a dataclass."""
+
+    reason: str
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "heard"),
+    [
+        (Matter, {"reason": "r"}, Matter(reason="r")),
+        (Spoken, {"reason": "r"}, {"reason": "r"}),
+        (Written, {"reason": "r"}, Written("r")),
+        (str, {"input": "r"}, "r"),
+        (list[str], {"input": ["r"]}, ["r"]),
+    ],
+)
+@pytest.mark.parametrize("wire", ["openai", "openai_responses", "anthropic", "gemini", "grok"])
+async def test_a_handoff_s_arguments_are_the_fields_of_its_input(
+    kind: Any, given: dict[str, Any], heard: object, wire: Any
+) -> None:
+    """As at OpenAI Agents; what has no fields is the argument `input`. Strict hosts take both."""
+    said: list[object] = []
+    model = ScriptedModel(tool_call("transfer_to_billing", given), "Paid.", provider=wire)
+    billing = Agent(name="billing", system="S")
+    give = Handoff[Any](billing, input_type=kind, on_handoff=lambda _, what: said.append(what))
+    desk = Agent(name="desk", system="S", handoffs=[give])
+    network = Network(name="n", agents=[desk], router=handoffs(desk), default_model=model)
+    run = await network.run("Pay me back")
+    assert said == [heard]
+    assert run.handoffs[0].input == (given if "reason" in given else given["input"])
 
 
 async def test_agents_that_hand_over_in_circles_are_stopped_with_a_reason(runner: Runner) -> None:
