@@ -128,7 +128,7 @@ def replies(way: str) -> dict[str, list[Any]]:
         "judge-before": ["fine"],
         "judge-beside": ["fine"],
         "judge-call": ["fine"],
-        "desk": [tool_call("transfer_to_clerk", {"input": {"reason": "twice"}})],
+        "desk": [tool_call("transfer_to_clerk", {"reason": "twice"})],
         "clerk": [tool_call("pay", {"euros": 5}), *said],
     }
 
