@@ -46,7 +46,7 @@ MOST_OPERATIONS = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How long to measure."""
+    """The length of a measurement."""
 
     rounds: int
     seconds: float

@@ -1,4 +1,4 @@
-"""What searching documents costs, with and without a filter. Prints a table in Markdown.
+"""Cost of searching documents, with and without a filter. Prints a table in Markdown.
 
 ``python benchmarks/knowledge.py`` has 5,000 chunks, ``--chunks 100000`` as many as you say.
 ``AGENTKIT_TEST_PGURL`` names a PostgreSQL server; else the one that tests bring along is started.

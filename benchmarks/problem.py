@@ -13,7 +13,7 @@ ANSWER = "It arrives tomorrow."
 SYSTEM = "You are a helpful support agent. Answer briefly, and only from what the tools say."
 
 called = [0]
-"""How often a tool was called."""
+"""Number of a tool's calls."""
 
 
 def _found(parcel: int) -> dict[str, Any]:
@@ -61,7 +61,7 @@ async def bare_turn(
     specs: Any,
     function: Callable[..., Any],
 ) -> str:
-    """What is left of a run without any library: ask, call the tools, ask again."""
+    """Run without any library: ask, call the tools, ask again."""
     while True:
         body = {"model": "gpt-4o", "messages": messages, "tools": specs}
         reply = await model(body)

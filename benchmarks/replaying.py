@@ -85,7 +85,7 @@ def ours(model: Callable[[Steps], Model]) -> Made:
 
 
 def bare() -> Made:
-    """The same steps, written with the SDK alone."""
+    """Write the steps with the SDK alone."""
 
     def make() -> ReplayExecutor:
         steps = Steps(CALLS)

@@ -31,7 +31,7 @@ def turn(number: int) -> tuple[TextMessage, ToolCallMessage, ToolResultMessage, 
 
 
 def results(count: int) -> list[AgentResult]:
-    """The same conversation as ``count`` messages of a state or thread."""
+    """Return the conversation as ``count`` messages of a state or thread."""
     found: list[AgentResult] = []
     for number in range(count // 4):
         question, calls, answer, text = turn(number)

@@ -13,7 +13,7 @@ from agentkit_py.guardrails import Guardrail, GuardrailTripped, Redactor, Tripwi
 
 
 class Judged(BaseModel):
-    """What the judge answers."""
+    """The judge's answer."""
 
     homework: bool
 

@@ -24,7 +24,7 @@ async def answer(question: str, model: ScriptedModel | None = None) -> str:
 
 
 async def main() -> None:
-    """What each of them gives."""
+    """Show the error of each."""
     assert await answer("Hello", ScriptedModel("Hello.")) == "Hello."
     assert (await answer("Hello")).startswith("configuration: Agent 'host' has no model")
     failing = ScriptedModel(error(503, "overloaded"))

@@ -51,7 +51,7 @@ class HideNumbers(HistoryProcessor):
 
     @property
     def reason(self) -> str:
-        """What reports say."""
+        """The reason in reports."""
         return "card numbers hidden"
 
     async def process(

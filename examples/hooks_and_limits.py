@@ -53,7 +53,7 @@ from agentkit_py.messages import Usage
 
 
 def price(model: str, usage: Usage) -> float:
-    """What a call cost; here in dollars."""
+    """Return a call's cost, here in dollars."""
     dollars_per_token = {"gpt-4o": 5e-6}.get(model, 1e-5)
     return usage.total_tokens * dollars_per_token
 

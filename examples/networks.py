@@ -123,7 +123,7 @@ from agentkit_py import State
 
 @dataclass
 class Order:
-    """What the agents know together."""
+    """Facts that the agents share."""
 
     customer: str = ""
     items: list[str] = field(default_factory=list[str])

@@ -33,7 +33,7 @@ from agentkit_py.messages import ReasoningDelta, TextDelta, ToolCallDelta
 
 
 async def print_pieces() -> None:
-    """What the model writes, as it writes it."""
+    """Print the model's words as they come."""
     async with agent.stream("Where is my order A1?") as stream:
         async for event in stream:
             match event:

@@ -31,7 +31,7 @@ async def test_the_agent_calls_its_tool() -> None:
 
 # --8<-- [start:provider]
 async def test_with_every_format() -> None:
-    """The same script in the wire format of each provider."""
+    """Play the script in the wire format of each provider."""
     for provider in ("openai", "azure_openai", "anthropic", "gemini", "grok"):
         model = ScriptedModel(
             tool_call("get_weather", {"city": "Graz"}), "Sunny!", provider=provider

@@ -40,7 +40,7 @@ from agentkit_py import ToolContext, create_tool
 
 
 class Address(BaseModel):
-    """What the model has to give."""
+    """Arguments that the model has to give."""
 
     street: str
     city: str = Field(max_length=50)

@@ -83,7 +83,7 @@ from agentkit_py.testing.executor import ReplayExecutor
 
 
 async def durable() -> None:
-    """What `ask` does, with the executor for tests in place of the server."""
+    """Run `ask` with the executor for tests in place of the server."""
     carrier: dict[str, str] = {}
     with tracer.start_as_current_span("POST /ask"):
         propagate.inject(carrier)

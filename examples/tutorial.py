@@ -147,7 +147,7 @@ async def two_turns() -> None:
 
 # --8<-- [start:test]
 async def test_refunds_does_not_see_what_parcels_called() -> None:
-    """What a model was sent can be read, so it can be tested."""
+    """Requests can be read, so they can be tested."""
     model = ScriptedModel(
         tool_call("find_parcel", {"number": 17}), "In Linz.", "What is the reason?"
     )
@@ -167,7 +167,7 @@ from agentkit_py import openai
 
 
 async def with_a_real_model() -> None:
-    """The same agent; only the model is another."""
+    """Run the agent with another model."""
     agent = Agent(
         name="parcels",
         system="You answer questions on parcels.",

@@ -225,7 +225,7 @@ def cost_rows(found: Costs) -> str:
 
 
 def is_good(found: Survival) -> bool:
-    """Whether a policy keeps as much as is asked for."""
+    """Return whether a policy keeps as much as is asked for."""
     return found.share_of_calls >= LEAST_CALLS and found.share_of_values >= LEAST_VALUES
 
 
@@ -247,7 +247,7 @@ def cross_validated(found: Costs, way: int) -> tuple[Survival, list[str]]:
 
 
 def fold_lines(found: Costs) -> str:
-    """What is said of the choice."""
+    """Return the words about the choice."""
     text = FOLDS_HEAD
     for way, who in enumerate(("One agent", "Four agents")):
         left, names = cross_validated(found, way)

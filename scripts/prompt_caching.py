@@ -139,7 +139,7 @@ POLICIES: dict[str, Policy] = {
 
 @dataclass(frozen=True)
 class Row:
-    """What one policy gives."""
+    """Figures of one policy."""
 
     policy: str
     tokens: int

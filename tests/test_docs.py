@@ -74,7 +74,7 @@ def is_run(path: Path) -> bool:
 
 @pytest.mark.parametrize("fence", [f for p in (README, *PAGES) for f in fences(p)], ids=str)
 def test_pages_show_files_that_run(fence: Fence) -> None:
-    """What other frameworks' users write cannot run here; its ending says so."""
+    """Code of other frameworks cannot run here; its ending says so."""
     assert fence.file is not None, "put <!-- file: examples/….py --> before the fence"
     path = ROOT / fence.file.partition(":")[0]
     assert path.is_file()
@@ -148,7 +148,7 @@ def test_a_page_shows_its_code_where_only_github_s_rules_render_it(page: Path) -
     assert [t.content for t in tokens if t.type == "code_block"] == []
 
 
-def test_porting_shows_each_typescript_program_beside_its_twin() -> None:
+def test_porting_shows_each_typescript_program_with_its_python_twin() -> None:
     """Each pair is on the page."""
     page = (ROOT / "docs" / "porting.md").read_text(encoding="utf-8")
     folder = ROOT / "examples" / "porting"
@@ -371,7 +371,7 @@ def test_every_example_runs_without_network_and_keys(program: Path, tmp_path: Pa
 
 
 def outputs_of(program: Path, page: Path) -> list[str]:
-    """What a page says that a program prints."""
+    """Return the output that a page shows of a program."""
     name = re.escape(program.relative_to(ROOT).as_posix())
     return re.findall(
         rf"<!-- output: {name} -->\n```text\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL

@@ -1,4 +1,4 @@
-"""What an installation without an extra says where the extra is needed."""
+"""Installations without an extra: the error where the extra is needed."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ print(json.dumps({program: outcome(program) for program in json.loads(sys.argv[2
 
 @pytest.fixture(scope="module")
 def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """What each program says in an environment without extras."""
+    """Return the words of each program in an environment without extras."""
     given = [json.dumps(OPTIONAL), json.dumps([program for *_, program in NEEDS])]
     done = subprocess.run(
         [sys.executable, "-c", RUN_ALL, *given],

@@ -315,7 +315,7 @@ def test_all_reasoning_of_an_agent_is_sent_where_nothing_edits_the_history(
 
 
 def test_a_changed_system_prompt_costs_the_reasoning_and_the_report_says_why() -> None:
-    """Who wonders why a model thinks worse finds the reason."""
+    """A user who wonders why a model thinks worse finds the reason."""
     fake = FakeProvider(Replies(1), signing=Signing(fail_on_loss=True))
     words = iter(["Be short.", "Be long."])
     agent = Agent(name="a", system=lambda _: next(words), model=MODELS["opus-5.5"]())

@@ -479,7 +479,7 @@ class _AgentLoop:
 
         name = f"{path}.infer"
         call = partial(first_answer, turn.model, ask, run.runtime, name, failed)
-        answered = await self.guards.beside(call)
+        answered = await self.guards.with_checks(call)
         model, sent, body, reply = answered
         name = turn.agent.name
         output = [replace(m, agent=m.agent or name, from_history=False) for m in reply.messages]

@@ -20,7 +20,7 @@ from agentkit_py._engine.tool_sources import AllowedTools, ToolSource, allowed_n
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.models.base import HostedTool, Model, ToolChoice, ToolSpec
-from agentkit_py.models.named import model_named
+from agentkit_py.models.compatible import model_named
 from agentkit_py.processors.base import HistoryProcessor, Tokenizer
 from agentkit_py.runtime.keys import bind_keys
 from agentkit_py.state import StateT

@@ -171,7 +171,7 @@ class Guards:
             if trip is not None:
                 raise TurnStopped(trip)
 
-    async def beside(self, call: Callable[[], Awaitable[T]]) -> T:
+    async def with_checks(self, call: Callable[[], Awaitable[T]]) -> T:
         """Make a model call, with the input guardrails that run beside it.
 
         Raises:
@@ -181,7 +181,7 @@ class Guards:
         if not pending:
             return await call()
         checks = [partial(self._judge_input, one) for one in pending]
-        answer, *found = await self.run.runtime.beside(call, checks)
+        answer, *found = await self.run.runtime.with_checks(call, checks)
         trips = [one for one in found if isinstance(one, Trip)]
         fate: Any = ("cancelled" if answer is None else "discarded") if trips else None
         for check, one in zip(pending, found, strict=True):

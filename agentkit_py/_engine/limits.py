@@ -12,7 +12,7 @@ from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py.errors import ConfigurationError, EmptyReplyError
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import CallGuard, Model, ModelReply
-from agentkit_py.models.named import model_named
+from agentkit_py.models.compatible import model_named
 
 LIMITS = frozenset({"max_inferences", "max_tokens", "max_cost", "max_steps", "deadline"})
 """Names of the limits that end a run."""

@@ -13,7 +13,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.evals.cases import Check, Evaluator, Outcome, Saw, Verdict
 from agentkit_py.messages import ToolCallMessage, ToolResultMessage, text_of_parts
 from agentkit_py.models.base import Model, ToolSpec
-from agentkit_py.models.named import model_named
+from agentkit_py.models.compatible import model_named
 
 
 def evaluator(check: Check) -> Evaluator:

@@ -92,13 +92,13 @@ def inside(step_id: str) -> Generator[None]:
 class _Group:
     """Steps that may overlap, inside others or none."""
 
-    lane: _Lane | None
+    branch: _Branch | None
     number: int
-    """Its number in that lane."""
+    """Its number in that branch."""
 
 
 @dataclass(slots=True, eq=False)
-class _Lane:
+class _Branch:
     """One of the calls of a group: its own steps come one after another."""
 
     group: _Group
@@ -109,11 +109,11 @@ class _Lane:
     @property
     def path(self) -> str:
         """Its name: the same in each replay."""
-        outer = "" if self.group.lane is None else self.group.lane.path
+        outer = "" if self.group.branch is None else self.group.branch.path
         return f"{outer}{self.group.number}.{self.index}/"
 
 
-_lane: ContextVar[_Lane | None] = ContextVar("agentkit_step_lane", default=None)
+_branch: ContextVar[_Branch | None] = ContextVar("agentkit_step_branch", default=None)
 
 
 @dataclass(slots=True)
@@ -121,10 +121,10 @@ class _Record:
     """Names, decisions and size that the remembered steps hold."""
 
     steps: dict[str, str] = field(default_factory=dict[str, str])
-    """Names of steps that say so themselves, with their lanes."""
+    """Names of steps that say so themselves, with their branches."""
 
     others: dict[str, str] = field(default_factory=dict[str, str])
-    """Names of steps that keep nothing themselves, with their lanes."""
+    """Names of steps that keep nothing themselves, with their branches."""
 
     decided: dict[str, tuple[JsonValue, str]] = field(
         default_factory=dict[str, tuple[JsonValue, str]]
@@ -133,7 +133,7 @@ class _Record:
 
     @property
     def names(self) -> dict[str, str]:
-        """Names of all steps that are known to be remembered, with their lanes."""
+        """Names of all steps that are known to be remembered, with their branches."""
         return {**self.steps, **self.others}
 
     changed: list[list[str]] = field(default_factory=list[list[str]])
@@ -157,9 +157,9 @@ class _Record:
         name = facts["step"]
         self.steps[name] = facts.get("lane", "")
         self.size += int(facts["size"])
-        for other, size, lane in facts.get("after", ()):
+        for other, size, branch in facts.get("after", ()):
             if other not in self.others:
-                self.others[other] = lane
+                self.others[other] = branch
                 self.size += int(size)
         self.changed += [facts["changed"]] if "changed" in facts else []
         for key, value in facts.get("decided", {}).items():
@@ -177,7 +177,7 @@ class GuardedGroup:
         self, callables: tuple[Callable[[], Awaitable[Any]], ...], *args: Any, **options: Any
     ) -> tuple[Any, ...]:
         """Run the callables as the SDK does."""
-        outer = _lane.get()
+        outer = _branch.get()
         if outer is None:
             self._groups += 1
             group = _Group(None, self._groups)
@@ -186,11 +186,11 @@ class GuardedGroup:
             group = _Group(outer, outer.groups)
 
         async def call(index: int, one: Callable[[], Awaitable[Any]]) -> Any:
-            token = _lane.set(_Lane(group, index))
+            token = _branch.set(_Branch(group, index))
             try:
                 return await one()
             finally:
-                _lane.reset(token)
+                _branch.reset(token)
 
         return await self.sdk.parallel(
             tuple(partial(call, index, one) for index, one in enumerate(callables)),
@@ -216,7 +216,7 @@ class StepMemory:
         self._versioning = versioning or Versioning()
         self._task = _current_task()
         self._asked: dict[str, str] = {}
-        self._running: dict[_Lane | None, tuple[object, object, str]] = {}
+        self._running: dict[_Branch | None, tuple[object, object, str]] = {}
         self._record: _Record | None = None
         self._unrecorded: list[tuple[str, object, str]] = []
         self._decided: dict[str, JsonValue] = {}
@@ -253,7 +253,7 @@ class StepMemory:
     @property
     def is_grouped(self) -> bool:
         """True in a group, where steps that are remembered may come after new ones."""
-        return _lane.get() is not None
+        return _branch.get() is not None
 
     def remembers(self, step_id: str) -> bool:
         """Return whether the step, or one whose name begins so, is known to be remembered."""
@@ -288,7 +288,7 @@ class StepMemory:
                 "the order in which they come, which a replay may change; name them differently."
             )
         self._occupy(step_id)
-        self._asked[step_id] = _lane_path()
+        self._asked[step_id] = _branch_path()
         if not self.is_grouped:
             self.steps_taken = len(self._asked)
         self._count()
@@ -307,28 +307,28 @@ class StepMemory:
 
     def finish(self, step_id: str, output: object = None, *, recorded: bool = True) -> None:
         """Note that a step was remembered, and is over."""
-        lane = _lane.get()
+        branch = _branch.get()
         while True:
-            self._running.pop(lane, None)
-            if lane is None:
+            self._running.pop(branch, None)
+            if branch is None:
                 break
-            lane = lane.group.lane
+            branch = branch.group.branch
         if not recorded and step_id not in self.record.others:
-            self._unrecorded.append((step_id, output, _lane_path()))
+            self._unrecorded.append((step_id, output, _branch_path()))
 
     def _occupy(self, step_id: str) -> None:
         task = _current_task()
         occupant: object = task
-        lane = _lane.get()
-        taken: list[tuple[_Lane | None, object]] = []
+        branch = _branch.get()
+        taken: list[tuple[_Branch | None, object]] = []
         while True:
-            held = self._running.get(lane)
+            held = self._running.get(branch)
             if held is not None and held[0] is not occupant and not _cancelled(held[1]):
                 raise self._overlap(held, step_id)
-            taken.append((lane, occupant))
-            if lane is None:
+            taken.append((branch, occupant))
+            if branch is None:
                 break
-            occupant, lane = lane.group, lane.group.lane
+            occupant, branch = branch.group, branch.group.branch
         for place, holder in taken:
             self._running[place] = (holder, task, step_id)
 
@@ -382,17 +382,17 @@ class StepMemory:
         """
         if self.refused is not None:
             raise self.refused
-        lane = self._asked.get(step_id)
-        if self.left and lane is not None and (not lane or self._is_left_in(lane)):
+        branch = self._asked.get(step_id)
+        if self.left and branch is not None and (not branch or self._is_left_in(branch)):
             raise self.refuse(f"step {step_id!r} is new", step_id)
         if self._changes and self._changes not in self.record.changed:
             changes = "; ".join(self._changes)
             logger.warning("A run goes on with other code than it began with: %s", changes)
 
-    def _is_left_in(self, lane: str) -> bool:
+    def _is_left_in(self, branch: str) -> bool:
         """Return whether a call of a group remembers steps that it has not asked for again."""
         names = self.record.names.items()
-        return any(place.startswith(lane) and name not in self._asked for name, place in names)
+        return any(place.startswith(branch) and name not in self._asked for name, place in names)
 
     def check_end(self) -> None:
         """Check the end of the function.
@@ -471,7 +471,7 @@ class StepMemory:
         Raises:
             StepLimitError: All outputs together are too large.
         """
-        after = [[name, _size(output), lane] for name, output, lane in self._unrecorded]
+        after = [[name, _size(output), branch] for name, output, branch in self._unrecorded]
         whole = self.record.size + sum(int(facts[1]) for facts in after) + size
         if whole > MAX_STATE:
             raise StepLimitError(
@@ -578,9 +578,9 @@ def _size(output: object) -> int:
     return len(json.dumps(output, default=str))
 
 
-def _lane_path() -> str:
-    lane = _lane.get()
-    return "" if lane is None else lane.path
+def _branch_path() -> str:
+    branch = _branch.get()
+    return "" if branch is None else branch.path
 
 
 def _current_task() -> object:

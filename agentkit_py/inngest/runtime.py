@@ -30,11 +30,6 @@ from agentkit_py.errors import (
 )
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer, ApprovalRequest
 from agentkit_py.inngest import steps
-from agentkit_py.inngest.gateway import (
-    GatewayAdapter,
-    error_of_step,
-    usage_to_show,
-)
 from agentkit_py.inngest.guard import (
     GuardedGroup,
     OnVersionMismatch,
@@ -44,7 +39,12 @@ from agentkit_py.inngest.guard import (
 )
 from agentkit_py.inngest.realtime import LivePublisher, Publish
 from agentkit_py.inngest.sending import SIGNAL_EVENT, send_signal
-from agentkit_py.inngest.steps import GuardedSteps
+from agentkit_py.inngest.steps import (
+    GatewayAdapter,
+    GuardedSteps,
+    error_of_step,
+    usage_to_show,
+)
 from agentkit_py.models.base import Model, RetryPolicy, copy_model
 from agentkit_py.runtime.current import choose_runtime, set_ambient
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
@@ -313,7 +313,7 @@ class InngestRuntime:
             await self._leave_group()
         return outcomes
 
-    async def beside(
+    async def with_checks(
         self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
     ) -> list[Any]:
         """Run all through the SDK's group; a step cannot be ended, so the call's is not."""

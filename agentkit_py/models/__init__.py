@@ -21,11 +21,17 @@ from agentkit_py.models.base import (
     ToolSpec,
 )
 from agentkit_py.models.capabilities import Capabilities, capabilities_of
-from agentkit_py.models.compatible import azure_openai, grok, openai, openai_responses
+from agentkit_py.models.compatible import (
+    azure_openai,
+    compatible,
+    grok,
+    model_named,
+    openai,
+    openai_responses,
+)
 from agentkit_py.models.fallback import FallbackModel
 from agentkit_py.models.function_model import ModelFunction, function_model
 from agentkit_py.models.gemini import gemini
-from agentkit_py.models.named import compatible, model_named
 
 if TYPE_CHECKING:
     from agentkit_py.models.settings import (

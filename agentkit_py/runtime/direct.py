@@ -323,7 +323,7 @@ class DirectRuntime:
 
         return list(await asyncio.gather(*(result_or_error(call) for call in calls)))
 
-    async def beside(
+    async def with_checks(
         self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
     ) -> list[Any]:
         """Run all at the same time; a check that finds something cancels the call."""

@@ -321,7 +321,7 @@ class JournalRuntime:
             raise paused
         return cast("list[T | Exception]", list(found))
 
-    async def beside(
+    async def with_checks(
         self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
     ) -> list[Any]:
         """Run all at the same time; a check that finds something cancels the call."""
@@ -448,7 +448,7 @@ async def ended_by(
     call: Callable[[], Awaitable[Any]],
     checks: Sequence[Callable[[], Awaitable[Any]]],
 ) -> list[Any]:
-    """Run a call and its checks at the same time; see `Runtime.beside`."""
+    """Run a call and its checks at the same time; see `Runtime.with_checks`."""
     scope = anyio.CancelScope()
 
     async def scoped() -> Any:

@@ -295,7 +295,7 @@ class Runtime(Protocol):
         """Run all to their end; results in the order given, errors as values."""
         ...
 
-    async def beside(
+    async def with_checks(
         self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
     ) -> list[Any]:
         """Run a call and its checks at the same time, errors as values.

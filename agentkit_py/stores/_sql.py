@@ -38,7 +38,6 @@ from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.results import USER
 from agentkit_py.stores import _sql_branches as branches
-from agentkit_py.stores import _sql_leasing as leasing
 from agentkit_py.stores import _sql_records as records
 from agentkit_py.stores import _sql_words as indexing
 from agentkit_py.stores._sql_session import Database, FreeText, JsonText, Session
@@ -500,36 +499,36 @@ class SqlHistory(HistoryStore):
 
     async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
         return await self._transact(
-            partial(leasing.lock, thread_id=thread_id, owner=owner, seconds=seconds),
+            partial(records.lock_thread, thread_id=thread_id, owner=owner, seconds=seconds),
             write=True,
             thread_id=thread_id,
         )
 
     async def wait_in_line(self, thread_id: str, owner: str, seconds: float) -> bool:
         return await self._transact(
-            partial(leasing.wait, thread_id=thread_id, owner=owner, seconds=seconds),
+            partial(records.wait_for_thread, thread_id=thread_id, owner=owner, seconds=seconds),
             write=True,
             thread_id=thread_id,
         )
 
     async def unlock_thread(self, thread_id: str, owner: str) -> str | None:
-        unlock = partial(leasing.unlock, thread_id=thread_id, owner=owner)
+        unlock = partial(records.unlock_thread, thread_id=thread_id, owner=owner)
         return await self._transact(unlock, write=True, thread_id=thread_id)
 
     async def note_calls(self, thread_id: str, owner: str, notes: Mapping[str, JsonObject]) -> bool:
         what = f"Thread {thread_id!r}: a note of a call cannot be saved"
         texts = {key: JsonText(encode_json(note, what)) for key, note in notes.items()}
-        note = partial(leasing.note, thread_id=thread_id, owner=owner, texts=texts)
+        note = partial(records.add_note, thread_id=thread_id, owner=owner, texts=texts)
         return await self._transact(note, write=True, thread_id=thread_id)
 
     async def drop_notes(self, thread_id: str, owner: str) -> None:
         await self._change(_DROP_NOTES, thread_id, owner, thread_id=thread_id)
 
     async def stop_execution(self, execution: str) -> list[Unfinished]:
-        return await self._transact(partial(leasing.stop, execution=execution), write=True)
+        return await self._transact(partial(records.stop_run, execution=execution), write=True)
 
     async def is_stopped(self, execution: str) -> bool:
-        return await self._transact(partial(leasing.is_stopped, execution=execution))
+        return await self._transact(partial(records.is_execution_stopped, execution=execution))
 
     async def save_run(self, thread_id: str, run: RunRecord) -> None:
         save = partial(_save_run, thread_id=thread_id, run=run, text=encode_run(run, thread_id))
@@ -567,7 +566,7 @@ class SqlHistory(HistoryStore):
         def end(session: Session) -> str | None:
             _save_run(session, thread_id=thread_id, run=run, text=text)
             session.execute(_DROP_NOTES, thread_id, owner)
-            return leasing.unlock(session, thread_id=thread_id, owner=owner)
+            return records.unlock_thread(session, thread_id=thread_id, owner=owner)
 
         return await self._transact(end, thread_id=thread_id, write=True)
 
@@ -725,7 +724,9 @@ def _is_known(session: Session, thread_id: str, owner: str | None) -> bool:
 
 
 def _lock(session: Session, thread_id: str, claim: LeaseClaim) -> bool:
-    return leasing.lock(session, thread_id=thread_id, owner=claim.owner, seconds=claim.seconds)
+    return records.lock_thread(
+        session, thread_id=thread_id, owner=claim.owner, seconds=claim.seconds
+    )
 
 
 def _load_summary(session: Session, *, thread_id: str, key: str) -> Summary | None:

@@ -1,24 +1,29 @@
-"""The queries of what is kept beside threads: questions, staff, mail, facts, spending.
+"""The queries of what is kept beside threads: leases, questions, staff, mail, facts, spending.
 
-Each function is one transaction.
+Each function is one transaction. Those of one execution, and those of one thread, come one after
+another: the execution is locked before the thread, so that nobody waits for each other.
 """
-
-# ruff: noqa: S608 - queries are put together from parts of our own
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.history.mail import MAIL_SECONDS
 from agentkit_py.history.questions import Question, QuestionFilter
-from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.runs import (
+    CLAIM_SECONDS,
+    LINE_SECONDS,
+    RunRecord,
+    Unfinished,
+    execution_of,
+)
 from agentkit_py.history.staff import Takeover, TakeoverStatus
 from agentkit_py.history.users import Fact, Refused, Spending
 from agentkit_py.stores._sql_branches import BRANCH
@@ -31,6 +36,12 @@ from agentkit_py.stores.rows import (
     encode_takeover,
     from_json,
 )
+
+if TYPE_CHECKING:
+    from agentkit_py.stores._sql_session import Session
+
+# ruff: noqa: S608 - queries are put together from parts of our own
+
 
 _QUESTION = (
     "SELECT {text:q.json}, q.status, t.user_id FROM {questions} q "
@@ -370,3 +381,124 @@ def spent(session: Session, *, scope: str) -> dict[tuple[str, str], float]:
     query = "SELECT kind, period, used FROM {budgets} WHERE scope = ?"
     rows = session.execute(query, scope).fetchall()
     return {(session.given(row[0]), session.given(row[1])): float(row[2]) for row in rows}
+
+
+_STOPS_KEPT = 7 * 24 * 3600.0
+"""Seconds for which it is remembered that an execution was stopped."""
+
+
+def lock_thread(session: Session, *, thread_id: str, owner: str, seconds: float) -> bool:
+    """Take or renew the lease if nobody has it, or is to have it before ``owner``."""
+    execution = execution_of(owner)
+    if execution is not None:
+        session.execute("{serialize}", execution)
+        if is_execution_stopped(session, execution=execution):
+            return False
+    session.execute("{serialize}", thread_id)
+    query = "SELECT owner FROM {leases} WHERE thread_id = ? AND until > {lease_clock}"
+    holder = session.execute(query, thread_id).fetchone()
+    if holder is not None and session.given(holder[0]) != owner:
+        return False
+    if holder is None and _first_in_line(session, thread_id) not in (None, owner):
+        return False
+    _give(session, thread_id, owner, seconds)
+    return True
+
+
+def wait_for_thread(session: Session, *, thread_id: str, owner: str, seconds: float) -> bool:
+    """Take the lease, or a place in line."""
+    if lock_thread(session, thread_id=thread_id, owner=owner, seconds=seconds):
+        return True
+    execution = execution_of(owner)
+    if execution is None or not is_execution_stopped(session, execution=execution):
+        session.execute(
+            "INSERT INTO {line} AS l (thread_id, owner, execution, until) "
+            "VALUES (?, ?, ?, {later}) ON CONFLICT (thread_id, owner) DO UPDATE "
+            "SET until = excluded.until",
+            *(thread_id, owner, execution, LINE_SECONDS),
+        )
+    return False
+
+
+def unlock_thread(session: Session, *, thread_id: str, owner: str) -> str | None:
+    """End the owner's lease or place in line, and pass a free lease on."""
+    session.execute("{serialize}", thread_id)
+    for table in ("leases", "line"):
+        query = f"DELETE FROM {{{table}}} WHERE thread_id = ? AND owner = ?"
+        session.execute(query, thread_id, owner)
+    query = "SELECT 1 FROM {leases} WHERE thread_id = ? AND until > {lease_clock}"
+    if session.execute(query, thread_id).fetchone() is not None:
+        return None
+    first = _first_in_line(session, thread_id)
+    if first is not None:
+        _give(session, thread_id, first, CLAIM_SECONDS)
+    return first
+
+
+def add_note(session: Session, *, thread_id: str, owner: str, texts: Mapping[str, Any]) -> bool:
+    """Keep notes, unless the owner was stopped."""
+    execution = execution_of(owner)
+    if execution is not None:
+        session.execute("{serialize}", execution)
+        if is_execution_stopped(session, execution=execution):
+            return False
+    session.execute_many(
+        "INSERT INTO {notes} (thread_id, owner, execution, key, json) VALUES (?, ?, ?, ?, ?) "
+        "ON CONFLICT (thread_id, owner, key) DO UPDATE SET json = excluded.json",
+        [(thread_id, owner, execution, key, text) for key, text in texts.items()],
+    )
+    return True
+
+
+def stop_run(session: Session, *, execution: str) -> list[Unfinished]:
+    """Mark an execution as stopped, and find what it has."""
+    session.execute("{serialize}", execution)
+    session.execute("DELETE FROM {stopped} WHERE until <= {lease_clock}")
+    session.execute(
+        "INSERT INTO {stopped} (execution, until) VALUES (?, {later}) ON CONFLICT DO NOTHING",
+        *(execution, _STOPS_KEPT),
+    )
+    session.execute(
+        "UPDATE {questions} SET status = 'stopped' WHERE execution = ? AND status = 'open'",
+        execution,
+    )
+    found: dict[tuple[str, str], dict[str, Any]] = {}
+    for table in ("leases", "line"):
+        query = f"SELECT thread_id, owner FROM {{{table}}} WHERE execution = ?"
+        for row in session.execute(query, execution).fetchall():
+            found[session.given(row[0]), session.given(row[1])] = {}
+    query = (
+        "SELECT thread_id, owner, key, {text:json} FROM {notes} WHERE execution = ? ORDER BY number"
+    )
+    for thread_id, owner, key, text in session.execute(query, execution).fetchall():
+        notes = found.setdefault((session.given(thread_id), session.given(owner)), {})
+        notes[session.given(key)] = json.loads(text)
+    return [
+        Unfinished(thread_id=thread_id, owner=owner, notes=notes)
+        for (thread_id, owner), notes in found.items()
+    ]
+
+
+def is_execution_stopped(session: Session, *, execution: str) -> bool:
+    """Return whether an execution was stopped."""
+    query = "SELECT 1 FROM {stopped} WHERE execution = ?"
+    return session.execute(query, execution).fetchone() is not None
+
+
+def _first_in_line(session: Session, thread_id: str) -> str | None:
+    query = (
+        "SELECT owner FROM {line} WHERE thread_id = ? AND until > {lease_clock} "
+        "ORDER BY number LIMIT 1"
+    )
+    row = session.execute(query, thread_id).fetchone()
+    return None if row is None else session.given(row[0])
+
+
+def _give(session: Session, thread_id: str, owner: str, seconds: float) -> None:
+    session.execute(
+        "INSERT INTO {leases} AS l (thread_id, owner, execution, until) VALUES (?, ?, ?, {later}) "
+        "ON CONFLICT (thread_id) DO UPDATE SET owner = excluded.owner, "
+        "execution = excluded.execution, until = excluded.until",
+        *(thread_id, owner, execution_of(owner), seconds),
+    )
+    session.execute("DELETE FROM {line} WHERE thread_id = ? AND owner = ?", thread_id, owner)

@@ -37,7 +37,7 @@ from workloads import conversation
 
 @dataclass(slots=True)
 class Plain:
-    """What an agent comes down to: a name, a prompt, a model, tools by name."""
+    """An agent in plain Python: a name, a prompt, a model, tools by name."""
 
     name: str
     system: str

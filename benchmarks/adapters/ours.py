@@ -192,7 +192,7 @@ class Ours(Framework):
         return Timed(do, session.loop, verify=verify)
 
     def _traced(self, session: Session) -> Contender:
-        """The same with spans and metrics of the SDK; nothing exports them."""
+        """Run with spans and metrics of the SDK; nothing exports them."""
         if find_spec("opentelemetry.sdk") is None:
             raise NotHere("opentelemetry-sdk is not installed")
         from opentelemetry.sdk.metrics import MeterProvider  # noqa: PLC0415 - may be missing

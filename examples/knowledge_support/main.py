@@ -64,7 +64,7 @@ from agentkit_py.testing import ScriptedModel, tool_call
 
 
 def of_tenant(state: State[Any]) -> FilterExpr:
-    """What this customer may know of; without a tenant in the state the search fails."""
+    """Return the filter of this customer; without a tenant in the state the search fails."""
     return OR(EQ("tenant", "all"), EQ("tenant", state.data["tenant"]))
 
 

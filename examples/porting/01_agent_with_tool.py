@@ -10,7 +10,7 @@ shelves = {"rye": 4, "brioche": 0}
 
 
 class Bread(BaseModel):
-    """What `count_loaves` takes."""
+    """Arguments of `count_loaves`."""
 
     bread: str
 

@@ -28,7 +28,7 @@ class Recipe:
 
 
 class Draft(BaseModel):
-    """What `write_down` takes."""
+    """Arguments of `write_down`."""
 
     recipe: str
 
@@ -79,7 +79,7 @@ taster = create_agent(
 
 
 def route(ctx: RouterContext) -> Agent | None:
-    """Who is next; None: the run is done."""
+    """Return the next agent; None: the run is done."""
     if not ctx.network.state.data.draft:
         return cook
     if not ctx.network.state.data.tasted:

@@ -21,7 +21,7 @@ critic = create_agent(name="critic", system="You judge verse.")
 
 
 class Assignment(BaseModel):
-    """What `assign` takes."""
+    """Arguments of `assign`."""
 
     to: Literal["poet", "critic", "nobody"]
 
@@ -40,7 +40,7 @@ assign = create_tool(
 
 
 def on_route(ctx: ResultContext) -> list[str] | None:
-    """Who is next; None: the run is done."""
+    """Return the next agent; None: the run is done."""
     content: Any = ctx.result.tool_calls[0].content
     to = content["data"]
     return None if to == "nobody" else [to]

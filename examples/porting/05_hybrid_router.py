@@ -19,7 +19,7 @@ guide = create_agent(
 
 
 def route(ctx: RouterContext) -> Agent | None:
-    """Who is next, or who decides it; None: the run is done."""
+    """Return the next agent, or the one that decides it; None: the run is done."""
     if ctx.call_count == 0:
         return greeter
     if ctx.call_count >= 4:

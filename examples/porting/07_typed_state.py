@@ -26,7 +26,7 @@ class Basket(BaseModel):
 
 
 class Put(BaseModel):
-    """What `put` takes."""
+    """Arguments of `put`."""
 
     item: str
     count: PositiveInt

@@ -30,13 +30,13 @@ async def get(ctx: HistoryContext) -> list[AgentResult]:
 
 
 async def append_user_message(ctx: HistoryContext) -> None:
-    """What the user said is a result already."""
+    """Keep the user's message, which is a result already."""
     if ctx.user_result is not None:
         threads[ctx.thread_id or ""].append(ctx.user_result)
 
 
 async def append_results(ctx: HistoryContext) -> None:
-    """What this run added."""
+    """Keep the results of this run."""
     threads[ctx.thread_id or ""].extend(ctx.new_results)
 
 

@@ -22,7 +22,7 @@ bought: list[str] = []
 
 
 class Order(BaseModel):
-    """What `order` takes."""
+    """Arguments of `order`."""
 
     flowers: str
 

@@ -1,4 +1,4 @@
-"""What an agent sees of the others."""
+"""ByAuthor: an agent sees only some of the others."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What was read twice is shown once."""
+"""Deduplicate: equal results are shown once."""
 
 import asyncio
 

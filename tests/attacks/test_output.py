@@ -258,7 +258,7 @@ def test_logs_of_a_command_in_its_own_process_are_clean(folder: Path) -> None:
 
 
 def test_a_prompt_shows_what_cannot_be_seen() -> None:
-    """What a person approves is what the tool gets: nothing of it may be missing."""
+    """A person approves exactly the arguments that the tool gets: nothing may be missing."""
     call = ToolCall("1", "pay", {"to": "evil\u202e\u200b\x9b", "n\x00": "\U000e0041"})
     line = call_line(call)
     assert not unclean(line)
@@ -303,7 +303,7 @@ def test_titles_made_of_messages_are_clean() -> None:
 
 @pytest.fixture
 def records(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
-    """What our loggers write."""
+    """Lines that our loggers write."""
     with caplog.at_level(logging.DEBUG, "agentkit_py"):
         yield caplog
 

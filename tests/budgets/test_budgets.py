@@ -153,7 +153,7 @@ async def test_processes_together_exceed_a_budget_by_no_more_than_is_under_way(
     assert spent.counted <= spent.used + spent.open_calls * LARGEST
 
 
-async def test_budgets_stand_beside_the_tables_of_the_typescript_package(
+async def test_budgets_share_a_database_with_the_tables_of_the_typescript_package(
     postgres_url: str, postgres_schema: str
 ) -> None:
     """A store that shares its threads with TypeScript counts, too."""

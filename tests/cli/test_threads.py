@@ -425,7 +425,7 @@ async def test_results_without_ids_are_added_once(lines: list[Any]) -> None:
     assert len(await store.list_threads(None)) == 1
 
 
-async def test_conversations_without_ids_are_told_apart() -> None:
+async def test_conversations_without_ids_get_different_ids() -> None:
     """Two that are alike in one file are two, each time."""
     line = json.dumps({"messages": [{"role": "user", "content": "hi"}]})
     other = json.dumps({"messages": [{"role": "user", "content": "ho"}]})
@@ -495,7 +495,7 @@ WRITTEN = ["Transfer successful", "1.10", "12345678901234567890", "1e999", "null
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("text", WRITTEN)
 async def test_a_tools_text_stays_as_it_was_written(text: str, form: Format) -> None:
-    """What looks like a number is none: the model read it as text."""
+    """A text that looks like a number stays a text, as the model read it."""
     asked = {"id": "1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
     line = {
         "id": "x",

@@ -48,10 +48,10 @@ REPLIES: dict[str, Replies] = {
     "threads": {"first": [_CALLS, tool_call("charge", {"order": "c"}), "First is done."]},
     "streamed": {"first": [_CALLS, tool_call("charge", {"order": "c"}), "First is done."]},
 }
-"""What the agents of each shape say."""
+"""Replies of the agents of each shape."""
 
 ORDERS = {"three": "abcd", "parallel": "abcd", "asking": "abc", "threads": "abc", "streamed": "abc"}
-"""What is charged in a run of each shape."""
+"""Charges in a run of each shape."""
 
 
 def postgres(folder: Path) -> PostgresHistory:

@@ -78,7 +78,7 @@ CALLS = [
 
 @pytest.mark.parametrize("version", ["first", "approval", "renamed"])
 async def test_a_deploy_while_a_run_waits(place: Place, customer: str, version: str) -> None:
-    """What is done stays done; where that cannot be, the run says so."""
+    """Work that is done stays done; where that cannot be, the run says so."""
     folder = place.folder
     place.model.says(customer, {"teller": CALLS})
     run: Any = await place.start(f"{APP}/deployed", {"customer": customer})

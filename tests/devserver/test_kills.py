@@ -38,7 +38,7 @@ AT_ONCE = 6
 
 
 class Killed:
-    """What happened while workers were killed."""
+    """Counts of what happened while workers were killed."""
 
     def __init__(
         self, place: ServerPlace, sqlite: SqliteHistory, postgres: PostgresHistory

@@ -223,14 +223,14 @@ async def test_a_run_that_goes_on_with_other_code_says_so_in_its_trace() -> None
 
 
 def facts_of(memo: Any) -> dict[str, Any]:
-    """What the guard keeps in a step."""
+    """Return the facts that the guard keeps in a step."""
     data = as_object((as_object(memo) or {}).get("data")) or {}
     return data.get("guard", {})
 
 
 @pytest.mark.parametrize("number", range(1, 12))
 @pytest.mark.parametrize("inference", INFERENCES)
-async def test_a_patched_place_is_new_for_runs_that_come_there_after_the_deploy(
+async def test_a_patch_is_new_for_runs_that_reach_it_after_the_deploy(
     number: int, inference: Inference
 ) -> None:
     """Runs that are past it go the old way; both end, and say which."""

@@ -89,7 +89,7 @@ async def test_a_non_retriable_error_is_tried_once_wherever_it_is_raised(
 
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("kind", ["ours", "sdk"])
-async def test_an_error_with_a_time_is_tried_again_then_as_often_as_inngest_was_told(
+async def test_an_error_with_a_time_is_tried_again_then_as_often_as_retries_says(
     scenario: Callable[..., Scenario], place: str, kind: str
 ) -> None:
     """Once for each attempt, side effects included."""

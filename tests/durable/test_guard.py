@@ -172,7 +172,7 @@ async def test_runs_that_wait_for_a_lock_are_done_once_each() -> None:
 
 
 async def test_a_function_that_swallows_the_end_of_a_request_fails() -> None:
-    """What it returns was made without the step's result."""
+    """Its result was made without the step's."""
     agent = Agent(name="a", system="S", model=ScriptedModel("Done."))
 
     async def handler(ctx: inngest.Context) -> str:

@@ -133,7 +133,7 @@ class Desk:
         return outcome(await self.executor.run("app/network-desk", self.event(text, on_busy)))
 
     async def ends(self) -> list[tuple[str, str | None]]:
-        """How the runs ended whose messages were sent while a tool worked."""
+        """Return the ends of runs whose messages were sent while a tool worked."""
         if self.way == "direct":
             return list(await asyncio.gather(*self.others))
         return [outcome(await self.executor.finish(run)) for run in self.others]
@@ -214,7 +214,7 @@ async def test_a_message_that_no_run_took_becomes_a_turn(way: Way) -> None:
 
 
 async def test_an_interrupted_run_asks_no_model_again_and_the_message_is_next(way: Way) -> None:
-    """What was done stands; messages that were sent before and after are answered with it."""
+    """Finished work stands; messages that were sent before and after are answered with it."""
     plan: Any = {"1": [("a", "steer"), ("stop", "interrupt"), ("c", "steer")]}
     desk = Desk(way, work("1"), "Stopped.", plan=plan)
     assert await desk.say("paint") == ("", "interrupted")
@@ -349,7 +349,9 @@ async def test_a_guardrail_that_trips_on_a_message_ends_the_run(way: Way, beside
     ]
 
 
-async def test_a_trip_beside_the_call_withholds_the_message_that_it_is_about(way: Way) -> None:
+async def test_a_tripwire_parallel_to_the_call_withholds_the_message_that_it_is_about(
+    way: Way,
+) -> None:
     """Another one came between it and the reply."""
 
     def two(desk: Desk) -> list[Agent]:

@@ -144,7 +144,7 @@ class Hooks(inngest.Middleware):
         Hooks.new = True
 
 
-async def test_middleware_learns_at_the_same_place_as_ever_that_code_is_new() -> None:
+async def test_middleware_learns_at_the_same_moment_as_ever_that_code_is_new() -> None:
     """New code begins after the last remembered step, whatever code takes its output."""
     seen: list[tuple[int, int, bool]] = []
     asked = [0]

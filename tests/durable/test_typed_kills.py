@@ -26,7 +26,7 @@ EVERY_KILL = bool(environ.get("TYPED_KILLS"))
 
 
 class Matter(BaseModel):
-    """What is handed over."""
+    """Facts that are handed over."""
 
     reason: str
 
@@ -119,7 +119,7 @@ def typed_desk(way: str, *, needs_approval: bool = False) -> Callable[[Stage], N
 
 
 def replies(way: str) -> dict[str, list[Any]]:
-    """What the models say: an answer that does not fit, one that is refused, one that is taken."""
+    """Replies: an answer that does not fit, one that is refused, one that is taken."""
     answers = [{"summary": "Paid"}, {"summary": "Paid", "refund": 10}]
     answers.append({"summary": "Paid", "refund": 5})
     as_tool = way == "tool"

@@ -200,7 +200,7 @@ async def test_a_summary_goes_to_its_own_host_account_and_model(
 
 
 async def test_a_summary_survives_a_store(tmp_path: Path, runner: Runner) -> None:
-    """What it is bound to is stored with it, and the whole thread stays."""
+    """Its binding is stored with it, and the whole thread stays."""
     fake = strict()
     async with SqliteHistory(tmp_path / "one.db") as store:
         desk = replace(_alone(clerk(MODELS["claude"], fake)), history=store)
@@ -287,7 +287,7 @@ async def test_a_summary_that_was_not_made_goes_nowhere(runner: Runner) -> None:
 
 
 async def test_agents_that_sum_up_for_themselves_share_no_prefix(runner: Runner) -> None:
-    """What stands before a summary is gone, the roles of the others with it."""
+    """Everything before a summary is gone, the roles of the others with it."""
     fake, talk = strict(), Talk(runner)
     one = clerk(MODELS["claude"], fake, name="one", processors=[Chain([ProviderCompaction(LIMIT)])])
     two = clerk(MODELS["claude"], fake, name="two", processors=[])

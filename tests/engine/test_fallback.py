@@ -185,7 +185,7 @@ async def test_events_say_who_is_asked_now(runner: Runner) -> None:
 
 
 def test_streamed_parts_are_taken_back() -> None:
-    """What was streamed before the failure fails as a part; the next reply has parts of its own."""
+    """A part that was streamed before the failure fails; the next reply has parts of its own."""
     facts: dict[str, Any] = {"run_id": "r", "name": "a", "message_id": "m"}
     broken = ModelStreamError("broke", provider="openai", model="gpt-4o", messages=[])
     events: list[Event] = [
@@ -208,7 +208,7 @@ def test_streamed_parts_are_taken_back() -> None:
     "models", [[], [openai("gpt-4.1")], [openai("gpt-4.1"), "anthropic:claude"]]
 )
 def test_fallback_needs_two_models(models: list[Model]) -> None:
-    """What cannot work is refused where it is given."""
+    """Options that cannot work are refused where they are given."""
     with pytest.raises(ConfigurationError, match="at least two"):
         FallbackModel(models)
 

@@ -26,7 +26,7 @@ from .runner import Runner
 
 
 class Judged(BaseModel):
-    """What a judge says."""
+    """A judge's answer."""
 
     homework: bool
 
@@ -109,7 +109,7 @@ async def test_an_input_guardrail_stops_the_run_before_the_model_is_asked(runner
 
 
 async def test_a_function_gets_the_typed_context_and_runs_once(runner: Runner) -> None:
-    """What it changes in the state stays."""
+    """Its changes of the state stay."""
     calls: list[str] = []
 
     async def count(ctx: AgentContext, text: str) -> None:
@@ -171,7 +171,7 @@ async def asks_by_hand(text: str) -> None:
     await Runner("direct").run(judging, text)
 
 
-async def test_a_function_that_runs_an_agent_with_steps_is_told_the_other_way(
+async def test_a_function_that_runs_an_agent_with_steps_gets_an_error_with_the_other_way(
     runner: Runner,
 ) -> None:
     """Inngest knows no steps in steps; elsewhere it works."""
@@ -207,7 +207,7 @@ def slow_model(ended: list[str]) -> Any:
     return function_model(answer)
 
 
-async def test_a_tripwire_ends_the_model_call_beside_it(runner: Runner) -> None:
+async def test_a_tripwire_ends_the_parallel_model_call(runner: Runner) -> None:
     """An Inngest step cannot be ended: there the reply is dropped, and the error says so."""
     ended: list[str] = []
     guard = Guardrail(homework, run_in_parallel=True)
@@ -225,7 +225,7 @@ async def test_a_tripwire_ends_the_model_call_beside_it(runner: Runner) -> None:
     assert not any(e.messages for e in log.events if isinstance(e, ModelReplied))
 
 
-async def test_what_was_streamed_beside_a_guardrail_is_taken_back(runner: Runner) -> None:
+async def test_parts_streamed_while_a_guardrail_ran_are_taken_back(runner: Runner) -> None:
     """A front end shows the reply in its place."""
     chunks: list[dict[str, Any]] = []
 
@@ -246,7 +246,7 @@ async def test_what_was_streamed_beside_a_guardrail_is_taken_back(runner: Runner
     assert last == "Sorry."
 
 
-async def test_tools_wait_for_a_guardrail_beside_the_model_call(runner: Runner) -> None:
+async def test_tools_wait_for_a_guardrail_parallel_to_the_model_call(runner: Runner) -> None:
     """Nothing is done for a request that is refused."""
     done: list[str] = []
 
@@ -367,7 +367,9 @@ async def test_a_redactor_masks_what_a_typed_agent_says_before_its_output(runner
     assert "ada@" not in str(log.events) + str(chunks) + str(stored)
 
 
-async def test_a_redactor_masks_an_output_that_is_called_beside_a_tool(runner: Runner) -> None:
+async def test_a_redactor_masks_an_output_that_is_called_together_with_a_tool(
+    runner: Runner,
+) -> None:
     """The tool gets its arguments as they are."""
     done: list[str] = []
     answers = [{"summary": 7, "to": "ada@example.com"}, {"summary": "ada@example.com"}]
@@ -391,7 +393,7 @@ async def test_a_redactor_masks_an_output_that_is_called_beside_a_tool(runner: R
     assert set(done) == {"bob@example.com"}
 
 
-async def test_texts_beside_calls_are_checked_too(runner: Runner) -> None:
+async def test_texts_of_replies_with_calls_are_checked_too(runner: Runner) -> None:
     """They are shown to people as they come."""
     reply = {"text": "hunter2", **tool_call("look")}
     agent = agent_of(

@@ -18,7 +18,7 @@ from .runner import Runner
 
 
 class Matter(BaseModel):
-    """What it is about."""
+    """The matter of a handoff."""
 
     reason: str
 

@@ -121,7 +121,7 @@ async def test_a_deadline_ends_the_turn(deadline: Any) -> None:
 
 
 @pytest.mark.direct_only("the clock is a runtime of the test's own")
-async def test_a_deadline_that_passes_at_any_moment_is_told_as_the_reason() -> None:
+async def test_a_deadline_that_passes_at_any_moment_is_the_stop_reason() -> None:
     """The stop reason does not depend on which check of the clock notices the deadline."""
     for step in range(1, 12):
         model = ScriptedModel(*calls(20))

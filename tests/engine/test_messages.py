@@ -119,7 +119,7 @@ def test_the_whole_text_of_a_content_list() -> None:
     assert TextMessage("user", [TextContent("a "), TextContent("b")]).text == "a b"
 
 
-def test_an_error_envelope_is_told_from_data() -> None:
+def test_an_error_envelope_is_distinguished_from_data() -> None:
     """An envelope with the key ``error`` is an error."""
     assert ToolResultMessage(CALL, {"error": {"name": "E", "message": "m"}}).is_error
     assert not ToolResultMessage(CALL, {"data": {"error": 1}}).is_error
@@ -165,7 +165,7 @@ FACTS: list[tuple[AgentKitError, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("error", "facts", "words"), FACTS, ids=lambda v: type(v).__name__)
-def test_errors_keep_their_facts_beside_their_words(
+def test_errors_keep_their_facts_as_attributes(
     error: AgentKitError, facts: dict[str, Any], words: str
 ) -> None:
     """Callers need not parse messages."""

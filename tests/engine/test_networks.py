@@ -233,7 +233,7 @@ async def test_a_run_ends_after_fifty_turns_where_nobody_says_otherwise(runner: 
     model.assert_finished()
 
 
-async def test_an_unknown_name_ends_the_run_and_is_told(runner: Runner) -> None:
+async def test_an_unknown_name_ends_the_run_with_a_stop_reason(runner: Runner) -> None:
     """The results before the unknown name are kept."""
     model = ScriptedModel("one")
     run = await runner.run(network_of(model, script("a", "nobody"), "a"), "q?")
@@ -241,7 +241,7 @@ async def test_an_unknown_name_ends_the_run_and_is_told(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-async def test_a_disabled_agent_ends_the_run_and_is_told(runner: Runner, sync: bool) -> None:
+async def test_a_disabled_agent_ends_the_run_with_a_stop_reason(runner: Runner, sync: bool) -> None:
     """Enabled is asked when its turn comes."""
 
     def enabled(context: Any) -> bool:

@@ -61,7 +61,7 @@ def as_json(given: dict[str, Any]) -> str:
 async def test_each_way_gives_the_object_in_each_format(
     runner: Runner, provider: Any, way: Any
 ) -> None:
-    """What is asked for is accepted by the strict stand-in, and comes back as the type."""
+    """The strict stand-in accepts the request, and the answer comes back as the type."""
     reply = tool_call("final_result", GOOD) if way is ToolOutput else as_json(GOOD)
     model = ScriptedModel(reply, provider=provider)
     found = await run(runner, agent(model, output_type=way(Ticket)))
@@ -119,7 +119,9 @@ async def test_after_all_retries_the_error_has_the_last_reply(runner: Runner, wa
     model.assert_finished()
 
 
-async def test_tools_run_before_the_answer_and_a_tool_beside_it_does_not(runner: Runner) -> None:
+async def test_tools_run_before_the_answer_and_a_tool_called_with_it_does_not(
+    runner: Runner,
+) -> None:
     """The answer ends the turn; the call beside it has a result all the same."""
     seen: list[str] = []
 
@@ -319,7 +321,7 @@ class NoSchema:
         ([], "the list is empty"),
     ],
 )
-def test_what_is_often_written_in_place_of_a_type_is_refused_with_what_to_write(
+def test_values_often_written_for_a_type_are_refused_with_what_to_write(
     kind: Any, said: str
 ) -> None:
     """One line, without pydantic's advice to writers of pydantic types."""

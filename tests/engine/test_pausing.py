@@ -38,7 +38,7 @@ def clerk_once(context: RouterContext) -> str | None:
 
 
 class World:
-    """What tools have done, and a store that outlives each process."""
+    """Traces of the tools, and a store that outlives each process."""
 
     def __init__(self, store: Any) -> None:
         self.store = store
@@ -280,7 +280,7 @@ class Queue(SqliteHistory):
 async def test_a_run_that_waits_for_its_thread_pauses_and_goes_on(
     tmp_path: Path, held: str
 ) -> None:
-    """How long it stood in line is no part of what it did."""
+    """The time that it stood in line is no part of its journal."""
     async with Queue(tmp_path / "q.db") as store:
         world = World(store)
         thread: Any = (await world.network("Hello.").run("Hi")).thread_id

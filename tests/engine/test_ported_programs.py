@@ -43,13 +43,13 @@ class Research:
 
 
 class Stages(BaseModel):
-    """What `plan_stages` takes."""
+    """Arguments of `plan_stages`."""
 
     stages: list[str]
 
 
 class Finding(BaseModel):
-    """What `keep_finding` takes."""
+    """Arguments of `keep_finding`."""
 
     text: str
 
@@ -121,7 +121,7 @@ class Repository:
 
 
 class Plan(BaseModel):
-    """What `create_plan` takes."""
+    """Arguments of `create_plan`."""
 
     details: str
 
@@ -238,7 +238,7 @@ async def test_a_streaming_chat_goes_on_with_the_rows_of_its_database(runner: Ru
 
 
 class Statements(BaseModel):
-    """What `create_memories` takes."""
+    """Arguments of `create_memories`."""
 
     statements: list[str]
 

@@ -147,7 +147,7 @@ async def test_each_agent_sees_what_its_own_processors_leave(runner: Runner) -> 
     model.assert_finished()
 
 
-async def test_a_processor_is_told_of_the_inference_it_prepares(runner: Runner) -> None:
+async def test_a_processors_context_describes_the_inference_it_prepares(runner: Runner) -> None:
     """Agent, network, thread, model, prompt, tokenizer, steps, and what is protected."""
     seen: list[tuple[ProcessorContext, Sequence[Message]]] = runner.again([])
 

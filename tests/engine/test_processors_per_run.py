@@ -80,7 +80,7 @@ async def test_a_tenant_has_a_policy_of_its_own(runner: Runner) -> None:
 
 
 async def test_a_policy_is_chosen_once_in_a_run(runner: Runner) -> None:
-    """What the run changes in the state does not change its policy, in a replay either."""
+    """Changes that the run makes to the state do not change its policy, in a replay either."""
     model = ScriptedModel(tool_call("switch"), "ok")
 
     def switch(ctx: ToolContext) -> str:
@@ -211,7 +211,7 @@ async def test_outer_processors_reach_a_nested_run_if_asked(runner: Runner, inhe
 
 
 async def test_a_subclass_of_a_stock_processor_may_drop_protected_calls() -> None:
-    """What the class says counts inside the stock `process` too."""
+    """The class's word counts inside the stock `process` too."""
 
     class Everything(ToolCallFilter):
         may_drop_protected = True

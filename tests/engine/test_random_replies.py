@@ -202,7 +202,7 @@ _GO_ON = ("JSON that does not", "call that does not fit", "two answers", "tools 
 
 
 class Ended(NamedTuple):
-    """How a run has to end, or has ended."""
+    """The end that a run has to have, or has."""
 
     how: str
     output: Any

@@ -152,7 +152,7 @@ async def test_a_call_of_a_cut_reply_is_not_run(runner: Runner, kind: str) -> No
 async def test_a_network_whose_last_reply_was_cut_does_not_say_done(
     runner: Runner, kind: str
 ) -> None:
-    """Who asks `run.stop_reason` only must see it, too."""
+    """A program that asks for `run.stop_reason` only must see it, too."""
     fake = FakeProvider([Raw(json=body(kind, CUT[kind], "It is"))])
     agent = Agent(name="a", system="S", model=at(fake, MODELS[kind]()))
     run = await runner.run(Network(name="n", agents=[agent], router=once(agent)), "x")
@@ -258,7 +258,7 @@ HOSTED: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("kind", HOSTED)
-async def test_hosted_tools_stand_beside_an_agents_own(runner: Runner, kind: str) -> None:
+async def test_hosted_tools_are_offered_with_an_agents_own(runner: Runner, kind: str) -> None:
     """Asking for one does not replace the functions."""
 
     @tool

@@ -223,7 +223,7 @@ async def test_without_a_router_a_model_selects_agents_until_it_is_done(runner: 
     model.assert_finished()
 
 
-async def test_the_default_routing_agent_is_told_of_each_agent_and_its_tools(
+async def test_the_default_routing_agent_reads_each_agent_and_its_tools(
     runner: Runner,
 ) -> None:
     """Name, description, and the tools' names, descriptions and arguments."""
@@ -299,7 +299,7 @@ async def test_the_default_routing_agent_says_when_all_agents_have_been_disabled
         await runner.run(network, "q?", state=state)
 
 
-async def test_observers_are_told_of_every_choice(runner: Runner) -> None:
+async def test_observers_see_every_choice(runner: Runner) -> None:
     """The event has the chosen names, or none at the end."""
     log = EventLog()
     model = ScriptedModel(select("travel"), "from travel", done())

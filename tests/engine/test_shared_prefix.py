@@ -203,7 +203,7 @@ async def test_a_window_cuts_rarely_and_at_turns_of_the_user(
             assert first.role == "user"
 
 
-async def test_each_agent_is_told_who_it_is_and_what_it_may_call(runner: Runner) -> None:
+async def test_each_agent_reads_its_name_and_the_tools_it_may_call(runner: Runner) -> None:
     """Claude gets system messages with tools that come and go, the text of each agent once."""
     fake = strict()
     model = replace(SIGNING["claude"], transport=fake.transport)
@@ -232,7 +232,7 @@ async def test_each_agent_is_told_who_it_is_and_what_it_may_call(runner: Runner)
     assert betas == {"mid-conversation-tool-changes-2026-07-01"}
 
 
-async def test_openai_is_told_by_the_choice_which_tools_may_be_called(runner: Runner) -> None:
+async def test_openai_gets_the_allowed_tools_in_the_tool_choice(runner: Runner) -> None:
     """The choice is no part of the beginning; the tools are."""
     fake = strict()
     model = replace(SIGNING["gpt"], transport=fake.transport)
@@ -330,7 +330,7 @@ async def test_models_that_take_no_system_messages_inside_are_sent_the_ordinary_
     runner: Runner,
     model: Model,
 ) -> None:
-    """The same network works with every model."""
+    """One network works with every model."""
     bodies: list[list[Any]] = []
     for prefix in ("shared", "own"):
         fake = FakeProvider(lambda _: "Fine.")
@@ -341,7 +341,7 @@ async def test_models_that_take_no_system_messages_inside_are_sent_the_ordinary_
     assert bodies[0] == bodies[1]
 
 
-async def test_a_host_without_restrictions_of_tools_is_told_in_words(runner: Runner) -> None:
+async def test_a_host_without_restrictions_of_tools_gets_them_in_words(runner: Runner) -> None:
     """Grok takes system messages anywhere; nobody documents allowed tools there."""
     fake = strict()
     model = grok("grok-4.5", api="responses", api_key="x")

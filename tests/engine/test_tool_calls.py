@@ -521,7 +521,7 @@ NO_JSON = {
 async def test_nothing_that_a_model_writes_as_arguments_ends_a_run(
     runner: Runner, written: str
 ) -> None:
-    """What no JSON holds is an error that the model reads, or reaches the tool."""
+    """A value that no JSON holds is an error that the model reads, or reaches the tool."""
 
     def find(q: Any = None) -> str:
         """Find."""

@@ -368,7 +368,7 @@ def test_a_tool_without_described_arguments_has_no_schema() -> None:
 
 
 class Colour(Enum):
-    """What it looks like."""
+    """A colour that a model may name."""
 
     RED = "red"
     BLUE = "blue"

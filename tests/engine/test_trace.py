@@ -41,7 +41,7 @@ def first_text(messages: tuple[Message, ...]) -> str:
     return text_of(messages[0])
 
 
-async def test_each_call_is_told_before_it_is_made_and_nothing_outside_the_block(
+async def test_each_call_is_traced_before_it_is_made_and_nothing_outside_the_block(
     runner: Runner,
 ) -> None:
     """The call has the ids of run and step, and the input of the model."""

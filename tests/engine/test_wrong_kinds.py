@@ -96,6 +96,6 @@ def test_a_plain_state_with_other_keys_warns(
     assert f"'{next(iter(plain))}' is not kept" in caplog.text
 
 
-def test_a_plain_state_may_carry_more_beside_its_data() -> None:
+def test_a_plain_state_may_carry_more_than_its_data() -> None:
     """TypeScript's plain states have fields of their own."""
     assert State.from_dict({"data": {"a": 1}, "other": 2}).data == {"a": 1}

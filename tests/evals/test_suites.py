@@ -56,12 +56,12 @@ def kept() -> list[Report]:
 
 @pytest.mark.parametrize("case", support.cases, ids=[case.name for case in support.cases])
 async def test_demo_network_passes_its_suite(case: Case) -> None:
-    """The same suite as `agentkit eval support_suite:suite`, a test for each case."""
+    """One test for each case of `agentkit eval support_suite:suite`."""
     await support.suite.check(case)
 
 
 def test_demo_suite_is_large_enough() -> None:
-    """What the issue asks for."""
+    """Its size is that of a real suite."""
     assert len(support.cases) >= 25
 
 
@@ -146,7 +146,7 @@ class _Answer(BaseModel):
 async def test_evaluators_say_why(
     check: Evaluator, passes: dict[str, Any], fails: dict[str, Any]
 ) -> None:
-    """What holds passes; what does not has a reason, a broken check among it."""
+    """A check that holds passes; one that does not, or breaks, has a reason."""
     assert (await check(outcome(**passes))).passed
     verdict = await check(outcome(**fails))
     assert not verdict.passed

@@ -152,7 +152,7 @@ def test_a_reader_that_comes_late_gets_the_rest_in_sequence() -> None:
     assert reader.finish() == FIRST[8:]
 
 
-def test_a_step_that_was_tried_again_and_said_something_else_is_told() -> None:
+def test_a_step_that_was_tried_again_with_another_text_is_streamed_anew() -> None:
     """The number has passed, the id is new; the part ends with what counts."""
     delta = next(c for c in FIRST if c["event"] == "text.delta")
     other = {**delta, "event": "part.failed", "id": f"publish-{delta['sequenceNumber']}:other"}
@@ -182,7 +182,7 @@ def answered(what: str) -> tuple[dict[str, str], dict[str, str]]:
     return {"what": what}, {"data": f"all of {what}"}
 
 
-def test_an_open_part_has_what_was_told_so_far() -> None:
+def test_an_open_part_has_the_deltas_so_far() -> None:
     """The model is still writing."""
     assembler = MessageAssembler()
     last = max(i for i, chunk in enumerate(FIRST) if chunk["event"] == "text.delta")

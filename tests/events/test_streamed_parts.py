@@ -109,7 +109,7 @@ def test_a_thought_that_is_kept_secret_completes_no_part() -> None:
     ]
 
 
-def test_what_a_hook_put_into_a_streamed_reply_is_told() -> None:
+def test_a_hooks_change_of_a_streamed_reply_is_streamed() -> None:
     """A message that `on_response` adds becomes a part of its own."""
     events = [*pieces(TextDelta(0, "Hi")), replied(assistant("Hi"), assistant("More."))]
     assert parts(chunks(*events))[2:] == [

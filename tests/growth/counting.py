@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 @dataclass
 class Counts:
-    """What was asked of a store."""
+    """Counts of what was asked of a store."""
 
     transactions: int = 0
     writes: int = 0

@@ -1,4 +1,4 @@
-"""What a chat over HTTP asks of its store does not grow with the thread, or with the others."""
+"""Growth: a chat over HTTP asks its store the same, however long its thread and many the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the hub does for one channel does not depend on how many others there are."""
+"""Growth: the hub's work for one channel does not depend on the number of others."""
 
 from __future__ import annotations
 

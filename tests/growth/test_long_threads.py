@@ -1,4 +1,4 @@
-"""What Recall and Summarize ask for in one turn does not grow with a thread that is new to them."""
+"""Growth: Recall and Summarize ask the same in a turn, however long a thread is new to them."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class Down(HashingEmbedder):
 
 
 async def test_what_cannot_be_indexed_is_an_error(tmp_path: Path) -> None:
-    """What was made before stays; a run would only have noted it."""
+    """Entries made before stay; a run would only have noted the error."""
     store = await _filled(tmp_path / "t.db", SHORT)
     with pytest.raises(ProcessorError, match="overloaded"):
         await index_thread(_recalling(Down(), store), "t")

@@ -170,7 +170,7 @@ RESULT = {"type": "tool_result", "role": "tool_result", "tool": CALL, "content":
         ({"type": "reasoning", "content": []}, "m.content", "expected a string, got []"),
     ],
 )
-def test_a_wrong_record_is_an_error_that_names_place_and_field(
+def test_a_wrong_record_is_an_error_that_names_position_and_field(
     record: object, field: str, says: str
 ) -> None:
     """The place and the field are attributes of the error, and part of its text."""

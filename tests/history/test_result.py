@@ -117,7 +117,7 @@ GOOD: dict[str, Any] = {
         ({"usage": {"outputTokens": True}}, "usage.outputTokens", "expected a whole number"),
     ],
 )
-def test_a_wrong_record_is_an_error_that_names_place_and_field(
+def test_a_wrong_record_is_an_error_that_names_position_and_field(
     change: dict[str, Any], field: str, says: str
 ) -> None:
     """The place and the field are attributes of the error, and part of its text."""

@@ -187,7 +187,7 @@ def test_a_field_that_a_fork_lost_stays_in_a_model() -> None:
         ({"when": datetime.now(UTC)}, r"data\.when"),
     ],
 )
-def test_a_dict_that_is_not_json_is_an_error_that_names_the_place(data: Any, path: str) -> None:
+def test_a_dict_that_is_not_json_is_an_error_that_names_the_key(data: Any, path: str) -> None:
     """The error comes at once, not when a replay decides otherwise than the first run."""
     with pytest.raises(StateError, match=path):
         State(data).dump()
@@ -290,7 +290,7 @@ def test_a_state_survives_json() -> None:
         ({"results": [RESULT.to_dict(), {}]}, "results[1]", "agentName"),
     ],
 )
-def test_a_plain_state_that_is_wrong_is_an_error_that_names_the_place(
+def test_a_plain_state_that_is_wrong_is_an_error_that_names_the_key(
     plain: dict[str, Any], where: str, name: str
 ) -> None:
     """Clients send them."""

@@ -29,7 +29,7 @@ def local(a: int) -> int:
     return a + 1
 
 
-async def test_an_agent_calls_the_tools_of_its_servers_beside_its_own(tmp_path: Path) -> None:
+async def test_an_agent_calls_the_tools_of_its_servers_and_its_own(tmp_path: Path) -> None:
     """Errors and arguments that do not fit are results that the model reads."""
     model = ScriptedModel(
         tool_calls(

@@ -187,7 +187,7 @@ async def test_learned_facts_have_their_message_and_are_learned_once() -> None:
 
 
 async def test_extractor_asks_a_model_with_messages_and_known_facts() -> None:
-    """What it asks is data, and its answer is checked."""
+    """The question holds data only, and the answer is checked."""
     memory = Memory(MemoryHistory())
     mine = memory.of(user="ada", tenant="acme")
     tea = await mine.remember("Likes tea.")

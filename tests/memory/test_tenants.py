@@ -114,5 +114,5 @@ async def test_nobody_sees_facts_of_others(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [1])
 async def test_nobody_sees_facts_of_others_in_a_database(seed: int, tmp_path: Path) -> None:
-    """The same in SQLite, with fewer operations."""
+    """Repeat it in SQLite, with fewer operations."""
     await operate(SqliteHistory(tmp_path / "threads.db"), seed, OPERATIONS // 10)

@@ -318,7 +318,7 @@ def test_a_closing_text_is_followed_by_a_users_turn_that_names_its_author(
 
 
 def test_a_closing_text_stays_as_it_was_when_the_conversation_goes_on() -> None:
-    """What was sent once is sent the same for ever: newer models sign it."""
+    """A text is sent in one form for ever: newer models sign it."""
     messages = (
         text("user", "x"), text("assistant", "1", "billing"), text("assistant", "2", "billing"),
         text("assistant", " ", "me"), text("system", "S"),
@@ -400,7 +400,7 @@ def test_anthropics_thinking_goes_back_as_it_came_before_its_call() -> None:
     assert sent["thinking"] == ENABLED["thinking"]
 
 
-def test_thoughts_between_parallel_calls_keep_their_place() -> None:
+def test_thoughts_between_parallel_calls_keep_their_position() -> None:
     """A reply goes back as it came; calls and results stay whole."""
     messages = (text("user", "x"), asked(A), thought(), asked(B), answer(A, 1), answer(B, 2))
     assert chat(CLAUDE, *messages)[1]["content"] == [tool_use("a", "a"), SIGNED, tool_use("b", "b")]

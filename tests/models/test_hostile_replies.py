@@ -71,7 +71,9 @@ async def test_an_error_in_a_stream_whose_code_is_a_huge_number_is_an_error_of_t
 
 
 @pytest.mark.parametrize("message", [None, {}, {"role": "assistant", "content": "Hi "}])
-async def test_a_message_beside_the_pieces_of_a_stream_does_not_replace_them(message: Any) -> None:
+async def test_a_message_together_with_the_pieces_of_a_stream_does_not_replace_them(
+    message: Any,
+) -> None:
     """Some servers send both, or null in its place."""
     choices = [
         {"index": 0, "delta": {"content": "Hi "}, "message": message},

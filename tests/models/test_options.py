@@ -97,7 +97,7 @@ def test_an_azure_deployment_is_called_like_its_model_unless_said_otherwise() ->
         ("XAI_API_KEY", grok),
     ],
 )
-def test_the_runtime_is_told_which_variable_holds_the_key(
+def test_the_runtime_reads_the_variable_that_holds_the_key(
     variable: str, factory: Callable[..., Model]
 ) -> None:
     """The adapter itself reads no environment."""

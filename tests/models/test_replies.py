@@ -439,7 +439,7 @@ SOURCE = {"web": {"uri": "https://x.example", "title": "X"}}
         ),
     ],
 )
-def test_sources_beside_a_text_survive_streams_and_stores(
+def test_sources_of_a_text_survive_streams_and_stores(
     model: Model, event: dict[str, Any], sources: list[dict[str, Any]]
 ) -> None:
     """The raw reply, in which they stand, is not kept."""

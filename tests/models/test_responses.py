@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from agentkit_py import Agent
 from agentkit_py.errors import ConfigurationError, ModelResponseError
-from agentkit_py.inngest.gateway import GatewayAdapter
+from agentkit_py.inngest.steps import GatewayAdapter
 from agentkit_py.messages import (
     FileContent,
     Finish,
@@ -246,7 +246,7 @@ def test_reasoning_between_calls_stays_between_them() -> None:
     assert [item.get("id") for item in found[1:5]] == ["rs_1", "fc_a", "rs_2", "fc_b"]
 
 
-def test_an_id_of_another_shape_is_left_out_beside_reasoning() -> None:
+def test_an_id_of_another_shape_is_left_out_with_reasoning() -> None:
     """OpenAI wants 'fc' at its beginning; an item as such may have none."""
     made = reply(reasoning("rs_1"), {**call("a"), "id": "item_1"})
     found = items(GPT_5, USER, *made, *answers(made[1]))

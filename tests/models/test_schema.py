@@ -368,7 +368,7 @@ def test_what_a_strict_tool_cannot_say_is_sent_as_it_is() -> None:
     assert stricts(OPUS, *wider) == [True, True, False]
 
 
-def test_claude_gets_no_type_beside_values_of_others() -> None:
+def test_claude_gets_no_type_with_values_of_other_types() -> None:
     """Claude answers 400 to a nullable enum with its types, and takes it without them."""
     props: dict[str, Any] = {
         "maybe": {"type": ["string", "null"], "enum": ["low", None]},

@@ -109,7 +109,7 @@ async def test_chat_settings_are_renamed_where_a_model_is_asked_by_the_other_api
 
 
 def test_raw_parameters_come_before_settings_and_are_not_checked() -> None:
-    """What the types do not know yet can be sent all the same."""
+    """Settings that the types do not know yet can be sent all the same."""
     model = openai(
         "gpt-4.1",
         settings={"temperature": 1, "seed": 7},
@@ -182,7 +182,7 @@ def test_pydantic_is_loaded_for_settings_only() -> None:
 
 
 def test_models_answer_without_anything_else_of_the_library_imported() -> None:
-    """What sends requests is loaded when the first one is sent."""
+    """Modules that send requests are loaded when the first one is sent."""
     script = (
         "import asyncio; from dataclasses import replace; from agentkit_py.models import openai\n"
         "async def answer(body): return {'choices': [{'message': {'content': 'Hello.'}}]}\n"

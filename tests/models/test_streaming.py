@@ -151,7 +151,7 @@ async def test_the_whole_equals_the_answer_without_streaming(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_CALLS)
-async def test_what_is_told_on_the_way_is_what_the_reply_holds(name: str) -> None:
+async def test_streamed_pieces_are_what_the_reply_holds(name: str) -> None:
     """Each part's pieces, joined, are its text, its reasoning or its arguments."""
     model, sink = MODELS[name], Sink()
     reply = model.decode(await read(model, [body_of(name)], sink=sink))
@@ -424,7 +424,7 @@ async def test_without_end_marker_finish_reason_and_usage_are_enough() -> None:
         await read(MODELS["openai"], [sse(*chat({"content": "Hi"}))])
 
 
-async def test_white_space_that_is_no_text_is_not_told() -> None:
+async def test_white_space_that_is_no_text_is_not_streamed() -> None:
     """Many models write line breaks before a call: kept with the reply, but nothing to show."""
     deltas = [{"content": "\n"}, {"content": "\n"}, piece("{}", index=0, id="a", name="f")]
     messages, deltas_sent = await reply_to("openai", *chat(*deltas, finish="tool_calls"), "[DONE]")
@@ -468,7 +468,7 @@ async def test_a_prompt_that_gemini_blocks_is_a_whole_stream() -> None:
         MODELS["gemini"].decode(body)
 
 
-async def test_calls_of_geminis_without_ids_are_told_under_the_ids_that_they_get() -> None:
+async def test_calls_of_geminis_without_ids_are_streamed_under_the_ids_that_they_get() -> None:
     """Computed from the response's id, alike in the pieces and in the reply."""
     sink = Sink()
     whole = await read(MODELS["gemini"], [body_of("gemini")], sink=sink)

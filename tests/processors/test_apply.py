@@ -338,7 +338,7 @@ async def kept(
     return list(outcome.messages), outcome.entries[0].kept_back
 
 
-async def test_protected_messages_are_put_back_to_their_place() -> None:
+async def test_protected_messages_are_put_back_at_their_position() -> None:
     """The place is after the nearest remaining predecessor, else before the successor."""
     history = [A, *OWN, B]
     assert await kept(lambda _: [A, B], history) == (history, 3)

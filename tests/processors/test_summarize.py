@@ -364,7 +364,7 @@ async def test_a_failure_is_announced() -> None:
     assert "overloaded" in last.facts["reason"]
 
 
-async def test_the_summary_is_kept_beside_the_runs_own_thread() -> None:
+async def test_the_summary_is_kept_with_the_runs_own_thread() -> None:
     """It is in the network's store, where all of its agents find it."""
     answers, store = Answers("Short."), MemoryHistory()
     agents = [Agent(name=name, system=name, token_counter=COUNT) for name in ("one", "two")]

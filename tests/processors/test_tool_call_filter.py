@@ -81,7 +81,7 @@ async def test_including_nothing_removes_all_and_excluding_nothing_none() -> Non
     assert await chosen.process(MIXED, ProcessorContext()) is MIXED
 
 
-async def test_a_line_of_text_may_stay_in_place_of_what_is_removed() -> None:
+async def test_a_line_of_text_may_stand_for_what_is_removed() -> None:
     """The model learns that a tool was used, but not how."""
     left = await shown(MIXED, ToolCallFilter(persist_results=True))
     assert left == ["u", "Used tools: debug, search, trace", "Used **debug** tool", "end"]

@@ -98,7 +98,7 @@ def test_a_late_result_moves_up_to_its_call() -> None:
     )
 
 
-def test_a_text_between_or_after_the_calls_of_one_reply_keeps_its_place() -> None:
+def test_a_text_between_or_after_the_calls_of_one_reply_keeps_its_position() -> None:
     """A reply goes back as it came; only a user's text parts calls from results."""
     for reply in ((REASONING, ASSISTANT, CALL_Y), (CALL_Y, ASSISTANT)):
         messages = [CALL_X, *reply, RESULT_X, RESULT_Y]

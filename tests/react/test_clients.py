@@ -82,7 +82,7 @@ def said(request: ReceivedRequest) -> Any:
 
 
 def broken(request: ReceivedRequest) -> Any:
-    """The same, and some replies break off."""
+    """Return replies of which some break off."""
     reply: Any = said(request)
     chance = random.Random(f"{request.body['messages']}")  # noqa: S311 - the same each time
     if isinstance(reply, ErrorReply) or chance.random() < 0.8:

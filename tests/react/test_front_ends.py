@@ -24,7 +24,7 @@ console.log(renderToString(createElement(Chat, { id: "t1", messages })));
 
 
 async def run_node(*command: str, cwd: Path) -> str:
-    """What a program of Node prints."""
+    """Return the output of a program of Node."""
     process = await asyncio.create_subprocess_exec(
         *command, cwd=cwd, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE
     )

@@ -319,7 +319,7 @@ async def test_a_request_that_bedrock_did_not_finish_may_be_tried_again(
         await copy_model(model, retry=RetryPolicy(attempts=1)).respond("Hi")
 
 
-def test_wrong_places_are_refused() -> None:
+def test_wrong_regions_are_refused() -> None:
     """They become parts of an address."""
     with pytest.raises(ConfigurationError, match="region"):
         bedrock(MODEL, region="eu/../x")

@@ -137,7 +137,7 @@ async def test_a_refused_request_is_not_tried_again(serve: Any, status: int) -> 
     assert len(fake.requests) == 1
 
 
-async def test_a_request_that_is_too_long_is_told_apart(serve: Any) -> None:
+async def test_a_request_that_is_too_long_has_an_error_of_its_own(serve: Any) -> None:
     """A processor or a larger model may help."""
     body = {"error": {"message": "too long", "code": "context_length_exceeded"}}
     fake, how = serve(Raw(json=body, status=400))
@@ -271,7 +271,7 @@ async def test_an_answer_that_no_api_promises_is_a_response_error(
     assert len(fake.requests) == 1
 
 
-async def test_the_beginning_of_a_bad_answer_is_kept_beside_the_message(serve: Any) -> None:
+async def test_the_beginning_of_a_bad_answer_is_an_attribute_of_the_error(serve: Any) -> None:
     """At most 500 characters are kept."""
     fake, how = serve(Raw(text="x" * 1000))
     with pytest.raises(ModelResponseError) as caught:

@@ -141,7 +141,7 @@ async def test_revoked_key_is_an_error_that_hides_it() -> None:
 
 
 async def test_key_function_without_its_run_is_refused() -> None:
-    """What needs a context says so where there is none, and where it gives no text."""
+    """A function that needs a context says so where there is none, and where it gives no text."""
     model = openai("gpt-4o", api_key=_key_of_agent)
     with pytest.raises(ConfigurationError, match="belongs to no run"):
         await model.respond("Hi")

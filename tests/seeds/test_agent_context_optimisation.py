@@ -165,7 +165,7 @@ async def test_budget_option_for_the_newest_results(keep: int, whole: int) -> No
 
 
 async def test_a_chain_that_does_not_fit_may_be_skipped() -> None:
-    """What is older has its room; calls stay with their results."""
+    """Older messages have their room; calls stay with their results."""
     past = [*texts(3), *exchange("long", "x" * 5_000), *texts(2), *exchange("short", 1)]
     context = ProcessorContext(tokenizer=LETTERS)
     ends = await apply_processors(past, [TokenLimiter(1_000)], context)

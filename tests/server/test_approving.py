@@ -552,7 +552,7 @@ async def answer(url: str, question: str, user: str, **body: Any) -> Any:
 
 
 async def queue(app: Any, user: str, **filters: str) -> list[Any]:
-    """What a user sees of the questions."""
+    """Return the questions that a user sees."""
     async with client_of(app, user) as client:
         found = await client.get("/api/approvals", params=filters)
         assert found.status_code == 200, found.text

@@ -128,7 +128,7 @@ async def test_a_stopping_server_cancels_what_does_not_end(tmp_path: Any) -> Non
 
 
 async def test_streams_end_with_an_event_that_says_that_the_server_stops() -> None:
-    """What works gets its time and is then interrupted; the reader comes back elsewhere."""
+    """Runs at work get their time and are then interrupted; the reader comes back elsewhere."""
     wait, begun, _ = waiting()
     app = app_of(
         support(tool_call("wait", {}), tools=(wait,)), limits=ServerLimits(shutdown_seconds=0.01)

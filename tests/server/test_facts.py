@@ -34,7 +34,7 @@ def remembering(store: HistoryStore, *replies: Any, **options: Any) -> tuple[Sta
 
 
 async def texts(app: Starlette, user: str = "ada", query: str = "") -> list[str]:
-    """What a user is shown."""
+    """Return the texts that a user is shown."""
     async with client_of(app, user) as client:
         answer = await client.get(f"/api/memory{query}")
     assert answer.status_code == 200, answer.text
@@ -44,7 +44,7 @@ async def texts(app: Starlette, user: str = "ada", query: str = "") -> list[str]
 async def test_a_user_sees_corrects_and_forgets_what_an_agent_remembered(
     store: HistoryStore,
 ) -> None:
-    """What is corrected is what the next conversation gets; what is forgotten is gone for good."""
+    """The next conversation gets a corrected fact; a forgotten one is gone for good."""
     call = tool_call("remember", {"fact": "Ada wears 57."})
     app, memory = remembering(store, call, "Noted.", "A 58, then.")
     model: Any = next(iter(app.state.api.settings.targets.values())).default_model

@@ -36,14 +36,14 @@ TWO_CALLS = tool_calls(("price", {"hat": "none"}), ("refund", {"order": "A1"}))
 
 
 def said(text: str, message_id: str = "m1", thread_id: str = "t1") -> dict[str, Any]:
-    """What ``useChat`` sends."""
+    """Return a message as ``useChat`` sends it."""
     parts = [{"type": "text", "text": text}]
     message = {"id": message_id, "role": "user", "parts": parts}
     return {"id": thread_id, "messages": [message], "trigger": "submit-message"}
 
 
 def answered(thread: dict[str, Any], *, approved: bool) -> dict[str, Any]:
-    """What ``useChat`` sends once its questions are answered."""
+    """Return the message that ``useChat`` sends once its questions are answered."""
     for part in thread["messages"][-1]["parts"]:
         if part.get("state") == "approval-requested":
             part["state"] = "approval-responded"
@@ -52,7 +52,7 @@ def answered(thread: dict[str, Any], *, approved: bool) -> dict[str, Any]:
 
 
 def run_input(*texts: str, thread_id: str = "t1", **fields: Any) -> dict[str, Any]:
-    """What ``@ag-ui/client`` sends."""
+    """Return the input as ``@ag-ui/client`` sends it."""
     messages = [
         {"id": f"m{number}", "role": "user", "content": text}
         for number, text in enumerate(texts, start=1)
@@ -215,7 +215,7 @@ async def test_an_ag_ui_run_ends_with_interrupts_and_goes_on_with_their_answers(
     assert thread["interrupts"] == []
 
 
-async def test_who_may_not_answer_waits_and_is_told() -> None:
+async def test_a_user_who_may_not_answer_waits_and_sees_the_answer() -> None:
     """The customer's stream stays open while staff decide, and then goes on."""
     app = app_of(
         support(tool_call("refund", {"order": "A1"}), "Paid.", tools=(refund,)), approvers=["staff"]
@@ -264,7 +264,7 @@ async def test_a_question_outlives_the_server(tmp_path: Any) -> None:
     await store.close()
 
 
-async def test_the_customer_is_told_what_staff_decide_in_another_process(tmp_path: Any) -> None:
+async def test_the_customer_sees_what_staff_decide_in_another_process(tmp_path: Any) -> None:
     """The stream stays open, and ends with what the thread holds then; it is paid once."""
     paid: list[str] = []
 
@@ -333,7 +333,7 @@ async def test_the_last_turn_is_known_however_long_it_is() -> None:
 
 
 async def test_a_reader_that_comes_back_gets_the_reply_from_its_beginning() -> None:
-    """Whether it is being written or was just finished; later there is nothing to come back to."""
+    """It is being written or was just finished; later there is nothing to come back to."""
     wait, begun, go = waiting()
     app = app_of(support(tool_call("wait", {}), "Here.", tools=(wait,)))
     async with served(app) as url:

@@ -1,4 +1,4 @@
-"""What a load balancer and an orchestrator are told."""
+"""Health endpoints, as a load balancer and an orchestrator ask them."""
 
 from __future__ import annotations
 

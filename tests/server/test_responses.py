@@ -106,7 +106,7 @@ async def test_users_do_not_see_each_other() -> None:
 
 
 async def test_without_users_only_this_machine_is_answered() -> None:
-    """Who has no name is the one user of the machine."""
+    """A client without a name is the one user of the machine."""
     app = service(support("Hello."))
     async with client_of(app, None) as client:
         assert (await events(client, "/ask", message("Hi")))[-1]["data"]["reason"] == "completed"

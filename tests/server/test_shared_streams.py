@@ -225,7 +225,7 @@ async def test_chunks_of_a_process_are_ignored_until_its_open_runs_are_known() -
 
 
 class Collected:
-    """What one process receives."""
+    """Chunks that one process receives."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

@@ -441,7 +441,7 @@ async def test_staff_see_what_an_agent_would_be_sent() -> None:
     assert len(model.requests) == 1
 
 
-async def test_a_customer_who_has_left_is_told_with_a_link() -> None:
+async def test_a_customer_who_has_left_gets_a_notice_with_a_link() -> None:
     """One who reads the stream is not."""
     told: list[tuple[str, Notice]] = []
 
@@ -535,7 +535,7 @@ def quick_refund(amount: int) -> str:
 
 
 async def told_of(refunding: Tool, *, answered: bool) -> list[Notice]:
-    """What a customer without a stream is told of a refund."""
+    """Return the notices of a refund that a customer without a stream gets."""
     told: list[Notice] = []
 
     def notify(user: str, notice: Notice) -> None:
@@ -559,7 +559,7 @@ async def told_of(refunding: Tool, *, answered: bool) -> list[Notice]:
     return told
 
 
-async def test_a_customer_who_has_left_is_told_that_a_question_is_open_and_answered() -> None:
+async def test_a_customer_who_has_left_gets_notices_of_a_question_and_its_answer() -> None:
     """The reason is among it, and the question with its calls."""
     asked, done = await told_of(refund, answered=True)
     assert (asked.kind, done.kind, done.text) == (
@@ -571,7 +571,7 @@ async def test_a_customer_who_has_left_is_told_that_a_question_is_open_and_answe
     assert asked.question.calls[0].arguments == {"amount": 249}
 
 
-async def test_a_customer_who_has_left_is_told_that_a_question_has_expired() -> None:
+async def test_a_customer_who_has_left_gets_a_notice_of_an_expired_question() -> None:
     """Once, however many look after it."""
     told = await told_of(quick_refund, answered=False)
     assert [one.kind for one in told] == ["question_open", "question_expired"]

@@ -57,7 +57,7 @@ async def staffs_page(app: Any, width: int, scheme: Any) -> AsyncGenerator[Page]
 
 
 async def problems(page: Page) -> list[str]:
-    """What axe finds, of any weight."""
+    """Return axe's findings, of any weight."""
     if not await page.evaluate("'axe' in window"):
         await page.evaluate(AXE_SCRIPT)
     found: Any = await page.evaluate("axe.run({resultTypes: ['violations']})")
@@ -65,7 +65,7 @@ async def problems(page: Page) -> list[str]:
 
 
 async def is_wider(page: Page) -> bool:
-    """Whether something stands out of the window."""
+    """Return whether something stands out of the window."""
     return bool(await page.evaluate("document.documentElement.scrollWidth > innerWidth"))
 
 

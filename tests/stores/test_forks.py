@@ -192,7 +192,7 @@ async def test_forks_and_rewinds_are_equal_to_naive_copies(database: Counted, se
 
 @pytest.mark.parametrize("seed", range(3))
 async def test_forks_in_memory_are_equal_to_naive_copies(seed: int) -> None:
-    """The same walks."""
+    """Random walks, as above."""
     await walk(MemoryHistory(), f"forks:{seed}", STEPS or 120)
 
 
@@ -287,7 +287,7 @@ async def test_what_only_the_deleted_thread_had_is_found_nowhere(store: HistoryS
     assert (await store.get_thread(fork)).forked_from is None
 
 
-async def test_what_a_thread_is_told_later_is_not_found_in_its_fork(store: HistoryStore) -> None:
+async def test_later_messages_of_a_thread_are_not_found_in_its_fork(store: HistoryStore) -> None:
     """Nor in the thread what was taken back; what both share is found in both."""
     await store.add_thread("t")
     await store.append("t", talk(3))
@@ -340,7 +340,7 @@ async def test_forks_that_are_deleted_at_once_leave_nothing(database: Counted) -
 async def test_a_fork_is_read_whole_while_its_thread_is_deleted(
     postgres_url: str, postgres_schema: str
 ) -> None:
-    """What it shares moves to another row meanwhile; a reader sees one moment."""
+    """Shared results move to another row meanwhile; a reader sees one moment."""
     async with InterruptedServer(postgres_url, schema=postgres_schema) as store:
         await store.add_thread("t")
         await store.append("t", talk(3))
@@ -432,7 +432,7 @@ async def test_a_thread_is_not_rewound_while_a_run_works_on_it(store: HistorySto
 
 
 @pytest.mark.parametrize("at", [-1, 6 + 1, 2**63, "none"])
-async def test_a_place_that_a_thread_has_not_is_not_found(store: HistoryStore, at: Any) -> None:
+async def test_a_position_that_a_thread_has_not_is_not_found(store: HistoryStore, at: Any) -> None:
     """However far it is."""
     await store.add_thread("t")
     await store.append("t", talk(3))

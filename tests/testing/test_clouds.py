@@ -60,7 +60,7 @@ def test_a_cloud_takes_its_own_form(cloud: str) -> None:
 def test_a_cloud_refuses_what_it_does_not_take(
     cloud: str, wrong: dict[str, Any], rule: str
 ) -> None:
-    """What is in the URL, addresses, schemas; and all that Anthropic's own API refuses."""
+    """Fields that the URL has, addresses, schemas; and all that Anthropic's own API refuses."""
     url, version = WHERE[cloud]
     if rule == "sampling_range" and cloud == "bedrock":
         url = url.replace("claude-opus-5", "claude-opus-4-6")

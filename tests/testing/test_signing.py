@@ -106,7 +106,7 @@ LOST: dict[str, Change] = {
 
 @pytest.mark.parametrize("change", HOLDS.values(), ids=HOLDS)
 def test_claude_takes_thinking_whose_beginning_is_the_same(change: Change) -> None:
-    """What is outside the beginning may change, and thinking may go from either end."""
+    """All outside the beginning may change, and thinking may go from either end."""
     fake = thinking()
     body = thread(fake, claude())
     change(body)
@@ -133,7 +133,7 @@ def test_claude_refuses_thinking_behind_a_gap() -> None:
 
 
 def test_claude_refuses_thinking_that_was_made_without_what_is_put_back() -> None:
-    """What an earlier request left out must stay out."""
+    """Thinking that an earlier request left out must stay out."""
     fake = thinking()
     body = thread(fake, claude(), ("2",))
     first = copy.deepcopy(body["messages"][1]["content"][0])

@@ -56,7 +56,7 @@ class Closed(BaseModel):
 
 
 class Judged(BaseModel):
-    """What a judge says."""
+    """A judge's answer."""
 
     unsafe: bool
 
@@ -81,7 +81,7 @@ by_tool = Agent(name="by_tool", system="…", output_type=ToolOutput(Closed, nam
 
 
 async def outputs() -> None:
-    """What a run gives is of the agent's type."""
+    """A run's output is of the agent's type."""
     assert_type(await plain.run("…"), AgentResult)
     result = await closing.run("…")
     assert_type(result, AgentRunResult[Closed])
