@@ -92,6 +92,8 @@ class ReasoningFields:
 
     def add(self, turn: dict[str, Any], said: Sequence[Message]) -> None:
         """Add the reasoning of a reply to its message."""
+        if not self._fields:
+            return
         own = [m for m in said if isinstance(m, ReasoningMessage) and self._is_own(m)]
         text = clean("".join(message.content for message in own))
         details = [one for message in own for one in _details(message.provider_metadata)]
@@ -105,8 +107,8 @@ class ReasoningFields:
 
     def _is_own(self, message: ReasoningMessage) -> bool:
         metadata = message.provider_metadata or {}
-        if not self._fields or (self._chunks and KEY not in metadata):
-            return False  # nobody misses it, or it is a chunk
+        if self._chunks and KEY not in metadata:
+            return False  # it is a chunk
         why: Reason | None = "host"
         if origin_of_block(metadata).get("host") == self._host:
             why = self._standing.reason(message, message.provider_metadata)

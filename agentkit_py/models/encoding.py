@@ -176,7 +176,7 @@ def _group(messages: Sequence[Message], ids: _UniqueIds) -> list[Said | ToolExch
     for message in messages:
         if isinstance(message, ToolCallMessage):
             group += [
-                exchange(call, ids.take(call.id), next(contents))._replace(agent=message.agent)
+                exchange(call, ids.take(call.id), next(contents), message.agent)
                 for call in message.tools
             ]
         elif not isinstance(message, ToolResultMessage):
@@ -230,16 +230,16 @@ def _results_of(calls: Sequence[ToolCall], results: Sequence[ToolResultMessage])
     ]
 
 
-def exchange(call: ToolCall, call_id: str, content: JsonValue) -> ToolExchange:
+def exchange(call: ToolCall, call_id: str, content: JsonValue, agent: str | None) -> ToolExchange:
     """Return a call with its result in all forms that formats take."""
     if isinstance(content, str):
-        return ToolExchange(call, call_id, clean(content))
+        return ToolExchange(call, call_id, clean(content), agent=agent)
     failed, text = "error" in (as_object(content) or {}), dumps(content)
     parts = result_parts(content) if may_hold_media(text) else None
     if parts is None:
-        return ToolExchange(call, call_id, clean(text), is_error=failed)
+        return ToolExchange(call, call_id, clean(text), is_error=failed, agent=agent)
     pieces = [part.text if isinstance(part, TextContent) else words_for(part) for part in parts]
-    return ToolExchange(call, call_id, clean("\n".join(pieces)), tuple(parts), failed)
+    return ToolExchange(call, call_id, clean("\n".join(pieces)), tuple(parts), failed, agent)
 
 
 class _UniqueIds:
