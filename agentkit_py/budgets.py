@@ -22,12 +22,12 @@ from agentkit_py.messages import Usage
 from agentkit_py.models.base import GuardedCall
 
 __all__ = [
-    "Budget",
     "Budgets",
     "Per",
     "Price",
     "Prices",
     "ScopedBudget",
+    "UsageLimit",
 ]
 
 Per: TypeAlias = Literal["day", "month", "total"]
@@ -38,7 +38,7 @@ logger: logging.Logger = logging.getLogger("agentkit_py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Budget:
+class UsageLimit:
     """The most that one user or tenant may use in a period; None: no limit."""
 
     tokens: int | None = None
@@ -56,14 +56,14 @@ class Budget:
         for name, value in given.items():
             wrong = wrong_number(value, whole=name != "cost")
             if value is not None and wrong:
-                raise ConfigurationError(f"Budget({name}={value!r}): {wrong}, or None.")
+                raise ConfigurationError(f"UsageLimit({name}={value!r}): {wrong}, or None.")
         if all(value is None for value in given.values()):
-            raise ConfigurationError("Budget(): pass tokens=…, cost=… or runs=….")
+            raise ConfigurationError("UsageLimit(): pass tokens=…, cost=… or runs=….")
         if self.per not in _FORMATS:
-            raise ConfigurationError(f"Budget(per={self.per!r}): {', '.join(_FORMATS)}.")
+            raise ConfigurationError(f"UsageLimit(per={self.per!r}): {', '.join(_FORMATS)}.")
 
 
-Plan: TypeAlias = Budget | Callable[[str], Budget | None]
+Plan: TypeAlias = UsageLimit | Callable[[str], UsageLimit | None]
 """A budget for everybody, or a function from an id to that user's or tenant's; None: no limit."""
 
 
@@ -78,7 +78,7 @@ class Budgets:
 
     Args:
         store: `SqliteHistory`, `PostgresHistory` or `MemoryHistory`.
-        plans: The budgets by kind of scope: ``{"user": Budget(tokens=200_000)}``.
+        plans: The budgets by kind of scope: ``{"user": UsageLimit(tokens=200_000)}``.
         prices: The prices of models; a budget with a cost needs them.
         on_failure: ``"closed"``: where the store fails, so does the run; ``"open"``: the run goes
             on uncounted, with a warning.
@@ -112,7 +112,7 @@ class Budgets:
         Raises:
             ConfigurationError: There is no plan of the name, an id is empty, or prices are missing.
         """
-        found: dict[str, Budget] = {}
+        found: dict[str, UsageLimit] = {}
         for kind, name in ids.items():
             if kind not in self.plans:
                 known = ", ".join(self.plans)
@@ -120,7 +120,7 @@ class Budgets:
             if not isinstance(name, str) or not name:
                 raise ConfigurationError(f"Budgets.of({kind}={name!r}): pass a non-empty text.")
             plan = self.plans[kind]
-            budget = plan if isinstance(plan, Budget) else plan(name)
+            budget = plan if isinstance(plan, UsageLimit) else plan(name)
             if budget is None:
                 continue
             if budget.cost is not None and self.prices is None:
@@ -132,10 +132,10 @@ class Budgets:
 class ScopedBudget:
     """The budget of a run, shared with all other runs of the same users and tenants."""
 
-    def __init__(self, budgets: Budgets, scopes: Mapping[str, Budget]) -> None:
+    def __init__(self, budgets: Budgets, scopes: Mapping[str, UsageLimit]) -> None:
         """Remember whose it is."""
         self._budgets = budgets
-        self.scopes: Mapping[str, Budget] = scopes
+        self.scopes: Mapping[str, UsageLimit] = scopes
 
     @property
     def guard(self) -> ScopedBudget:
@@ -195,7 +195,7 @@ class ScopedBudget:
             if (most := getattr(budget, kind)) is not None
         ]
 
-    def _period(self, budget: Budget) -> str:
+    def _period(self, budget: UsageLimit) -> str:
         return self._budgets.clock().astimezone(UTC).strftime(_FORMATS[budget.per])
 
     def _cost(self, call: GuardedCall, usage: Usage) -> float:

@@ -94,7 +94,7 @@ PROCESSORS = (
     "CompressToolResults(100)",
     "HandoffView()",
     "Redact(email, card)",
-    "ContextBudget(8000)",
+    "Budget(8000)",
     "Recall(3)",
     "validity",
 )

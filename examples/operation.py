@@ -63,12 +63,12 @@ by_plan = Agent(name="by-plan", system="Help.", model=model_of)
 # --8<-- [end:tenants]
 
 # --8<-- [start:budgets]
-from agentkit_py.budgets import Budget, Budgets, Price, Prices
+from agentkit_py.budgets import Budgets, Price, Prices, UsageLimit
 
 prices = Prices({"gpt-4.1": Price(input=2.0, output=8.0, cached=0.5)})
 budgets = Budgets(
     MemoryHistory(),  # or SqliteHistory("support.db"), PostgresHistory("postgresql://…")
-    {"user": Budget(tokens=200_000, runs=100), "tenant": Budget(cost=50.0, per="month")},
+    {"user": UsageLimit(tokens=200_000, runs=100), "tenant": UsageLimit(cost=50.0, per="month")},
     prices=prices,
 )
 

@@ -23,11 +23,11 @@ from typing import Any
 from agentkit_py import HistoryProcessor, MemoryHistory, TokenLimiter, ToolCallFilter, openai
 from agentkit_py.models import Model
 from agentkit_py.processors import (
+    Budget,
     ByAuthor,
     Chain,
     ClearToolResults,
     CompressToolResults,
-    ContextBudget,
     ContextPolicy,
     Deduplicate,
     DropUnanswered,
@@ -101,7 +101,7 @@ POLICIES: dict[str, Callable[[], list[HistoryProcessor]]] = {
         Summarize(summariser(), 2000, 1000, min_messages=1, min_new=1)
     ],
     "Recall(3, keep_recent=10)": lambda: [Recall(HashingEmbedder(), 3, keep_recent=10)],
-    "ContextBudget(8000)": lambda: [ContextBudget(context_window=8000)],
+    "Budget(8000)": lambda: [Budget(context_window=8000)],
     "TableResults()": lambda: [TableResults()],
     "TableResults(used_rows=True, keep_recent=1)": lambda: [TableResults(used_rows=True)],
     "ContextPolicy.balanced(128000)": lambda: [ContextPolicy.balanced(128_000)],

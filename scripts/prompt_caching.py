@@ -35,10 +35,10 @@ from agentkit_py.models import Model
 from agentkit_py.models.binding import unmarked
 from agentkit_py.processors import (
     ApproximateTokenizer,
+    Budget,
     Chain,
     ClearToolResults,
     CompressToolResults,
-    ContextBudget,
     HandoffView,
     MessageWindow,
     Processor,
@@ -127,9 +127,9 @@ POLICIES: dict[str, Policy] = {
     "Summarize(upper=8000, lower=4000)": lambda: [
         Summarize(model(summarise), 8000, 4000, store=MemoryHistory())
     ],
-    "ContextBudget(16_000)": lambda: [ContextBudget(16_000)],
-    "ContextBudget(16_000, model=…)": lambda: [
-        ContextBudget(16_000, model=model(summarise), store=MemoryHistory())
+    "Budget(16_000)": lambda: [Budget(16_000)],
+    "Budget(16_000, model=…)": lambda: [
+        Budget(16_000, model=model(summarise), store=MemoryHistory())
     ],
     "Recall(keep_recent=20)": lambda: [
         Recall(HashingEmbedder(), 3, keep_recent=20, index=MemoryHistory())
@@ -417,7 +417,7 @@ What makes the difference:
 
 - **Order.** History stands before the question, oldest first, and each request goes on where the
   one before ended.
-- **Hysteresis.** `Summarize`, `ContextBudget` and `MessageWindow` let the history grow to one
+- **Hysteresis.** `Summarize`, `Budget` and `MessageWindow` let the history grow to one
   threshold and then cut it to a lower one at once; `ClearToolResults` clears many results at once.
   Between two cuts the beginning does not change. The cut is a function of the messages alone, so
   that every process comes to the same one.

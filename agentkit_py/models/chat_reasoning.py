@@ -126,10 +126,8 @@ def bind_reasoning(
     model: Model, request: ModelRequest, messages: Sequence[Message]
 ) -> tuple[Message, ...]:
     """Return a reply's messages, its reasoning bound to host, account and model."""
+    made = [m for m in messages if isinstance(m, ReasoningMessage) and m.provider_metadata]
+    if not made:
+        return tuple(messages)
     binding = Binding(account=account_of(model, request), model=model.model)
-    found = {
-        id(message): binding
-        for message in messages
-        if isinstance(message, ReasoningMessage) and message.provider_metadata
-    }
-    return with_bindings(messages, found, host_of(model))
+    return with_bindings(messages, {id(message): binding for message in made}, host_of(model))

@@ -142,7 +142,7 @@ def _numbered(chains: Chains) -> list[tuple[Level, HistoryProcessor]]:
 def _units_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
     """Return what is edited for ``processor``: itself, or the members of a `Chain`.
 
-    The members of a `ContextBudget` follow from its settings, so it is edited as a whole.
+    The members of a `Budget` follow from its settings, so it is edited as a whole.
     """
     if not processor.members or settings_of(processor).shown:
         return [processor]

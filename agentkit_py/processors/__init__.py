@@ -16,7 +16,7 @@ if TYPE_CHECKING:
         SummaryStore,
         Tokenizer,
     )
-    from agentkit_py.processors.budget import ContextBudget
+    from agentkit_py.processors.budget import Budget
     from agentkit_py.processors.compose import (
         Chain,
         ContextPolicy,
@@ -58,11 +58,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApproximateTokenizer",
+    "Budget",
     "ByAuthor",
     "Chain",
     "ClearToolResults",
     "CompressToolResults",
-    "ContextBudget",
     "ContextPolicy",
     "ContextReport",
     "Deduplicate",
@@ -117,7 +117,7 @@ if not TYPE_CHECKING:  # else every misspelled name would be an Any
             "agentkit_py.processors.base": "HistoryProcessor Processor ProcessorContext "
             "ProcessorFunction Processors Summary SummaryStore "
             "Tokenizer",
-            "agentkit_py.processors.budget": "ContextBudget",
+            "agentkit_py.processors.budget": "Budget",
             "agentkit_py.processors.compose": "Chain ContextPolicy ProviderCompaction Threshold "
             "processor_from_settings processors_from_env",
             "agentkit_py.processors.recall": "Recall",

@@ -68,7 +68,7 @@ def _method(name: str, value: object) -> Method:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ContextBudget(ConfiguredProcessor):
+class Budget(ConfiguredProcessor):
     """Keeps a request within a share of the model's window.
 
     Of ``target`` of the window, the prompt and the tools' schemas take what they take. Of the rest
@@ -127,7 +127,7 @@ class ContextBudget(ConfiguredProcessor):
         super().__post_init__()
         if self.summary + self.recent > 1 or self.recent == 0:
             raise ConfigurationError(
-                f"ContextBudget: summary ({self.summary:g}) and recent ({self.recent:g}) must be "
+                f"Budget: summary ({self.summary:g}) and recent ({self.recent:g}) must be "
                 "at most 1 together, and recent more than 0."
             )
 
@@ -207,7 +207,7 @@ class _Shorten(HistoryProcessor):
 
     looks_back: ClassVar[bool] = False
 
-    def __init__(self, budget: ContextBudget) -> None:
+    def __init__(self, budget: Budget) -> None:
         self._max_tokens = budget.tool_output_max_tokens
         self._newest = budget.keep_recent_results
 
@@ -237,13 +237,13 @@ class _Shorten(HistoryProcessor):
 class _Fit(HistoryProcessor):
     """Fits the history into its shares."""
 
-    def __init__(self, budget: ContextBudget) -> None:
+    def __init__(self, budget: Budget) -> None:
         self._budget = budget
 
     @property
     def name(self) -> str:
         """The name of the processor it belongs to."""
-        return "ContextBudget"
+        return "Budget"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest messages that fit, with a summary if there is a model for it."""

@@ -12,7 +12,7 @@ from agentkit_py.messages import Message, Messages
 from agentkit_py.models.base import Compaction, Model
 from agentkit_py.processors.apply import apply_processors, as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
-from agentkit_py.processors.budget import ContextBudget
+from agentkit_py.processors.budget import Budget
 from agentkit_py.processors.pairing import is_same
 from agentkit_py.processors.recall import Recall
 from agentkit_py.processors.redaction import Redact
@@ -211,7 +211,7 @@ def _names(processors: Sequence[HistoryProcessor]) -> str:
 PROCESSORS: Mapping[str, type[ConfiguredProcessor | Pin]] = {
     kind.__name__: kind
     for kind in (
-        ContextBudget,
+        Budget,
         ByAuthor,
         Chain,
         ClearToolResults,
@@ -246,7 +246,7 @@ def processor_from_settings(
 
     Args:
         settings: The class's name as ``type``, and what its ``from_settings`` takes.
-        parts: A model for `Summarize` and `ContextBudget`, an embedder for `Recall`.
+        parts: A model for `Summarize` and `Budget`, an embedder for `Recall`.
 
     Raises:
         ConfigurationError: The type or a key is not known, or a value is wrong; it names the key.
@@ -269,11 +269,11 @@ def processors_from_env(
 ) -> list[HistoryProcessor]:
     """Make processors from an environment variable: JSON of one processor's settings, or a list.
 
-    ``AGENTKIT_PROCESSORS='[{"type": "ContextBudget", "target_usage_ratio": 0.6}]'``
+    ``AGENTKIT_PROCESSORS='[{"type": "Budget", "target_usage_ratio": 0.6}]'``
 
     Args:
         variable: Its name.
-        parts: A model for `Summarize` and `ContextBudget`, an embedder for `Recall`.
+        parts: A model for `Summarize` and `Budget`, an embedder for `Recall`.
         environment: Where to look; None: the environment of the process.
 
     Returns:
@@ -339,7 +339,7 @@ class ContextPolicy(HistoryProcessor):
         """
         whole(1000)("ContextPolicy.balanced: window", window)
         half = int(window * _USED)
-        newest = ContextBudget(window, target=_TARGET, model=model, compress_tool_output=False)
+        newest = Budget(window, target=_TARGET, model=model, compress_tool_output=False)
         oldest = "are summarised" if model else "are left out"
         return cls(
             "ContextPolicy.balanced",

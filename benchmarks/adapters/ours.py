@@ -52,8 +52,8 @@ from agentkit_py.messages import Finish, ToolCall, ToolCallMessage, Usage
 from agentkit_py.models import Model, ModelReply, ModelRequest, function_model, openai_responses
 from agentkit_py.processors import (
     ApproximateTokenizer,
+    Budget,
     CompressToolResults,
-    ContextBudget,
     HandoffView,
     HistoryProcessor,
     MemoryIndex,
@@ -310,7 +310,7 @@ PROCESSORS: dict[str, Callable[[], HistoryProcessor]] = {
     "CompressToolResults(100)": lambda: CompressToolResults(100),
     "HandoffView()": HandoffView,
     "Redact(email, card)": lambda: Redact(["email", "card"]),
-    "ContextBudget(8000)": lambda: ContextBudget(8000, method="estimate"),
+    "Budget(8000)": lambda: Budget(8000, method="estimate"),
     "Recall(3)": lambda: Recall(HashingEmbedder(16), 3, index=MemoryIndex()),
 }
 """Each with work to do, on messages that were counted before, as in a thread that goes on."""

@@ -3,7 +3,7 @@
 import asyncio
 
 from agentkit_py import Agent, State, TextMessage
-from agentkit_py.processors import ApproximateTokenizer, ContextBudget
+from agentkit_py.processors import ApproximateTokenizer, Budget
 from agentkit_py.testing import ScriptedModel
 
 # What an application stores for a user, under the names it has there.
@@ -23,7 +23,7 @@ async def main() -> None:
         name="clerk",
         system="You answer questions on parcels.",
         model=ScriptedModel("Tomorrow."),
-        processors=[ContextBudget(context_window=4_000), ContextBudget.from_settings(settings)],
+        processors=[Budget(context_window=4_000), Budget.from_settings(settings)],
         token_counter=ApproximateTokenizer(),
     )
     history = [TextMessage("user", f"Parcel {n} is on its way to Linz. " * 5) for n in range(100)]

@@ -24,9 +24,9 @@ from agentkit_py.models.replies import parse_call
 from agentkit_py.playground.levels import levels_json
 from agentkit_py.processors import (
     ApproximateTokenizer,
+    Budget,
     ClearToolResults,
     CompressToolResults,
-    ContextBudget,
     Deduplicate,
     Redact,
     Redactor,
@@ -308,7 +308,7 @@ ENTRIES: Mapping[str, Entry] = {
     "old messages, TruncateToolResults": lambda t: history_of(t, TruncateToolResults(100)),
     "old messages, ClearToolResults": lambda t: history_of(t, ClearToolResults()),
     "old messages, Deduplicate": lambda t: history_of(t, Deduplicate()),
-    "old messages, ContextBudget": lambda t: history_of(t, ContextBudget(10_000)),
+    "old messages, Budget": lambda t: history_of(t, Budget(10_000)),
     "old messages, Summarize": lambda t: history_of(
         t, Summarize(ScriptedModel("Short."), 60, 40, min_messages=1)
     ),

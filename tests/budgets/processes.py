@@ -19,7 +19,7 @@ from functools import partial
 from threading import Timer
 
 from agentkit_py import PostgresHistory, SqliteHistory
-from agentkit_py.budgets import Budget, Budgets
+from agentkit_py.budgets import Budgets, UsageLimit
 from agentkit_py.errors import BudgetExceededError
 from agentkit_py.messages import Usage
 from agentkit_py.models import openai
@@ -32,7 +32,7 @@ MODEL = openai("gpt-4.1", api_key="none")
 def budgets_at(kind: str, where: str, schema: str, most: int) -> Budgets:
     """Return the budgets in a database."""
     store = SqliteHistory(where) if kind == "sqlite" else PostgresHistory(where, schema=schema)
-    return Budgets(store, {"tenant": Budget(tokens=most, per="total")})
+    return Budgets(store, {"tenant": UsageLimit(tokens=most, per="total")})
 
 
 def _die() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, PostgresHistory, SqliteHistory
-from agentkit_py.budgets import Budget, Budgets, Price, Prices
+from agentkit_py.budgets import Budgets, Price, Prices, UsageLimit
 from agentkit_py.errors import BudgetExceededError, ConfigurationError, HistoryError
 from agentkit_py.history.users import Refused, Spending, SpendingStore
 from agentkit_py.messages import Usage
@@ -59,7 +59,7 @@ async def test_store_counts_all_or_nothing(
 
 async def test_failed_calls_give_back_what_was_reserved() -> None:
     """A request that the provider refused costs nothing."""
-    budgets = Budgets(MemoryHistory(), {"user": Budget(tokens=1000)})
+    budgets = Budgets(MemoryHistory(), {"user": UsageLimit(tokens=1000)})
     agent = Agent(name="a", system="", model=ScriptedModel(error(400, "no")))
     with pytest.raises(Exception, match="no"):
         await agent.run("Hi", budget=budgets.of(user="u"))
@@ -70,8 +70,8 @@ async def test_cost_needs_prices_and_counts_by_them() -> None:
     """Prices are data of the user's; a model without one is refused before it is asked."""
     prices = Prices({"gpt-4o": Price(input=2.0, output=8.0)})
     with pytest.raises(ConfigurationError, match="prices"):
-        Budgets(MemoryHistory(), {"user": Budget(cost=1)}).of(user="u")
-    budgets = Budgets(MemoryHistory(), {"user": Budget(cost=1)}, prices=prices)
+        Budgets(MemoryHistory(), {"user": UsageLimit(cost=1)}).of(user="u")
+    budgets = Budgets(MemoryHistory(), {"user": UsageLimit(cost=1)}, prices=prices)
     budget = budgets.of(user="u")
     usage = {"input_tokens": 1000, "output_tokens": 100}
     model = ScriptedModel({"text": "Hi.", "usage": usage})
@@ -99,7 +99,7 @@ class _Down(MemoryHistory):
 @pytest.mark.parametrize("mode", ["closed", "open"])
 async def test_unreachable_store_fails_closed_or_open(mode: Any, caplog: Any) -> None:
     """As set: no run without its budget, or a run that says it was not counted."""
-    budget = Budgets(_Down(), {"user": Budget(runs=1)}, on_failure=mode).of(user="u")
+    budget = Budgets(_Down(), {"user": UsageLimit(runs=1)}, on_failure=mode).of(user="u")
     agent = Agent(name="a", system="", model=ScriptedModel("Hello."))
     if mode == "closed":
         with pytest.raises(HistoryError):
@@ -114,8 +114,8 @@ def test_wrong_budgets_are_refused_where_they_are_made() -> None:
     wrongs: list[dict[str, Any]] = [{}, {"tokens": -1}, {"runs": 1, "per": "week"}]
     wrongs += [{"tokens": float("nan")}, {"cost": "5"}, {"runs": True}]
     for wrong in wrongs:
-        with pytest.raises(ConfigurationError, match="Budget"):
-            Budget(**wrong)
+        with pytest.raises(ConfigurationError, match="UsageLimit"):
+            UsageLimit(**wrong)
     budgets = Budgets(MemoryHistory(), {"user": lambda name: None})
     with pytest.raises(ConfigurationError, match="no plan 'tenant'"):
         budgets.of(tenant="t")
@@ -158,7 +158,7 @@ async def test_budgets_share_a_database_with_the_tables_of_the_typescript_packag
 ) -> None:
     """A store that shares its threads with TypeScript counts, too."""
     store = PostgresHistory(postgres_url, schema=postgres_schema, layout="typescript")
-    budget = Budgets(store, {"user": Budget(runs=1, tokens=10_000)}).of(user="u")
+    budget = Budgets(store, {"user": UsageLimit(runs=1, tokens=10_000)}).of(user="u")
     agent = Agent(name="a", system="", model=ScriptedModel("Hello."), history=store)
     await agent.run("Hi", budget=budget)
     with pytest.raises(BudgetExceededError, match="runs"):

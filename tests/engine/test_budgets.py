@@ -9,7 +9,7 @@ import inngest
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, tool
-from agentkit_py.budgets import Budget, Budgets
+from agentkit_py.budgets import Budgets, UsageLimit
 from agentkit_py.errors import BudgetExceededError
 from agentkit_py.testing import ScriptedModel, tool_call
 
@@ -31,7 +31,7 @@ async def test_calls_count_once_with_what_they_used(runner: Runner) -> None:
     """Also where a function is replayed for each step; a failed attempt costs nothing."""
     store = MemoryHistory()
     budgets = Budgets(
-        store, {"user": Budget(tokens=10_000, runs=5), "tenant": Budget(tokens=99_999)}
+        store, {"user": UsageLimit(tokens=10_000, runs=5), "tenant": UsageLimit(tokens=99_999)}
     )
     model = ScriptedModel(
         {
@@ -52,7 +52,7 @@ async def test_calls_count_once_with_what_they_used(runner: Runner) -> None:
 async def test_used_up_budget_ends_the_run(runner: Runner) -> None:
     """The error says whose budget, how much, and when the next period begins."""
     now = datetime(2026, 12, 31, 12, tzinfo=UTC)
-    budgets = Budgets(MemoryHistory(), {"user": Budget(tokens=150)}, clock=lambda: now)
+    budgets = Budgets(MemoryHistory(), {"user": UsageLimit(tokens=150)}, clock=lambda: now)
     model = ScriptedModel(said("One.", 140), "Never.")
     agent = Agent(name="a", system="", model=model)
     budget = budgets.of(user="u")

@@ -21,7 +21,7 @@ from agentkit_py.errors import (
 ERRORS: list[AgentKitError] = [
     MissingModelError("desk"),
     NestingError("desk", depth=9, most=8),
-    ProcessorError("it failed", processor="ContextBudget", level="agent"),
+    ProcessorError("it failed", processor="Budget", level="agent"),
     ProviderUnavailableError("overloaded", provider="openai", model="gpt-4o", status=503),
     RetryAfterError("later", 3),
     ThreadNotFoundError("t"),

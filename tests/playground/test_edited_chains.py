@@ -14,9 +14,9 @@ from agentkit_py import Agent, Network, RouterContext, SqliteHistory, openai
 from agentkit_py.playground.app import create_playground
 from agentkit_py.playground.runs import Playground, Run
 from agentkit_py.processors import (
+    Budget,
     Chain,
     CompressToolResults,
-    ContextBudget,
     MessageWindow,
     Recall,
     Redact,
@@ -70,7 +70,7 @@ def desk(folder: Path) -> Network:
         router=route,
         default_model=model,
         history=SqliteHistory(folder / "desk.db"),
-        processors=[Chain([MessageWindow(200)]), ContextBudget(9_000, method="estimate")],
+        processors=[Chain([MessageWindow(200)]), Budget(9_000, method="estimate")],
     )
 
 
@@ -124,7 +124,7 @@ async def test_an_unchanged_call_sends_the_same_request_again(
             assert again["request"]["messages"] == asked
             levels |= {level["name"] for level in found["seen"]["levels"]}
             added += sum(row["change"] == "added" for row in found["seen"]["overview"])
-    assert {"ContextBudget", "Redact", "Recall", "Threshold", "Summarize"} <= levels
+    assert {"Budget", "Redact", "Recall", "Threshold", "Summarize"} <= levels
     assert added > 2
     await world.close()
 
@@ -148,7 +148,7 @@ async def test_a_budget_is_edited_as_a_whole(world: World) -> None:
     path = f"/dev-api/runs/{run.id}/calls/1"
     found = (await world.api.get(path)).json()
     names: list[str] = [one["name"] for one in found["processors"]]
-    assert names == ["MessageWindow", "ContextBudget", "Redact", "Recall", "Threshold"]
+    assert names == ["MessageWindow", "Budget", "Redact", "Recall", "Threshold"]
     budget: dict[str, Any] = found["processors"][1]
     assert budget["settings"]["target"] == 0.6
     edit = {"processors": {"1": {"settings": {"context_window": 40, "target": 0.5}}}}

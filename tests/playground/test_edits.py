@@ -12,11 +12,11 @@ from agentkit_py import Message
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.playground.edits import remade, settings_of
 from agentkit_py.processors import (
+    Budget,
     ByAuthor,
     Chain,
     ClearToolResults,
     CompressToolResults,
-    ContextBudget,
     Deduplicate,
     DropUnanswered,
     HandoffView,
@@ -37,7 +37,7 @@ from agentkit_py.processors import (
 from agentkit_py.testing import ScriptedModel
 
 KINDS: Sequence[tuple[HistoryProcessor, dict[str, Any]]] = [
-    (ContextBudget(context_window=9_000, method="estimate"), {"target": 0.5}),
+    (Budget(context_window=9_000, method="estimate"), {"target": 0.5}),
     (ByAuthor(keep=["sales"]), {"keep": ["billing"]}),
     (Chain([MessageWindow(40)]), {}),
     (ClearToolResults(100, keep=2, clear_inputs=True), {"keep": 4}),

@@ -15,7 +15,7 @@ from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.processors import (
     ApproximateTokenizer,
-    ContextBudget,
+    Budget,
     ProcessorContext,
     ReportEntry,
     processor_from_settings,
@@ -34,7 +34,7 @@ def history(count: int, size: int = 100) -> list[Message]:
 
 
 async def entries(
-    policy: ContextBudget, messages: Sequence[Message], text: str = "Now?", **more: Any
+    policy: Budget, messages: Sequence[Message], text: str = "Now?", **more: Any
 ) -> Sequence[ReportEntry]:
     """Return the report's entries of one run."""
     agent = Agent(
@@ -58,7 +58,7 @@ def share(entry: ReportEntry) -> int:
 
 async def test_the_newest_messages_have_their_share() -> None:
     """The share is a part of the target less the prompt; when exceeded, 70 % of it stay."""
-    policy = ContextBudget(10_000, target=0.5, recent=0.5, summary=0.3, compress_tool_output=False)
+    policy = Budget(10_000, target=0.5, recent=0.5, summary=0.3, compress_tool_output=False)
     (entry,) = await entries(policy, history(100))
     room = 5000 - 78  # the prompt, rounded up to 1/128 of the window
     assert f"{room // 2} tokens of recent messages" in entry.reason
@@ -68,7 +68,7 @@ async def test_the_newest_messages_have_their_share() -> None:
 
 async def test_what_fits_is_left_alone() -> None:
     """Object for object."""
-    (_, entry) = await entries(ContextBudget(100_000), history(100))
+    (_, entry) = await entries(Budget(100_000), history(100))
     assert not entry.changed
 
 
@@ -80,7 +80,7 @@ async def test_prompt_and_tools_are_counted() -> None:
         return query
 
     search.__doc__ = "Search. " + "d" * 2000
-    policy = ContextBudget(10_000, compress_tool_output=False)
+    policy = Budget(10_000, compress_tool_output=False)
     (bare,) = await entries(policy, history(100))
     (prompt,) = await entries(policy, history(100), system="S" * 2000)
     (tools,) = await entries(policy, history(100), tools=[search])
@@ -109,7 +109,7 @@ def test_a_tools_schema_is_counted_once() -> None:
 
 async def test_a_long_question_takes_from_the_history() -> None:
     """The history shrinks by the part of the question that the buffer does not hold."""
-    policy = ContextBudget(10_000, compress_tool_output=False)
+    policy = Budget(10_000, compress_tool_output=False)
     (short,) = await entries(policy, history(100))
     (within,) = await entries(policy, history(100), "q" * 400)
     (long,) = await entries(policy, history(100), "q" * 3000)
@@ -119,9 +119,9 @@ async def test_a_long_question_takes_from_the_history() -> None:
 
 async def test_the_models_window_is_known() -> None:
     """The window comes from the model, the policy, the table, or a guess that the report names."""
-    policy = ContextBudget(compress_tool_output=False)
+    policy = Budget(compress_tool_output=False)
 
-    async def window(policy: ContextBudget, **options: Any) -> str:
+    async def window(policy: Budget, **options: Any) -> str:
         model = openai(options.pop("model", "gpt-4o"), api_key="k", **options)
         made = replace(model, answers=Answers())
         (entry,) = await entries(policy, history(4), model=made)
@@ -129,7 +129,7 @@ async def test_the_models_window_is_known() -> None:
 
     assert await window(policy) == "window 128000"
     assert await window(policy, context_window=5000) == "window 5000"
-    table = ContextBudget(windows={"gpt": 7000}, compress_tool_output=False)
+    table = Budget(windows={"gpt": 7000}, compress_tool_output=False)
     assert await window(table) == "window 7000"
     guess = f"window {UNKNOWN_WINDOW} (not known, a guess)"
     assert await window(policy, model="own") == guess
@@ -137,7 +137,7 @@ async def test_the_models_window_is_known() -> None:
 
 async def test_the_cut_stays_where_it_is_for_many_turns() -> None:
     """It moves once for every 30 % of the share."""
-    policy = ContextBudget(10_000, compress_tool_output=False)
+    policy = Budget(10_000, compress_tool_output=False)
     firsts = [texts((await entries(policy, history(n)))[0])[0] for n in range(100, 200, 2)]
     moves = sum(a != b for a, b in pairwise(firsts))
     assert 2 <= moves <= 100 * 100 / (3850 * 0.3) + 1
@@ -146,7 +146,7 @@ async def test_the_cut_stays_where_it_is_for_many_turns() -> None:
 async def test_a_model_makes_a_summary_within_its_share() -> None:
     """Kept like any other."""
     answers = Answers("They spoke.")
-    policy = ContextBudget(10_000, model=answers.model, store=MemoryHistory())
+    policy = Budget(10_000, model=answers.model, store=MemoryHistory())
     (_, entry) = await entries(policy, history(100))
     assert "They spoke." in texts(entry)[0]
     assert "summary of" in entry.reason
@@ -167,32 +167,32 @@ async def test_older_tool_results_are_shortened_first() -> None:
             ToolResultMessage(call, {"data": "r " * 500}),
             TextMessage("assistant", "a"),
         ]
-    first, second = await entries(ContextBudget(100_000), messages)
-    assert (first.name, second.name) == ("CompressToolResults", "ContextBudget")
+    first, second = await entries(Budget(100_000), messages)
+    assert (first.name, second.name) == ("CompressToolResults", "Budget")
     assert len(first.added) == 10
     assert not second.changed
     for count in (20, 21, 24):
-        more, _ = await entries(ContextBudget(100_000), messages[: 4 * count])
+        more, _ = await entries(Budget(100_000), messages[: 4 * count])
         assert len(more.added) == 10
 
 
 async def test_an_estimate_needs_no_tiktoken() -> None:
     """The run's token counter must not matter."""
-    policy = ContextBudget(10_000, method="estimate", compress_tool_output=False)
+    policy = Budget(10_000, method="estimate", compress_tool_output=False)
     (entry,) = await entries(policy, history(60))
     assert not entry.changed
 
 
 async def test_budget_called_directly_leaves_what_it_leaves_in_runs() -> None:
     """A direct call needs no model."""
-    policy = ContextBudget(10_000, compress_tool_output=False)
+    policy = Budget(10_000, compress_tool_output=False)
     left = await policy.process(history(100), ProcessorContext(tokenizer=COUNT))
     assert sum(len(m.text) for m in left if isinstance(m, TextMessage)) <= 3900
 
 
 async def test_a_window_smaller_than_the_prompt_leaves_no_history() -> None:
     """The provider will say the rest."""
-    policy = ContextBudget(500, compress_tool_output=False)
+    policy = Budget(500, compress_tool_output=False)
     (entry,) = await entries(policy, history(10), system="S" * 900)
     assert list(entry.after) == []
 
@@ -204,12 +204,12 @@ def test_budget_is_made_from_a_dict() -> None:
         "summary_token_ratio": 0.2, "recent_token_ratio": 0.7, "compress_tool_output": True,
         "tool_output_max_tokens": 100, "enable_context_optimization": True,
     }  # fmt: skip
-    found = ContextBudget.from_settings(stored)
+    found = Budget.from_settings(stored)
     assert (found.method, found.target, found.summary, found.recent) == ("estimate", 0.5, 0.2, 0.7)
-    assert [member.name for member in found.members] == ["CompressToolResults", "ContextBudget"]
-    made = processor_from_settings({"type": "ContextBudget", **stored})
-    assert isinstance(made, ContextBudget)
-    off = ContextBudget.from_settings({"enable_context_optimization": False})
+    assert [member.name for member in found.members] == ["CompressToolResults", "Budget"]
+    made = processor_from_settings({"type": "Budget", **stored})
+    assert isinstance(made, Budget)
+    off = Budget.from_settings({"enable_context_optimization": False})
     assert off.members == ()
 
 
@@ -231,4 +231,4 @@ def test_invalid_settings_raise_an_error_that_names_them(
 ) -> None:
     """The error names the key."""
     with pytest.raises(ConfigurationError, match=said):
-        ContextBudget.from_settings(settings)
+        Budget.from_settings(settings)

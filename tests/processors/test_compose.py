@@ -117,11 +117,11 @@ def test_parts_reach_processors_inside_of_others() -> None:
         "then": [
             {"type": "Chain", "processors": [{"type": "Summarize", "upper_threshold": 60_000}]},
             {"type": "Recall", "k": 2},
-            {"type": "ContextBudget", "target_usage_ratio": 0.5},
+            {"type": "Budget", "target_usage_ratio": 0.5},
         ],
     }
     made = processor_from_settings(stored, PARTS)
-    assert made.reason == "over 4 messages: Chain → Recall → ContextBudget"
+    assert made.reason == "over 4 messages: Chain → Recall → Budget"
     with pytest.raises(ConfigurationError, match="Summarize needs a model"):
         processor_from_settings(stored)
     with pytest.raises(ConfigurationError, match="Recall needs an embedder"):

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from agentkit_py import processors
 from agentkit_py.messages import Message, text_of
 from agentkit_py.processors import (
+    Budget,
     ByAuthor,
     Chain,
     ClearToolResults,
     CompressToolResults,
-    ContextBudget,
     Deduplicate,
     DropUnanswered,
     HandoffView,
@@ -51,7 +51,7 @@ from .conversations import CONTEXT, Counting, asked, call, gave, left, processed
 from .test_properties import any_lists, faults, same, valid_lists
 
 IDLE: list[HistoryProcessor] = [
-    ContextBudget(10**9, method="estimate"),
+    Budget(10**9, method="estimate"),
     ByAuthor(drop=["nobody"]),
     Chain([MessageWindow(10**6)]),
     ClearToolResults(10**9),
@@ -76,7 +76,7 @@ IDLE: list[HistoryProcessor] = [
 BUSY: list[Callable[[], HistoryProcessor]] = [
     lambda: Chain([RecentToolCalls(10), MessageWindow(30)]),
     lambda: ClearToolResults(500, 2, clear_inputs=True, clear_at_least=200),
-    lambda: ContextBudget(1500, method="estimate"),
+    lambda: Budget(1500, method="estimate"),
     lambda: ByAuthor(drop=["other"]),
     lambda: ClearToolResults(0, 2),
     lambda: CompressToolResults(30, keep_recent=2),

@@ -15,8 +15,8 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.processors import (
     ApproximateTokenizer,
+    Budget,
     CompressToolResults,
-    ContextBudget,
     Deduplicate,
     ProcessorContext,
     Summarize,
@@ -139,7 +139,7 @@ async def test_compression_rate() -> None:
 
 async def test_budget_has_the_numbers_of_the_seed() -> None:
     """60 % of 128,000 are 76,800, less 2,000 for the system prompt: 26 % and 65 % of 74,800."""
-    budget = ContextBudget(128_000, model=Summariser().model)
+    budget = Budget(128_000, model=Summariser().model)
     context = ProcessorContext(prompt=[TextMessage("system", "x" * 2000)], tokenizer=LETTERS)
     shares = budget.shares(context, [])
     assert (shares.fixed, shares.summary, shares.recent) == (2000, 19_448, 48_620)
@@ -148,7 +148,7 @@ async def test_budget_has_the_numbers_of_the_seed() -> None:
 
 async def test_budget_below_ten_messages_is_a_threshold() -> None:
     """The seed's second condition."""
-    policy = Threshold(min_messages=10, then=[ContextBudget(1_000, method="estimate")])
+    policy = Threshold(min_messages=10, then=[Budget(1_000, method="estimate")])
     context = ProcessorContext(tokenizer=LETTERS)
     assert len(await apply_processors(texts(10, 1_000), [policy], context)) == 10
     assert len(await apply_processors(texts(11, 1_000), [policy], context)) < 10
@@ -158,7 +158,7 @@ async def test_budget_below_ten_messages_is_a_threshold() -> None:
 async def test_budget_option_for_the_newest_results(keep: int, whole: int) -> None:
     """The seed shortens all; five stay unless told otherwise, with those of their block."""
     past = [m for n in range(25) for m in exchange(f"t{n}", {"items": list(range(500))})]
-    budget = ContextBudget(1_000_000, keep_recent_results=keep)
+    budget = Budget(1_000_000, keep_recent_results=keep)
     left = await apply_processors(past, [budget], ProcessorContext(tokenizer=LETTERS))
     results = [m for m in left if isinstance(m, ToolResultMessage)]
     assert [m for m in results if "compressed" not in str(m)] == results[25 - whole :]
@@ -189,7 +189,7 @@ async def test_a_chain_that_does_not_fit_may_be_skipped() -> None:
 async def test_budget_may_skip_a_chain_that_does_not_fit(skip: bool) -> None:
     """Calls that are longer than all of the history may be go alone."""
     past = [*texts(3), *exchange("long", "x" * 5_000), *texts(2)]
-    budget = ContextBudget(2_000, compress_tool_output=False, skip_calls=skip)
+    budget = Budget(2_000, compress_tool_output=False, skip_calls=skip)
     left = await apply_processors(past, [budget], ProcessorContext(tokenizer=LETTERS))
     assert list(left) == ([*past[:3], *past[5:]] if skip else past[5:])
 

@@ -20,11 +20,11 @@ from agentkit_py.messages import (
     ToolResultMessage,
 )
 from agentkit_py.processors import (
+    Budget,
     ByAuthor,
     Chain,
     ClearToolResults,
     CompressToolResults,
-    ContextBudget,
     Deduplicate,
     DropUnanswered,
     HandoffView,
@@ -219,9 +219,7 @@ def processor(chance: random.Random) -> HistoryProcessor:
         lambda: ToolCallFilter(include=names, persist_results=number > 2),
         lambda: ToolCallFilter(exclude=names),
         lambda: TokenLimiter(1 + tokens, use_tiktoken=False),
-        lambda: ContextBudget(
-            200 + 4 * tokens, method="estimate", tool_output_max_tokens=30 + tokens
-        ),
+        lambda: Budget(200 + 4 * tokens, method="estimate", tool_output_max_tokens=30 + tokens),
         lambda: Recall(HashingEmbedder(8), 1 + number, keep_recent=2 * number),
     ]
     if chance.random() < 0.1:

@@ -21,8 +21,8 @@ from agentkit_py.messages import Message, Messages, TextMessage, ToolCallMessage
 from agentkit_py.models import Model
 from agentkit_py.models.binding import refuses_reasoning
 from agentkit_py.processors import (
+    Budget,
     Chain,
-    ContextBudget,
     HistoryProcessor,
     MessageWindow,
     ProcessorContext,
@@ -95,7 +95,7 @@ OWN: list[Callable[[], Any]] = [
     lambda: _other_arguments,
     lambda: _twice,
     lambda: ProviderCompaction(1),
-    lambda: ContextBudget(400, method="estimate"),
+    lambda: Budget(400, method="estimate"),
     lambda: Chain([MessageWindow(9), Louder()]),
     lambda: Threshold(40, then=[MessageWindow(4)]),
     lambda: Recall(HashingEmbedder(), 2, keep_recent=2),

@@ -32,11 +32,11 @@ from agentkit_py.messages import (
 from agentkit_py.models import Model
 from agentkit_py.processors import (
     ApproximateTokenizer,
+    Budget,
     ByAuthor,
     Chain,
     ClearToolResults,
     CompressToolResults,
-    ContextBudget,
     Deduplicate,
     DropUnanswered,
     HandoffView,
@@ -141,16 +141,16 @@ bounding: list[HistoryProcessor] = [
     MessageWindow(1),
     MessageWindow(40),
     MessageWindow(100, lower=99),
-    ContextBudget(4000),
-    ContextBudget(1500, compress_tool_output=False),
-    ContextBudget(4000, method="estimate", summary=0.2),
-    ContextBudget(4000, model=summaries()),
+    Budget(4000),
+    Budget(1500, compress_tool_output=False),
+    Budget(4000, method="estimate", summary=0.2),
+    Budget(4000, model=summaries()),
     Summarize(summaries(), 1500, 900),
     Summarize(summaries(), 700, 200, keep_recent=4),
 ]
 passing: list[HistoryProcessor] = [
     TokenLimiter(10**6),
-    ContextBudget(10**6),
+    Budget(10**6),
     RecentToolCalls(0),
     RecentToolCalls(3),
     RecentToolCalls(per_tool={"pay": 1}),
@@ -195,7 +195,7 @@ async def test_each_database_shows_what_loading_all_does(
 
 
 def _sums_up(bound: HistoryProcessor) -> bool:
-    return isinstance(bound, Summarize | ContextBudget)
+    return isinstance(bound, Summarize | Budget)
 
 
 @pytest.mark.parametrize("bound", bounding, ids=repr)
