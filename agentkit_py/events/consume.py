@@ -79,6 +79,9 @@ class ChunkReader:
         self._unplaced: list[PublishedChunk] = []
         """Chunks that came before those that say which run they belong to."""
 
+        self._aside: set[str] = set()
+        """Ids of the chunks of no run, e.g. of what a person wrote, that were passed on."""
+
     def feed(self, chunk: PublishedChunk) -> list[PublishedChunk]:
         """Take one chunk and return those that are next in sequence, maybe none.
 
@@ -86,6 +89,10 @@ class ChunkReader:
             InvalidRecordError: It has not the shape of a chunk.
         """
         data = _checked(chunk)
+        if chunk["sequenceNumber"] < 0:
+            is_known = chunk["id"] in self._aside
+            self._aside.add(chunk["id"])
+            return [] if is_known else [chunk]
         learned = self._learn(chunk["event"], data)
         sequence = self._sequence_of(data)
         if sequence is None:

@@ -372,6 +372,11 @@ class Hub:
         mine = [one for one in runs if one.source is not None and one.thread_id == thread_id]
         return [one.answers for one in mine if one.answers is not None]
 
+    def has_open_run(self, channel: str, thread_id: str) -> bool:
+        """Return whether a run of a thread has begun, and has not ended."""
+        found = self._channels.get(channel)
+        return found is not None and any(run.thread_id == thread_id for run in found.open.values())
+
     def answered(self, channel: str, thread_id: str) -> list[str]:
         """Return ids of the user's messages whose open runs are held from their start."""
         found = self._channels.get(channel)

@@ -23,6 +23,9 @@ logger: logging.Logger = get_logger("agentkit_py.server")
 _LOOK_SECONDS = 2.0
 """Seconds between two looks for what other processes have done."""
 
+_ASIDE = -1
+"""The number of a chunk of no run: the hook takes it at once, whatever number it waits for."""
+
 _RECENT = 50
 """Entries of a thread among which new words of staff are looked for."""
 
@@ -97,7 +100,8 @@ class StaffNews:
                 continue
             channel = channel_of(user_id)
             for entry in await self._spoken(thread_id, before, after):
-                for chunk in chunks_of(entry, thread_id, user_id):
+                ends = not self._hub.has_open_run(channel, thread_id)
+                for chunk in chunks_of(entry, thread_id, user_id, ends=ends):
                     self._hub.publish(channel, chunk, local=True)
             if shown(before) != shown(after):
                 chunk = changed_chunk(thread_id, user_id, after)
@@ -134,39 +138,46 @@ def changed_chunk(thread_id: str, user_id: str, takeover: Takeover | None) -> di
         "event": "staff.changed",
         "data": {"threadId": thread_id, "userId": user_id, **shown(takeover)},
         "timestamp": int(datetime.now(UTC).timestamp() * 1000),
-        "sequenceNumber": 0,
+        "sequenceNumber": _ASIDE,
         "id": f"staff-{uuid4()}:staff.changed",
     }
 
 
-def chunks_of(entry: AgentResult, thread_id: str, user_id: str) -> list[dict[str, Any]]:
-    """Return what a person wrote as the chunks of a run that the hook shows under their name.
+def chunks_of(
+    entry: AgentResult, thread_id: str, user_id: str, *, ends: bool = True
+) -> list[dict[str, Any]]:
+    """Return what a person wrote as the chunks of a message that the hook shows under their name.
 
-    Ids are made of the entry's, so that what two processes publish is the same.
+    No run begins, so that they may stand between the chunks of one. Ids are made of the entry's, so
+    that what two processes publish is the same.
+
+    Args:
+        entry: What the person wrote.
+        thread_id: Its thread.
+        user_id: The thread's user.
+        ends: Say that nobody writes any more; not where a run goes on.
     """
     assert entry.staff is not None
     message_id = entry.id or ""
     run_id = str(uuid5(NAMESPACE_OID, message_id))
-    run = {"runId": run_id, "scope": "agent", "name": entry.staff.name}
     where = {"threadId": thread_id, "userId": user_id}
     part = {"partId": f"{message_id}-0", "runId": run_id, "messageId": message_id}
     author = {"agentName": entry.staff.name, "byStaff": True}
     text = entry.text
     events: list[tuple[str, dict[str, Any]]] = [
-        ("run.started", {**run, **where, "messageId": message_id, "byStaff": True}),
         ("part.created", {**part, **where, "type": "text", "metadata": author}),
         ("text.delta", {**part, **where, "delta": text}),
         ("part.completed", {**part, **where, "type": "text", "finalContent": text}),
-        ("run.completed", {**run, **where, "messageId": message_id}),
-        ("stream.ended", {**where, "scope": "agent", "messageId": message_id}),
     ]
+    if ends:
+        events.append(("stream.ended", {**where, "scope": "agent", "messageId": message_id}))
     time = int(entry.created_at.timestamp() * 1000)
     return [
         {
             "event": event,
             "data": data,
             "timestamp": time,
-            "sequenceNumber": number,
+            "sequenceNumber": _ASIDE,
             "id": f"staff-{message_id}-{number}:{event}",
         }
         for number, (event, data) in enumerate(events)

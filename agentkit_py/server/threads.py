@@ -197,7 +197,7 @@ def _without_replayed(
     return [
         record
         for number, record in enumerate(records)
-        if number < first or record.result.agent_name == USER
+        if number < first or record.result.agent_name == USER or record.result.staff is not None
     ]
 
 

@@ -66,7 +66,7 @@ def support_network(model: Model, threads: str) -> Network:
         description="Finds out what it is about",
         system="You are triage. Hand every question about orders or money over to orders.",
         tools=[hand_over, ask_person],
-        max_iter=2,
+        max_iter=1,
     )
     orders = Agent(
         name="orders",

@@ -54,7 +54,7 @@ def _answer(request: ReceivedRequest) -> Any:
     if "fail" in question:
         return error(400, "The scripted model fails when it is asked to.")
     if messages[0]["content"].startswith("You are triage"):
-        return _of_triage(question, results)
+        return _of_triage(question)
     return _of_orders(question, results)
 
 
@@ -62,14 +62,12 @@ def _parsed(content: str) -> Any:
     return json.loads(content) if content.startswith("{") else content
 
 
-def _of_triage(question: str, results: list[Any]) -> Any:
+def _of_triage(question: str) -> Any:
     if "person" not in question:
-        if results:
-            return text("My colleague at the orders desk looks into it.")
         return tool_call("hand_over", {"desk": "orders"})
-    if results:
-        return text("I have asked a colleague to join us. You can go on writing meanwhile.")
-    return tool_call("ask_person", {"reason": "The customer wants to talk to a person."})
+    reason = {"reason": "The customer wants to talk to a person."}
+    words = "I have asked a colleague to join us. You can go on writing meanwhile."
+    return {"text": words, "tool_calls": [{"name": "ask_person", "arguments": reason}]}
 
 
 def _of_orders(question: str, results: list[dict[str, Any]]) -> Any:

@@ -28,11 +28,18 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def in_process(page: Path, folder: Path) -> Generator[str]:
+def in_process(page: Path, folder: Path, port: int | None = None) -> Generator[str]:
     """Runs are tasks of the server; gives its address."""
-    (port,) = free_ports(1)
-    with _uvicorn("app:app", port, page, folder, {}) as url:
+    with _uvicorn("app:app", port or free_ports(1)[0], page, folder, {}) as (url, _):
         yield url
+
+
+@contextmanager
+def killed_in_the_end(page: Path, folder: Path, port: int) -> Generator[str]:
+    """The same, and it dies without a chance to end anything."""
+    with _uvicorn("app:app", port, page, folder, {}) as (url, process):
+        yield url
+        process.kill()
 
 
 @contextmanager
@@ -48,7 +55,7 @@ def inngest(program: str, page: Path, folder: Path) -> Generator[str]:
     server = f"http://127.0.0.1:{port}"
     with _process(command, folder, environment, folder / "inngest.log", f"{server}/health"):
         variables = {"INNGEST_DEV": "1", "INNGEST_BASE_URL": server}
-        with _uvicorn("inngest_app:app", own, page, folder, variables) as url:
+        with _uvicorn("inngest_app:app", own, page, folder, variables) as (url, _):
             no_limit = httpx.Timeout(None)
             registered = httpx.put(f"{url}/api/inngest", trust_env=False, timeout=no_limit)
             assert registered.status_code == 200, registered.text
@@ -58,7 +65,7 @@ def inngest(program: str, page: Path, folder: Path) -> Generator[str]:
 @contextmanager
 def _uvicorn(
     app: str, port: int, page: Path, folder: Path, variables: dict[str, str]
-) -> Generator[str]:
+) -> Generator[tuple[str, subprocess.Popen[bytes]]]:
     command = [sys.executable, "-m", "uvicorn", app, "--port", str(port), "--log-level", "warning"]
     environment = {name: value for name, value in os.environ.items() if name != "OPENAI_API_KEY"}
     environment |= {
@@ -70,21 +77,23 @@ def _uvicorn(
         **variables,
     }
     url = f"http://127.0.0.1:{port}"
-    with _process(command, EXAMPLE, environment, folder / "server.log", f"{url}/openapi.json"):
-        yield url
+    with _process(
+        command, EXAMPLE, environment, folder / "server.log", f"{url}/openapi.json"
+    ) as process:
+        yield url, process
 
 
 @contextmanager
 def _process(
     command: list[str], folder: Path, environment: dict[str, str], log: Path, url: str
-) -> Generator[None]:
+) -> Generator[subprocess.Popen[bytes]]:
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, cwd=folder, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
     try:
         _until_up(url, process, log)
-        yield
+        yield process
     finally:
         process.terminate()
         try:

@@ -1,9 +1,13 @@
-"""The clients of npm, as they are, show what the thread holds: after whatever has happened."""
+"""The clients of npm, as they are, show what the thread holds: after whatever has happened.
+
+The long run, ten conversations of each recording: CLIENT_CONVERSATIONS=1000 CLIENT_RECORDINGS=FILE.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,9 +24,12 @@ from agentkit_py import (
     MemoryHistory,
     Network,
     TextMessage,
+    Tool,
+    create_tool,
     openai,
     tool,
 )
+from agentkit_py._core.json import dumps
 from agentkit_py.lifecycle import ResultContext
 from agentkit_py.models import FallbackModel, Model, RetryPolicy
 from agentkit_py.routing import together
@@ -38,10 +45,20 @@ from agentkit_py.testing import (
     tool_calls,
 )
 from agentkit_py.testing.provider import ErrorReply
+from agentkit_py.testing.replay import Conversation, read_conversations
 from tests.server.world import by_header, served
 
 HERE = Path(__file__).parent
-CONVERSATIONS = 16
+CONVERSATIONS = int(os.environ.get("CLIENT_CONVERSATIONS", "16"))
+RECORDINGS = os.environ.get("CLIENT_RECORDINGS", "")
+RECORDED = [
+    one
+    for one in (read_conversations(Path(RECORDINGS)) if RECORDINGS else ())
+    if isinstance(one, Conversation)
+]
+RESULTS = {(c.name, dumps(c.arguments)): c.result for one in RECORDED for c in one.calls}
+ASKS = ("book", "cancel", "get_user", "search", "send", "transfer", "update")
+"""A recorded tool whose name begins so waits for a person."""
 
 
 @tool
@@ -58,11 +75,37 @@ def refund(order: str, amount: int) -> str:
     return f"paid {amount} for {order}"
 
 
+def recorded_tools() -> list[Tool]:
+    """The tools of the recordings, with what they gave."""
+
+    def made(name: str) -> Tool:
+        def handler(given: Any) -> Any:
+            return RESULTS.get((name, dumps(given)), "done")
+
+        return create_tool(name=name, handler=handler, needs_approval=name.startswith(ASKS))
+
+    return [made(name) for name in dict.fromkeys(n for one in RECORDED for n in one.tools)]
+
+
+def recorded(words: str, step: int) -> Any:
+    """What the recorded model said at this place: ten seeds begin at ten places of it."""
+    seed, turn = map(int, words.split())
+    turns = RECORDED[seed % len(RECORDED)].turns
+    replies = turns[(seed // len(RECORDED) + turn) % len(turns)].replies
+    if step >= len(replies):
+        return text("That is all.")
+    reply = replies[step]
+    calls = [(call.name, call.arguments) for call in reply.calls]
+    return tool_calls(*calls) if calls else text(reply.text or "…")
+
+
 def said(request: ReceivedRequest) -> Any:
     """The model's next reply: what a seed says, for each turn and each inference of it."""
     messages: list[dict[str, Any]] = request.body["messages"]
     asked = max(n for n, one in enumerate(messages) if one["role"] == "user")
     step = sum(1 for one in messages[asked:] if one["role"] == "assistant")
+    if RECORDED:
+        return recorded(messages[asked]["content"], step)
     chance = random.Random(f"{messages[asked]['content']} {step}")  # noqa: S311 - the same each time
     kind = chance.random()
     words = " ".join(chance.choices(["lamp", "🪔", "on", "its", "way", "\n"], k=12))
@@ -115,7 +158,7 @@ def desk() -> Starlette:
         Agent(
             name=name,
             system="S",
-            tools=[find_order, refund],
+            tools=[find_order, refund, *recorded_tools()],
             model=model,
             max_iter=5,
             lifecycle=Lifecycle(on_response=shout) if name == "left" else Lifecycle(),

@@ -18,7 +18,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
 
 from .conftest import ROOT
-from .serving import Mode, in_process, inngest
+from .serving import Mode, free_ports, in_process, inngest, killed_in_the_end
 
 PICTURES = ROOT / "docs" / "assets" / "react"
 SECONDS = 20_000
@@ -300,6 +300,42 @@ def test_a_reply_goes_on_over_a_reload(desk: Desk) -> None:
     desk.ready()
     expect(desk.log).to_contain_text("You may send everything back within thirty days")
     assert desk.log.inner_text().count("thirty days") == 1
+
+
+def test_the_page_comes_back_from_a_deploy_and_from_a_crash(
+    browser: Browser, page: Path, packages: Path, tmp_path: Path
+) -> None:
+    """A reply of the server that stops comes to its end; one that died can be asked for again."""
+    context = browser.new_context(viewport={"width": 1000, "height": 720})
+    axe = (packages / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    desk = Desk(context.new_page(), "in-process", axe)
+    (port,) = free_ports(1)
+    lost = desk.page.get_by_text("Connecting again…")
+    with in_process(page, tmp_path, port) as url:
+        desk.open(url)
+        desk.send(POLICY)
+        desk.says("thirty days")
+    expect(lost).to_be_visible(timeout=SECONDS)
+    desk.page.get_by_label("Message", exact=True).fill("Where is my order B2?")
+    desk.look()
+    with killed_in_the_end(page, tmp_path, port):
+        desk.connected()
+        desk.says(END_OF_POLICY)
+        desk.button("Send").click()
+        desk.says("a light bulb")
+        desk.ready()
+        desk.send(f"{POLICY} But wait half way.")
+        expect(desk.log.get_by_text("thirty days")).to_have_count(2, timeout=SECONDS)
+    expect(lost).to_be_visible(timeout=SECONDS)
+    with in_process(page, tmp_path, port):
+        desk.connected()
+        expect(desk.page.get_by_role("alert")).to_contain_text("has no answer yet")
+        desk.look()
+        desk.button("Try again").click()
+        expect(desk.log.get_by_text("thirty days")).to_have_count(2, timeout=SECONDS)
+        expect(desk.page.get_by_role("alert")).to_have_count(0)
+        expect(desk.log.get_by_text("But wait half way.")).to_have_count(1)
+    context.close()
 
 
 def test_threads_are_in_a_side_bar(desk: Desk) -> None:

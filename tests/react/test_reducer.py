@@ -120,6 +120,14 @@ async def conversations() -> dict[str, list[Chunk]]:
         *chunks_of(mia, "t1", "ada"),
         *await recorded(one_desk, ["It is us again."]),
     ]
+    run = await recorded(one_desk, ONE)
+    for place in range(1, len(run)):
+        found[f"a person between chunk {place} and the next"] = [
+            *run[:place],
+            changed_chunk("t1", "ada", None),
+            *chunks_of(mia, "t1", "ada", ends=False),
+            *run[place:],
+        ]
     found["three turns"] = await recorded(one_desk, ONE, TWO, ["Bye."])
     found["tools at the same time"] = await recorded(
         lambda model: one_desk(model, parallel_tools=True), TWO
@@ -174,6 +182,10 @@ def orders(chunks: list[Chunk]) -> list[list[Chunk]]:
     starts = [n for n, chunk in enumerate(chunks) if _begins(chunk)]
     runs = [chunks[a:b] for a, b in zip(starts, [*starts[1:], len(chunks)], strict=True)]
     found = [chunks]
+    if any(
+        chunk["sequenceNumber"] < 0 for chunk in chunks
+    ):  # of no run: they count where they come
+        return [chunks, [twice for chunk in chunks for twice in (chunk, chunk)]]
     for seed in range(6):
         chance = random.Random(seed)  # noqa: S311 - the same each time
         row: list[Chunk] = []
@@ -219,4 +231,4 @@ async def test_the_hook_shows_what_our_own_consumer_reads(
         assert theirs(thread["t1"]) == ours(chunks), name
         assert ours([for_hook(chunk) for chunk in chunks]) == ours(chunks), name
         assert thread["t1"]["agentStatus"] == "ready", name
-    assert len(rows) == 7 * len(known)
+    assert len(rows) > 2 * len(known)

@@ -33,6 +33,7 @@ from tests.server.world import (
     said,
     served,
     support,
+    waiting,
 )
 
 READ = ["", "/explain?agent=clerk&network=support"]
@@ -175,7 +176,7 @@ async def test_a_customer_gets_staffs_words_and_neither_notes_nor_ids() -> None:
 
 
 async def test_the_customers_stream_says_who_is_there_and_what_they_write() -> None:
-    """As the chunks of a run that the hook shows under the person's name."""
+    """As the chunks of a message under the person's name, outside of all runs."""
     app = app_of(support("Hello."), staff=["mia"])
     async with served(app) as url, listening(url) as stream:
         await post(url, "/api/threads", {"threadId": "t"})
@@ -186,11 +187,29 @@ async def test_the_customers_stream_says_who_is_there_and_what_they_write() -> N
         await post(url, "/api/takeovers/t/say", {"text": "Hi!", "messageId": "s1"}, "mia")
         ended = await stream.until("stream.ended")
         assert (stream.text, ended["data"]["messageId"]) == ("Hi!", "s1")
-        started = next(c["data"] for c in stream.chunks if c["event"] == "run.started")
-        assert (started["name"], started["threadId"]) == ("Mia", "t")
+        begun = next(c["data"] for c in stream.chunks if c["event"] == "part.created")
+        assert (begun["metadata"]["agentName"], begun["threadId"]) == ("Mia", "t")
+        assert "run.started" not in stream.names
         await post(url, "/api/takeovers/t/hand-back", {"note": "n"}, "mia")
         left = await stream.until("staff.changed")
         assert left["data"]["state"] == "none"
+
+
+async def test_what_staff_write_during_a_reply_ends_nothing_of_it() -> None:
+    """The hook takes the end of a stream for the end of the reply, and of its calls."""
+    wait, begun, go = waiting()
+    network = support(tool_call("wait", {}), "Hello.", tools=(wait,))
+    app = app_of(network, staff=["mia"])
+    async with served(app) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t"))
+        await begun.wait()
+        await post(url, "/api/takeovers/t/join", {"name": "Mia"}, "mia")
+        await post(url, "/api/takeovers/t/say", {"text": "Hi!", "messageId": "s1"}, "mia")
+        await stream.until(lambda chunk: chunk["data"].get("finalContent") == "Hi!")
+        go.set()
+        ended = await stream.until("stream.ended")
+    assert ended["data"]["messageId"] != "s1"
+    assert all(c["sequenceNumber"] < 0 for c in stream.chunks if "s1" in c["id"])
 
 
 async def test_a_message_for_staff_ends_a_front_ends_request_without_a_reply() -> None:

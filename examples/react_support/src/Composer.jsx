@@ -2,11 +2,14 @@ import { useEffect, useRef, useState } from "react";
 
 import { upload } from "./server.js";
 
+let unsent = ""; // outlives a connection that begins again
+
 export function Composer({ busy, draft, onSend, onCancel }) {
-  const [text, setText] = useState("");
+  const [text, setText] = useState(unsent);
   const [files, setFiles] = useState([]);
   const [problem, setProblem] = useState("");
   const area = useRef(null);
+  unsent = text;
   useEffect(() => {
     if (draft === null) return;
     setText(draft.text);

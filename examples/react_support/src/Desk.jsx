@@ -7,21 +7,16 @@ import { Messages } from "./Messages.jsx";
 import {
   putInAddress,
   storedThread,
-  threadInAddress,
   useApprovals,
   useTitles,
   words,
 } from "./server.js";
 import { Threads } from "./Threads.jsx";
 
-// Read before the hook begins to listen: what is streamed afterwards goes on from it.
-const first = threadInAddress();
-const stored = first ? storedThread(first).catch(() => null) : Promise.resolve(null);
-
-export function Desk({ me }) {
+export function Desk({ me, session, onLost }) {
   const title = useTitles();
   const { approvals, answer } = useApprovals();
-  const [problem, setProblem] = useState(null); // {text, again}
+  const [problem, setProblem] = useState(null); // {text, again, thread}
   const [stopped, setStopped] = useState(null); // the thread that was stopped last
   const [staff, setStaff] = useState({}); // who of the staff is on which thread
   const [speaker, setSpeaker] = useState(""); // the agent that began last
@@ -30,6 +25,7 @@ export function Desk({ me }) {
   const complete = useRef(new Set()); // threads all of whose chunks came here
   const opened = useRef(new Set()); // threads that a run may have been going on in
   const authors = useRef(new Map()); // who wrote which part
+  const byPeople = useRef(new Set()); // messages of the staff, which end no run
   const failedParts = useRef(new Set()); // parts that were taken back
   const agent = useAgent({
     enableThreadValidation: false, // threads are loaded below, with their tool calls
@@ -37,7 +33,9 @@ export function Desk({ me }) {
       if (event === "part.created") {
         const { agentName: name, byStaff } = data.metadata ?? {};
         if (name) authors.current.set(data.partId, { name, staff: Boolean(byStaff) });
+        if (byStaff) byPeople.current.add(data.messageId);
       }
+      if (data.runId) setProblem((one) => (one?.thread === data.threadId ? null : one));
       if (event === "part.failed") failedParts.current.add(data.partId);
       if (event === "run.started" && data.scope === "agent") setSpeaker(data.name);
       if (event === "run.interrupted") setStopped(data.threadId);
@@ -45,7 +43,9 @@ export function Desk({ me }) {
         setProblem({ text: "Something went wrong, and the answer is missing.", again: true });
       }
       if (event === "staff.changed") setStaff((all) => ({ ...all, [data.threadId]: data }));
-      if (event === "stream.ended") ended.current(data.threadId);
+      if (event === "stream.ended" && !byPeople.current.has(data.messageId)) {
+        ended.current(data.threadId);
+      }
     },
   });
   const { currentThreadId, replaceThreadMessages, setCurrentThreadId } = agent;
@@ -55,6 +55,9 @@ export function Desk({ me }) {
       complete.current.add(threadId);
       opened.current.add(threadId);
       replaceThreadMessages(threadId, found.messages);
+      if (found.isUnanswered) {
+        setProblem({ text: "Your last message has no answer yet.", again: true, thread: threadId });
+      }
       setStaff((all) => ({ ...all, [threadId]: found.staff }));
       setCurrentThreadId(threadId);
     },
@@ -68,14 +71,14 @@ export function Desk({ me }) {
     setListOpen(false);
   }, [agent, setCurrentThreadId]);
 
-  const found = use(stored);
+  const found = use(session.stored);
   const begun = useRef(false);
   useEffect(() => {
     if (begun.current) return;
     begun.current = true;
     if (found === null) begin();
-    else show(first, found);
-  }, [begin, found, show]);
+    else show(session.thread, found);
+  }, [begin, found, session, show]);
 
   const open = async (threadId) => {
     setListOpen(false);
@@ -88,6 +91,23 @@ export function Desk({ me }) {
       setProblem({ text: `The conversation could not be opened. ${error.message}` });
     }
   };
+
+  const { isConnected } = agent;
+  const wasConnected = useRef(false);
+  useEffect(() => {
+    if (isConnected) {
+      wasConnected.current = true;
+      return undefined;
+    }
+    let timer;
+    const look = async () => {
+      const ready = await fetch("/health/ready").catch(() => ({ ok: false }));
+      if (ready.ok) onLost();
+      else timer = setTimeout(look, 2000);
+    };
+    timer = setTimeout(look, wasConnected.current ? 1000 : 5000 + 1000 * session.number);
+    return () => clearTimeout(timer);
+  }, [isConnected, onLost, session]);
 
   const ended = useRef();
   ended.current = (threadId) => {
@@ -142,7 +162,7 @@ export function Desk({ me }) {
 
   // A word that was under way may arrive after the run was stopped; the hook takes it for a reply.
   const working = agent.status === "submitted" || agent.status === "streaming";
-  const busy = working && stopped !== currentThreadId;
+  const busy = working && stopped !== currentThreadId && problem?.thread !== currentThreadId;
   const asked = approvals.filter((one) => one.threadId === currentThreadId);
   const waits = asked.flatMap((one) => one.calls.flatMap((c) => [c.partId, c.toolCallId]));
   const who = speaker ? `${words(speaker)} is writing…` : "Writing…";
@@ -176,8 +196,8 @@ export function Desk({ me }) {
             Conversations
           </button>
           <h1>Lamps &amp; Light</h1>
-          <p className="connection" role="status" data-connected={agent.isConnected || undefined}>
-            {agent.isConnected ? "Connected" : "Connecting…"}
+          <p className="connection" role="status" data-connected={isConnected || undefined}>
+            {isConnected ? "Connected" : wasConnected.current ? "Connecting again…" : "Connecting…"}
           </p>
         </header>
         {people.state !== "none" && (

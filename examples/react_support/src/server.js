@@ -72,7 +72,11 @@ export async function storedThread(threadId) {
   const messages = found.messages.map((one) =>
     one.type === "user" ? userMessage(one) : agentMessage(one),
   );
-  return { messages, staff: found.staff };
+  const waits = found.running.length + found.pending.length > 0 || found.staff.state === "taken";
+  const last = messages.at(-1); // a question, or calls without an answer: e.g. the server died
+  const isSaid = last?.role === "assistant" && last.parts.some((part) => part.type === "text");
+  const isUnanswered = last !== undefined && !isSaid && !waits;
+  return { messages, staff: found.staff, isUnanswered };
 }
 
 function userMessage({ message_id: id, content, createdAt }) {
