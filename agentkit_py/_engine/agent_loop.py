@@ -368,6 +368,7 @@ class _AgentLoop:
             await self._announce(made)
             if made.stop:
                 return None
+            run.compare_state(path)
             try:
                 result = await self._infer(builder, made, is_first=iteration == 0)
             except EmptyReplyError as error:

@@ -33,6 +33,20 @@ def short_digest(value: Any) -> str:
     return blake2b(dumps(value).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
+def order_free_digest(value: Any) -> str:
+    """Return a short digest of JSON; the order of lists, which may be of sets, does not count."""
+    return short_digest(_ordered(value))
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return [[key, _ordered(one)] for key, one in sorted(items)]
+    if isinstance(value, list | tuple):
+        return sorted((_ordered(one) for one in cast("Iterable[Any]", value)), key=dumps)
+    return value
+
+
 def digest_of_messages(*parts: Iterable[Message], **facts: Any) -> str:
     """Return a short digest of messages."""
     return short_digest([[*map(message_to_dict, messages)] for messages in parts] + [facts])

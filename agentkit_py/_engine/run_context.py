@@ -8,8 +8,9 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypedDict, TypeVar, cast, get_origin, is_typeddict
 
+from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, NetworkSpec, Turn
-from agentkit_py._engine.definition import definition_of
+from agentkit_py._engine.definition import definition_of, order_free_digest
 from agentkit_py._engine.instrumentation import Instrument, Monitor, StreamingConfig, logger
 from agentkit_py._engine.knowledge import KnowledgeFilters, described
 from agentkit_py._engine.lifecycle import AgentContext
@@ -37,7 +38,7 @@ from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.port import Runtime
-from agentkit_py.state import State, user_of
+from agentkit_py.state import State, differs, user_of
 
 D = TypeVar("D")
 
@@ -239,6 +240,9 @@ class RunContext:
     shared: SharedPrefix | None = None
     """The beginning that the requests of the network's agents share; None: they share none."""
 
+    _first_state: Mapping[str, JsonValue] | None = None
+    """The state's data when the run began, where replays are compared."""
+
     _specs: dict[int, tuple[AgentLike, AgentSpec]] = field(
         default_factory=dict[int, tuple[AgentLike, AgentSpec]]
     )
@@ -361,7 +365,9 @@ class RunContext:
         self.shared = shared_prefix(chains, self.network_spec, self.mode)
         self.runtime.define(
             self.prefix,
-            lambda: definition_of(specs, self.network_spec, router, self.thread.config),
+            lambda: self._begun_as(
+                definition_of(specs, self.network_spec, router, self.thread.config)
+            ),
         )
         if self.thread.config is not None:
             self.thread.load_all = not any(is_bounded(self.chains_of(spec)) for spec in specs)
@@ -374,6 +380,31 @@ class RunContext:
             await self._release(error)
             self.raise_to_caller(error)
             raise
+
+    def _begun_as(self, definition: dict[str, str]) -> dict[str, str]:
+        """Return the definition; from here on changes of the state are compared."""
+        self._first_state = self.state.dump()
+        return definition
+
+    def compare_state(self, path: str) -> None:
+        """Compare with a replay what code outside of steps has made of the state.
+
+        What is as the run began is left out: defaults may differ, and the code that makes them.
+        """
+
+        def changed() -> JsonValue:
+            first, now = self._first_state, self.state.dump()
+            if first is None:
+                return None
+            found = [
+                [key, value]
+                for key, value in now.items()
+                if key not in first or differs(value, first[key])
+            ]
+            return order_free_digest(found)
+
+        what = f"Before the model call {path!r} the run's state has changes with digest"
+        self.runtime.decide(f"{path}.state", changed, what)
 
     def _check_filters(self, specs: Sequence[AgentSpec]) -> None:
         """Refuse filters that would filter nothing; keep them for a run that pauses."""

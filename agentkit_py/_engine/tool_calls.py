@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -16,6 +15,7 @@ from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.approvals import CallDesk, refused_content
 from agentkit_py._engine.call_steps import CallSteps
 from agentkit_py._engine.concurrency import in_thread, run_in_parallel
+from agentkit_py._engine.definition import short_digest
 from agentkit_py._engine.guarding import Guards, Trip
 from agentkit_py._engine.instrumentation import CallTool, Monitor
 from agentkit_py._engine.run_context import RunContext
@@ -355,7 +355,13 @@ class ToolRunner:
                 return refused
         with run.runtime.within(one.step_id):
             context = self._context(one, state, may_step=True, opened=opened)
-            return await self._watched(one, partial(self._invoke, one, context))()
+            content = await self._watched(one, partial(self._invoke, one, context))()
+        run.runtime.decide(
+            f"{one.step_id}.result",
+            lambda: short_digest(content),
+            f"Tool {one.call.name!r} of {self.agent.name!r} gave a result with digest",
+        )
+        return content
 
     def _watched(self, one: Prepared, handler: CallTool) -> CallTool:
         monitor, tool = self.run.monitor, one.tool
@@ -497,14 +503,11 @@ async def _in_thread(tool: Tool, arguments: Any, context: ToolContext) -> Any:
     def call() -> Any:
         try:
             return tool.invoke(arguments, context)
-        except CancelledError as error:  # a thread is not cancelled: it is the function's own
-            raise _CancelledInTool(str(error)) from error
+        except (Exception, KeyboardInterrupt):
+            raise
+        except BaseException as error:
+            # It would end this process, or what runs in it, and means nothing in a thread.
+            kind = type(type(error).__name__, (Exception,), {})  # the name that the model reads
+            raise kind(str(error)) from error
 
     return await resolve(await in_thread(call))
-
-
-class _CancelledInTool(Exception):  # noqa: N818 - the name that the model reads
-    """A sync tool raised `CancelledError`, which means nothing in a thread."""
-
-
-_CancelledInTool.__name__ = "CancelledError"

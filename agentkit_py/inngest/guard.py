@@ -51,6 +51,9 @@ PATCH = "agentkit.patched."
 
 _DEFINITION = ".definition"
 
+_DIGESTS = (".state", ".result")
+"""Ends of the keys of what is compared, but was not decided."""
+
 KEY = "guard"
 """Where a step's output keeps what the guard compares."""
 
@@ -524,7 +527,8 @@ class StepMemory:
         Raises:
             ReplayError: They differ.
         """
-        self._last_decision = f"{what}: {value!r:.120}"
+        if not key.endswith(_DIGESTS):
+            self._last_decision = f"{what}: {value!r:.120}"
         known = self.record.decided.get(key)
         if known is None:
             self._decided[key] = value

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import inngest
@@ -14,6 +16,7 @@ import pytest
 
 from agentkit_py import (
     Agent,
+    Lifecycle,
     MemoryHistory,
     Network,
     RouterContext,
@@ -232,6 +235,91 @@ async def test_a_router_that_decides_by_chance_ends_the_run(
     assert "The router of 'net'" in message
     assert "'net." in message
     assert all(count == 1 for count in looked.values())
+
+
+def told_by(place: str, clock: Callable[[], float]) -> Network:
+    """A network in which code outside of steps writes a clock down, or says it."""
+
+    def note(context: Any) -> None:
+        context.state.data["at"] = clock()
+
+    @tool
+    def charge(ctx: ToolContext) -> str:
+        """Charge what the clock says."""
+        return f"charged {ctx.state.data.get('at')}"
+
+    @tool(steps=True)
+    async def ask(ctx: ToolContext) -> str:
+        """Say the time."""
+
+        async def work() -> str:
+            return "asked"
+
+        await ctx.step.run("ask", work)
+        if place == "tool's state":
+            note(ctx)
+            return "asked"
+        return f"asked at {clock()}" if place == "tool's result" else "asked"
+
+    hooks: dict[str, Any] = {place: note} if place.startswith("on_") else {}
+    model = ScriptedModel(tool_call("ask", {}), tool_call("charge", {}), "Done.")
+    agent = Agent(
+        name="a", system="S", tools=[ask, charge], model=model, lifecycle=Lifecycle(**hooks)
+    )
+
+    def router(context: RouterContext) -> Agent | None:
+        if place == "router":
+            note(context)
+        return agent if context.call_count == 0 else None
+
+    return Network(name="net", agents=[agent], router=router)
+
+
+@pytest.mark.parametrize(
+    "place", ["router", "on_start", "on_response", "tool's state", "tool's result", "nowhere"]
+)
+async def test_a_clock_outside_of_steps_that_comes_into_the_record_ends_the_run(place: str) -> None:
+    """What the tools and the model were given was not what the run said at its end."""
+    times = iter(range(1000))
+    network = told_by(place, lambda: next(times))
+
+    async def handler(ctx: inngest.Context) -> Any:
+        return (await network.run("Go.")).text
+
+    run = await executor_for(handler, check=False).run(EVENT)
+    if place == "nowhere":
+        assert run.output == "Done."
+    else:
+        message = failed(run)
+        assert "ReplayError" in message
+        assert ("Tool 'ask' of 'a'" if place == "tool's result" else "the run's state") in message
+
+
+async def test_a_default_that_differs_in_each_replay_is_no_change_of_the_state() -> None:
+    """Each replay makes its own; what a tool has recorded wins."""
+
+    @dataclass
+    class Desk:
+        session: str = field(default_factory=lambda: uuid.uuid4().hex)
+        calls: int = 0
+
+    @tool
+    def count(ctx: ToolContext) -> str:
+        """Count."""
+        ctx.state.data.calls += 1
+        return str(ctx.state.data.session)
+
+    model = ScriptedModel(*[tool_call("count", {})] * 3, "Done.")
+    agent = Agent(name="a", system="S", tools=[count], model=model, max_iter=4)
+    network = Network(name="net", agents=[agent], router=once(agent), state_type=Desk)
+
+    async def handler(ctx: inngest.Context) -> list[Any]:
+        run = await network.run("Go.")
+        seen = {str(call.content) for result in run.results for call in result.tool_calls}
+        return [run.state.data.calls, len(seen)]
+
+    run = await executor_for(handler, check=False).run(EVENT)
+    assert run.output == [3, 1], run.error
 
 
 async def test_steps_that_are_left_at_the_end_are_an_error_that_names_them() -> None:

@@ -238,13 +238,16 @@ def test_attempts_that_make_no_sense_are_refused(traits: dict[str, Any]) -> None
             """Work."""
 
 
-async def test_a_sync_tool_that_raises_cancelled_error_ends_like_others(runner: Runner) -> None:
-    """The model reads an error; the run goes on."""
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit, GeneratorExit])
+async def test_a_sync_tool_that_raises_what_ends_programs_ends_like_others(
+    runner: Runner, kind: type[BaseException]
+) -> None:
+    """The model reads an error; the run goes on, and so does the process."""
 
     @tool
     def work() -> str:
         """Work."""
-        raise asyncio.CancelledError("its own")
+        raise kind("its own")
 
     found = await content(runner, work)
-    assert found == {"error": {"name": "CancelledError", "message": "its own"}}
+    assert found == {"error": {"name": kind.__name__, "message": "its own"}}
