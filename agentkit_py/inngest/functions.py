@@ -235,7 +235,8 @@ def _read(
     try:
         for key in ("input", "state"):
             refuse_rounded(data.get(key), f"event.data.{key}")
-        return _input(data), _state(from_exact(data), item), _user(data)
+        data = from_exact(data)
+        return _input(data), _state(data, item), _user(data)
     except AgentKitError as error:  # another attempt would read the same event
         raise inngest.NonRetriableError(f"{type(error).__name__}: {error}") from error
 
@@ -293,7 +294,10 @@ def _of_this_run(state: State[Any]) -> list[AgentResult]:
 
 
 def _state(data: Mapping[str, Any], item: Target) -> State[Any]:
-    plain = as_object(data.get("state"))
+    given: object = data.get("state")
+    plain = as_object(given)
+    if given is not None and plain is None:
+        raise ConfigurationError(f"event.data.state must be an object, got {given!r:.80}")
     default = item.default_state if isinstance(item, Network) else None
     if plain is not None:
         state = _given_state(

@@ -14,6 +14,7 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from math import isfinite
 from typing import Any, TypeVar, cast
 
 import inngest
@@ -354,18 +355,33 @@ def to_exact(value: Any, *, floats: bool = True) -> Any:
 
 
 def from_exact(value: Any) -> Any:
-    """Return what `to_exact` was given."""
+    """Return what `to_exact` was given.
+
+    Raises:
+        ConfigurationError: It was never given that: somebody else has written it.
+    """
     if isinstance(value, list):
         return [from_exact(one) for one in cast("list[Any]", value)]
     if not isinstance(value, dict):
         return value
     fields = cast("dict[str, Any]", value)
     if fields.keys() == {_NUMBER}:
-        text = fields[_NUMBER]
-        return int(text) if text.lstrip("-").isdigit() else float(text)
-    if fields.keys() == {_OBJECT}:
+        return _number(fields[_NUMBER])
+    if fields.keys() == {_OBJECT} and isinstance(fields[_OBJECT], dict):
         fields = fields[_OBJECT]
     return {key: from_exact(one) for key, one in fields.items()}
+
+
+_WRITTEN = re.compile(r"-?[0-9]{1,4300}(?P<float>(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?)")
+
+
+def _number(text: object) -> int | float:
+    found = _WRITTEN.fullmatch(text) if isinstance(text, str) else None
+    if found is not None:
+        number = float(found[0]) if found["float"] else int(found[0])
+        if isinstance(number, int) or isfinite(number):
+            return number
+    raise ConfigurationError(f"{{{_NUMBER!r}: {text!r:.80}}} is no number")
 
 
 def find_rounded(value: object, path: str) -> tuple[str, int | float] | None:

@@ -481,6 +481,20 @@ async def test_an_event_with_a_number_beyond_the_doubles_is_refused_unless_it_is
     assert run.output["state"] == exact, run.error
 
 
+@pytest.mark.parametrize(
+    "state",
+    [*({"n": {"$number": text}} for text in ("abc", "²", "--5", "1e400", "1" * 5000, 5)), [1], "x"],
+)
+async def test_an_event_whose_state_cannot_be_read_is_refused_by_name(state: Any) -> None:
+    """It was tried five times, or taken for an empty state."""
+    client = inngest.Inngest(app_id="app", is_production=False)
+    agent = Agent(name="a", system="S", model=ScriptedModel())
+    executor = ReplayExecutor(client, create_functions(client, agents=[agent]))
+    run = await executor.run("app/agent-a", {"input": "Go.", "state": state})
+    assert "ConfigurationError" in failed(run)
+    assert run.requests == 1
+
+
 @pytest.mark.parametrize("stored", [True, False])
 async def test_a_run_that_nears_the_most_steps_goes_on_in_a_new_one(stored: bool) -> None:
     """Thread and state are carried over; each order is paid once."""
