@@ -216,9 +216,15 @@ def check_output(step_id: str, output: dict[str, Any]) -> tuple[dict[str, Any], 
     text = json.dumps(output)  # as the SDK sends it: spaces, and all in ASCII
     if "\\ud" in text:
         output = _without_surrogates(output, text)
+    facts: dict[str, Any] = {}
     exact = to_exact(output) if may_change(text) else output
     if exact != output:
-        output = {**exact, KEY: {"exact": True}}
+        facts["exact"] = True
+    orders = _key_orders(output)
+    if orders:
+        facts["order"] = orders
+    if facts:
+        output = {**exact, KEY: facts}
         text = json.dumps(output)
     size = len(text)
     if size > MAX_OUTPUT:
@@ -236,9 +242,41 @@ def check_output(step_id: str, output: dict[str, Any]) -> tuple[dict[str, Any], 
 
 def restored(output: dict[str, Any]) -> dict[str, Any]:
     """Return what a step's handler gave, from what the step keeps."""
-    if not output[KEY].get("exact"):
-        return output
-    return {name: from_exact(value) for name, value in output.items() if name != KEY}
+    facts, found = output[KEY], {name: value for name, value in output.items() if name != KEY}
+    if facts.get("exact"):
+        found = {name: from_exact(value) for name, value in found.items()}
+    orders = {frozenset[str](keys): keys for keys in facts.get("order", ())}
+    return _reordered(found, orders) if orders else found
+
+
+def _key_orders(value: object) -> list[list[str]]:
+    """Return the keys of objects in their order, where the server's, the alphabet, is another.
+
+    Objects with the same keys are taken to have them in the same order: the first one's.
+    """
+    found: dict[frozenset[str], list[str]] = {}
+    waiting: list[object] = [value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            fields = cast("dict[str, object]", one)
+            keys = list(fields)
+            if len(keys) > 1 and keys != sorted(keys):
+                found.setdefault(frozenset(keys), keys)
+            waiting += reversed(fields.values())
+        elif isinstance(one, list | tuple):
+            waiting += reversed(cast("list[object]", one))
+    return list(found.values())
+
+
+def _reordered(value: Any, orders: Mapping[frozenset[str], list[str]]) -> Any:
+    if isinstance(value, list):
+        return [_reordered(one, orders) for one in cast("list[Any]", value)]
+    if not isinstance(value, dict):
+        return value
+    fields = cast("dict[str, Any]", value)
+    keys = orders.get(frozenset(fields)) or fields
+    return {key: _reordered(fields[key], orders) for key in keys}
 
 
 def _check_request(step_id: str, body: object) -> None:

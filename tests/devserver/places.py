@@ -58,7 +58,8 @@ class Cast:
         key = json.dumps(body, sort_keys=True)
         if key not in self._given:
             customers = re.findall(r"I am (customer-\w+)", key)
-            left = self._left[customers[-1]][body["messages"][0]["content"]]
+            agent = body["messages"][0]["content"].split()[0]
+            left = self._left[customers[-1]][agent]
             self._given[key] = left.pop(0)
         return self._given[key]
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 from agentkit_py import Agent, Lifecycle, Network, RouterContext, ToolContext, tool
 from agentkit_py.guardrails import Tripwire
 from agentkit_py.lifecycle import AgentContext, ResultContext, Start
-from agentkit_py.messages import Message
+from agentkit_py.messages import Message, TextMessage
 from agentkit_py.models import Model
 from agentkit_py.processors import HistoryProcessor, Processor, ProcessorContext, RecentToolCalls
 from agentkit_py.results import AgentResult
@@ -165,6 +165,9 @@ def _wrapped(shop: Shop, network: Network) -> Network:
     return Network(name="shop", agents=[front], router=once(front), history=shop.store)
 
 
+KIND = TextMessage("system", "Be kind.")
+
+
 class Stepping(HistoryProcessor):
     """A processor that does something once."""
 
@@ -219,7 +222,7 @@ VERSIONS: dict[str, Version] = {
     "a hook": lambda s: make(s, hooks=Lifecycle(on_response=lambda context: None)),
     "a hook at the end": lambda s: make(s, hooks=Lifecycle(on_finish=_changed)),
     "a hook at the start": lambda s: make(
-        s, hooks=Lifecycle(on_start=lambda c: Start(prompt=c.prompt[:1], history=c.history))
+        s, hooks=Lifecycle(on_start=lambda c: Start([*c.prompt, KIND], c.history))
     ),
     "a processor with steps": lambda s: make(s, processors=[Stepping()]),
     "a processor of the network": lambda s: make(

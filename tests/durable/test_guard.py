@@ -381,6 +381,36 @@ async def test_numbers_survive_in_states_arguments_and_outputs(value: Any) -> No
     assert got == [json.dumps(value)] * 2
 
 
+async def test_objects_keep_the_order_of_their_keys() -> None:
+    """The server sorts them: the model read a tool's result in another order than it was given."""
+    given: dict[str, Any] = {"zone": 1, "area": {"y": [], "x": [{"b": 1.0, "a": {}}]}, "name": "n"}
+    got: list[str] = []
+
+    @tool
+    def look(ctx: ToolContext) -> Any:
+        """Look."""
+        ctx.state.data["last"] = given
+        return given
+
+    @tool
+    def check(ctx: ToolContext) -> str:
+        """Check."""
+        got.append(json.dumps(ctx.state.data["last"]))
+        return "checked"
+
+    model = ScriptedModel(tool_call("look", {}), tool_call("check", {}), "Done.")
+    agent = Agent(name="a", system="S", tools=[look, check], model=model, max_iter=3)
+
+    async def handler(ctx: inngest.Context) -> str:
+        state = State[dict[str, Any]]()
+        await agent.run("Go.", state=state)
+        return json.dumps(state.results[0].tool_calls[0].content)
+
+    run = await executor_for(handler).run(EVENT)
+    assert run.output == json.dumps({"data": given}), run.error
+    assert got == [json.dumps(given)]
+
+
 async def test_an_event_with_a_number_that_was_rounded_is_refused_by_name() -> None:
     """Nobody can know any more which number it was."""
 

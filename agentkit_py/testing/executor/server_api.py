@@ -14,12 +14,18 @@ import httpx
 def read_json(text: str | bytes) -> Any:
     """Return JSON as the server has it, which keeps numbers as doubles.
 
-    An integer beyond 2^53 becomes another one, and ``1.0`` becomes ``1``.
+    An integer beyond 2^53 becomes another one, ``1.0`` becomes ``1``, and keys are sorted.
 
     Raises:
         ValueError: It is no JSON; Go knows no NaN and no infinity.
     """
-    return json.loads(text, parse_int=_double, parse_float=_double, parse_constant=_no_constant)
+    return json.loads(
+        text,
+        parse_int=_double,
+        parse_float=_double,
+        parse_constant=_no_constant,
+        object_pairs_hook=lambda pairs: dict(sorted(pairs)),
+    )
 
 
 def _double(digits: str) -> int | float:
