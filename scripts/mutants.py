@@ -6,10 +6,10 @@
 Each mutant is a copy of the package with one operator, constant or condition of `_engine`,
 `models`, `history` or `events` changed, chosen by the seed among the places that a recording
 reaches: what is Python's alone (stores of reasoning, failover, other wire formats) is for other
-tests. The recordings that reach the place are played, in an order that the seed gives, until one
-is no longer as it was. With ``--parity`` the other tests of `tests/parity` then run on those that
-no recording noticed. One that changes nothing that can be seen survives, so the rest has to be
-read.
+tests. The recordings that reach the place are played in all three modes, in an order that the seed
+gives, until one is no longer as it was. With ``--parity`` the other tests of `tests/parity` then
+run on those that no recording noticed. One that changes nothing that can be seen survives, so the
+rest has to be read.
 """
 
 from __future__ import annotations
@@ -84,6 +84,8 @@ def changed(node: ast.AST) -> tuple[str, ast.AST] | None:
             made.value = number + 1
         case ast.IfExp() | ast.If():
             made.test = ast.UnaryOp(ast.Not(), made.test)
+        case ast.Return(value=ast.Constant(value=None)):
+            return None
         case ast.Return(value=ast.expr()):
             made.value = ast.Constant(None)
         case _:
@@ -139,7 +141,9 @@ asked = json.load(sys.stdin)
 if asked["cover"]:
     import coverage
     cover = coverage.Coverage(data_file=None, include=["agentkit_py/*"])
+from tests.parity.divergences import ALL_IDS
 from tests.parity.judge import documents, judge, pointer_problems
+from tests.parity.modes import CLASSES, FUNCTIONS, TYPESCRIPT
 from tests.parity.vectors import COMMITTED, load_folder
 vectors = [v for v in load_folder(COMMITTED) if v.not_applicable() is None]
 vectors = [v for v in vectors if asked["cover"] or v.name in asked["names"]]
@@ -147,11 +151,13 @@ random.Random(asked["seed"]).shuffle(vectors)
 if asked["cover"]:
     cover.start()
 differ = []
-for vector in vectors:
+modes = (TYPESCRIPT,) if asked["cover"] else (TYPESCRIPT, FUNCTIONS, CLASSES)
+plays = [(v, m) for m in modes for v in vectors if m is TYPESCRIPT or v.kind == "run"]
+for vector, mode in plays:
     if asked["cover"]:
         cover.switch_context(vector.name)
     try:
-        found = documents(vector)
+        found = documents(vector, ALL_IDS, mode)
         whole = judge(found).passed and not [*found.problems, *pointer_problems(vector)]
     except Exception:
         whole = False

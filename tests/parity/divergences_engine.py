@@ -425,7 +425,6 @@ ENGINE: tuple[Divergence, ...] = (
         "numbers-inside-inngest-are-exact",
         "Inside Inngest a reply with a whole number from 2^53 on fails the run, by name.",
         "The server keeps numbers as doubles: an id that is a little wrong would be acted on.",
-        "a step's reply with a large number",
     ),
     Divergence(
         "inference-steps-are-complete",

@@ -255,26 +255,22 @@ MODELS: tuple[Divergence, ...] = (
         "empty-parts-are-left-out",
         "Empty parts of a text in parts are not sent.",
         "Providers refuse them.",
-        "texts in parts that are empty",
     ),
     Divergence(
         "addresses-are-folders",
         "Slashes at the end of a base_url or endpoint do not count.",
         "TypeScript doubles them, and drops an Azure endpoint's path where it ends without one.",
-        "addresses that end with slashes",
     ),
     Divergence(
         "no-empty-thinking-config",
         "Gemini's generationConfig is sent as it was given.",
         "TypeScript adds an empty thinkingConfig to it.",
-        "a generationConfig in default parameters",
     ),
     Divergence(
         "thoughts-are-reasoning",
         "A model's thoughts are reasoning.",
         "TypeScript takes Gemini's for text and shows them to the user as part of the answer; those"
         " of hosts that speak OpenAI's format (`reasoning_content`) are lost.",
-        "replies with thoughts",
     ),
     Divergence(
         "images-in-results",

@@ -4,7 +4,10 @@ Leaves one family of recordings out after the other. One of its recordings passe
 that it needs is needed by a recording of another family, too.
 
 Run:
-    python -m tests.parity.families [--vectors DIR]
+    python -m tests.parity.families [--vectors DIR]…
+
+More folders than the committed one may be named, such as what `tests.parity.fresh --keep` leaves:
+the more scenarios a family shares with others, the fewer rules are its own.
 """
 
 from __future__ import annotations
@@ -28,11 +31,11 @@ def family_of(vector: Vector) -> str:
 def main() -> None:
     """Print a line for each family, then the rules that only one family needs."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--vectors", type=Path, default=COMMITTED)
+    parser.add_argument("--vectors", type=Path, action="append", default=[])
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     needed: dict[str, list[set[str]]] = defaultdict(list)
-    for vector in load_folder(given.vectors):
+    for vector in (v for folder in given.vectors or [COMMITTED] for v in load_folder(folder)):
         if vector.not_applicable() is None:
             needed[family_of(vector)].append(set(applied(vector, documents(vector))))
     for family, own in sorted(needed.items()):

@@ -16,7 +16,7 @@ from .core import UNDEFINED, USER, Failure, Result, State, Switches, own_failure
 from .history import processed
 from .js import stringify, written
 from .stream import Speaker, Stream
-from .tools import Calling, result_message, result_of_call
+from .tools import Calling, has_run, result_message, result_of_call
 from .turns import marked, whole
 
 if TYPE_CHECKING:
@@ -108,11 +108,8 @@ class Turn:
             return self._hook("onFinish", last)
         except Failure:
             owner = self.agent if self.network is None else self.network.spec
-            if (
-                last.tool_calls
-                and owner.get("history")
-                and self.on("failed-runs-keep-their-results")
-            ):
+            acted = owner.get("history") and any(has_run(m["content"]) for m in last.tool_calls)
+            if acted and self.on("failed-runs-keep-their-results"):
                 self._keep(last)
             raise
 

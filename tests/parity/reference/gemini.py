@@ -302,6 +302,6 @@ def _stopped(found: list[Json], on: Switches) -> list[Json]:
     if not texts or not on("gemini-texts-stop"):
         return found
     calls = any(m["type"] == "tool_call" for m in found)
-    for message in [m for m in found if m["type"] != "tool_call"]:
+    for message in [m for m in found if m["type"] not in ("tool_call", "reasoning")]:
         message["stop_reason"] = "tool" if calls else "stop"
     return found
