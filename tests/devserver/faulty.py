@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,11 +22,14 @@ GO = "devtest/go"
 BAN = 1150000000000000001
 """An id that a double cannot hold."""
 
+FOUND: dict[str, Any] = {"user": {"id": BAN, "rates": [1.0, 1e21, -0.0]}, "area": [{}, []]}
+"""What a server that sorts keys and keeps doubles would give back as something else."""
+
 Enter = Callable[[str, str], object]
 """Enters a side effect of a customer."""
 
 
-def faulty_functions(  # noqa: C901 - a list of small functions
+def faulty_functions(  # noqa: C901, PLR0915 - a list of small functions
     client: inngest.Inngest, model: Model, folder: Path, enter: Enter, inference: Inference
 ) -> list[inngest.Function[Any]]:
     """The functions; each is started by an event of its name."""
@@ -82,16 +87,24 @@ def faulty_functions(  # noqa: C901 - a list of small functions
 
         return (await run(Network(name="chance", agents=agents, router=router), customer)).text
 
+    async def clock_router(customer: str) -> str:
+        def router(context: RouterContext) -> Agent | None:
+            context.state.data["at"] = time.monotonic()
+            return None if context.call_count else teller
+
+        teller = agent("one", pay)
+        return (await run(Network(name="clock", agents=[teller], router=router), customer)).text
+
     @tool
-    def find(ctx: ToolContext) -> int:
+    def find(ctx: ToolContext) -> dict[str, Any]:
         """Find who is to be banned."""
-        ctx.state.data["user"] = BAN
-        return BAN
+        ctx.state.data["found"] = FOUND
+        return FOUND
 
     @tool
     def ban(user: int, ctx: ToolContext) -> str:
         """Ban."""
-        enter(ctx.state.data["customer"], f"ban {user} {ctx.state.data['user']}")
+        enter(ctx.state.data["customer"], f"ban {user} {json.dumps(ctx.state.data['found'])}")
         return "banned"
 
     async def numbers(customer: str) -> str:
@@ -129,5 +142,5 @@ def faulty_functions(  # noqa: C901 - a list of small functions
         )
         return (await run(teller, customer)).text
 
-    works = [gathered_steps, gathered_runs, random_router, numbers, large, deployed]
+    works = [gathered_steps, gathered_runs, random_router, clock_router, numbers, large, deployed]
     return [function(work.__name__.replace("_", "-"), work) for work in works]

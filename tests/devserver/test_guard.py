@@ -9,7 +9,7 @@ import pytest
 
 from agentkit_py.testing import tool_call, tool_calls
 
-from .faulty import BAN, GO
+from .faulty import BAN, FOUND, GO
 from .places import Place, ReplayPlace, Replies
 from .support import APP
 
@@ -51,12 +51,27 @@ async def test_a_router_by_chance_ends_the_run(place: Place, customer: str) -> N
     assert status == "completed" or "The router of 'chance'" in said
 
 
-async def test_large_integers_survive(place: Place, customer: str) -> None:
+async def test_a_clock_in_the_state_ends_the_run(place: Place, customer: str) -> None:
+    """What the tools saw of the state was not what the run said at its end."""
+    if isinstance(place, ReplayPlace):
+        place.executor.check = False
+    replies = {"one": [tool_call("pay", {"order": "one"}), "Paid."]}
+    status, said = await end_of(place, "clock-router", customer, replies)
+    assert status == "failed"
+    assert "the run's state" in said
+    assert max(place.books.of(customer).values(), default=0) <= 1
+
+
+async def test_numbers_and_the_order_of_keys_survive(place: Place, customer: str) -> None:
     """A tool stored 1150000000000000001, and the next one banned …000."""
     calls = [tool_call("find", {}), tool_call("ban", {"user": BAN}), "Banned."]
     status, said = await end_of(place, "numbers", customer, {"banner": calls})
     assert status == "completed", said
-    assert place.books.of(customer) == {f"ban {BAN} {BAN}": 1}
+    assert place.books.of(customer) == {f"ban {BAN} {json.dumps(FOUND)}": 1}
+    if place.inference == "local":  # the model reads it as it does in a direct run
+        assert json.dumps({"data": FOUND}, separators=(",", ":")) in str(
+            place.model.read("Banned.")
+        )
 
 
 async def test_a_prompt_that_is_too_large_is_a_clear_error(place: Place, customer: str) -> None:

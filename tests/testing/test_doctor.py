@@ -155,6 +155,20 @@ async def test_a_router_that_decides_by_chance_is_an_error() -> None:
     assert ("differs-between-replays", "error", "doctor-network-desk") in found(report)
 
 
+async def test_a_clock_that_comes_into_the_state_is_an_error() -> None:
+    """Tools would see another state than the run has at its end."""
+    count = itertools.count()
+
+    def router(context: RouterContext) -> str | None:
+        context.state.data["at"] = next(count)
+        return "left" if context.call_count == 0 else None
+
+    report = await examine(
+        Network(name="desk", agents=[Agent(name="left", system="S")], router=router)
+    )
+    assert ("differs-between-replays", "error", "doctor-network-desk") in found(report)
+
+
 async def test_a_prompt_that_changes_is_a_warning() -> None:
     """The first that is sent counts, so nothing breaks; but what is reported is another one."""
     count = itertools.count()
