@@ -151,7 +151,7 @@ class Projector:
 
     def _number(self, name: EventName, data: dict[str, Any]) -> Chunk:
         root = self._root
-        if root is not None and root.thread_id is not None:
+        if root is not None and root.thread_id:
             data["threadId"] = root.thread_id
         if root is not None and root.user_id is not None:
             data["userId"] = root.user_id

@@ -128,6 +128,7 @@ def _handler(rand: random.Random, number: int, depth: int = 0) -> Json:
         {"op": "kvSet", "key": key, "value": value(rand)},
         {"op": "kvGet", "key": key},
         {"op": "networkInfo"},
+        {"op": "schedule", "agent": rand.choice("AB")},
         {"op": "hasStep"},
     ]
     if depth == 0:
@@ -355,7 +356,7 @@ def _state(rand: random.Random) -> Json:
     if rand.random() < 0.5:
         state["data"] = {rand.choice(("v", "w", "userId")): value(rand)}
     if rand.random() < 0.4:
-        state["threadId"] = rand.choice(("T-1", "thread", "a/b c"))
+        state["threadId"] = rand.choice(("T-1", "thread", "a/b c", ""))
     if rand.random() < 0.7:
         state["messages"] = [m for _ in range(rand.randint(1, 3)) for m in _said(rand)]
     if rand.random() < 0.7:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import threading
+from collections import Counter
 from typing import Any
 
 from agentkit_py import AgentResult, Message, State
@@ -38,6 +39,7 @@ class Journal:
         self.events: Log[dict[str, Json]] = Log()
         self.returned: Log[dict[str, Json]] = Log()
         self.warnings: Log[Json] = Log()
+        self._calls: Counter[tuple[str, str]] = Counter()
         self._lock = threading.Lock()
 
     @property
@@ -75,6 +77,11 @@ class Journal:
         """The scenario's own code was called."""
         with self._lock:
             self.callbacks.append({"run": self.run, "kind": kind, **facts})
+
+    def called_before(self, adapter: str, hook: str) -> int:
+        """Count a call of an adapter's hook, and return how many there were; a step makes one."""
+        self._calls[adapter, hook] += 1
+        return self._calls[adapter, hook] - 1
 
     def history(self, adapter: str, hook: str, context: Json) -> None:
         """A history adapter was called."""

@@ -147,7 +147,7 @@ class Scenario:
         network: dict[str, Json] = {"name": "net", "agents": self._some(agents, 0.85) or ["a"]}
         optional: dict[str, tuple[float, Json]] = {
             "defaultModel": (0.5, self._of(self.spec["models"])),
-            "maxIter": (0.3, self._of((1, 2, 3))),
+            "maxIter": (0.3, self._of((1, 2, 3, 3, 0, -1))),
         }
         for key, kind, share in (("defaultState", "states", 0.3), ("history", "histories", 0.5)):
             if self.spec[kind]:

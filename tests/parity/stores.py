@@ -20,7 +20,7 @@ from agentkit_py.history import HistoryContext
 from agentkit_py.processors import ProcessorContext
 
 from .handlers import error_of
-from .hooks import Calls, in_style, iso, result_of
+from .hooks import in_style, iso, result_of
 from .journal import Journal, result_record, snapshot
 from .vectors import Json
 
@@ -90,10 +90,8 @@ def history_hooks(name: str, spec: dict[str, Json], journal: Journal) -> dict[st
 def _history_hook(
     name: str, hook: str, spec: dict[str, Json], journal: Journal
 ) -> Callable[[HistoryContext], Any]:
-    calls = Calls()
-
     def call(context: HistoryContext) -> Any:
-        number = calls.next()
+        number = journal.called_before(name, hook)
         journal.history(name, hook, _history_facts(hook, context, journal))
         context.state.data.update(spec.get("setState", {}))
         if "throw" in spec:

@@ -158,7 +158,7 @@ def _unit(unit: Any, on: Switches, *, grok: bool) -> list[Json]:
     words = _content(said[0]["content"], on) if len(said) == 1 else "".join(map(text_of, said))
     asked = {
         "role": "assistant",
-        "content": words if said else None,
+        "content": words if said and (not grok or any(map(text_pieces, said))) else None,
         "tool_calls": [{**_call(call, on), "id": name} for call, name in unit.named()],
     }
     given = [

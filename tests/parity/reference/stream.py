@@ -29,12 +29,15 @@ class Stream:
         self._sequence = 0
         user = data.get("userId")
         self._common: dict[str, Json] = {"threadId": thread} if thread else {}
+        self._thread = thread
         if isinstance(user, str):
             self._common["userId"] = user
 
     def emit(self, event: str, **data: Json) -> None:
         """One chunk."""
         number, self._sequence = self._sequence, self._sequence + 1
+        if number == 0 and self._thread == "" and not self._play.on("empty-thread-ids"):
+            data["threadId"] = ""  # run.started names it, whatever it is
         self._play.note(f"event:{event}")
         self._play.events.append(
             {
