@@ -230,6 +230,8 @@ class NetworkRun:
         hooks: set[str] = set(adapter.spec) - {"processors"} if adapter is not None else set()
         if adapter is None or not hooks or self.on("agents-threads-are-the-networks"):
             return turn.play_out()
+        if agent.get("withModel") and not self.on("with-model-keeps-everything"):
+            return turn.play_out()
         open_thread(adapter, self.state, self.given, self.facts, whole=False)
         turn.past = self.state.history()
         before = len(self.state.results)
