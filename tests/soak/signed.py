@@ -1,9 +1,12 @@
-"""One network of the soak of signed reasoning, and what its providers refused.
+"""Cases of the soak of signed reasoning, and what their providers refused.
 
 Networks of one to four agents on any of the models of `tests/test_signed_reasoning.py`, with every
 kind of router, processors of the library and of a user's own, hooks, handovers, approvals and
 agents as tools. Between the questions their conversation goes through what a store, a client or an
 import makes of it.
+
+A million requests are tried without networks: agents with such models and chains take turns in one
+conversation, whose requests go from the encoders straight to the stand-in's rules and signer.
 """
 
 from __future__ import annotations
@@ -11,34 +14,56 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 from agentkit_py import Agent, AgentResult, Lifecycle, Network, State, tool
 from agentkit_py.errors import AgentKitError, InvalidRecordError
 from agentkit_py.lifecycle import Start, StartContext
-from agentkit_py.messages import Message, Messages, TextMessage, ToolCallMessage
-from agentkit_py.models import Model
-from agentkit_py.models.binding import refuses_reasoning
+from agentkit_py.messages import (
+    Message,
+    Messages,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+)
+from agentkit_py.models import Model, ModelRequest, ToolSpec
+from agentkit_py.models.binding import account_tag, refuses_reasoning
 from agentkit_py.processors import (
     Budget,
     Chain,
     HistoryProcessor,
     MessageWindow,
+    Processor,
     ProcessorContext,
     ProviderCompaction,
     Recall,
     TableResults,
     Threshold,
+    ensure_valid,
 )
+from agentkit_py.processors.apply import as_processors, run_chain
 from agentkit_py.routing import RouterContext, get_default_routing_agent
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import MemoryHistory
 from agentkit_py.testing import HashingEmbedder
-from agentkit_py.testing.provider import FakeProvider, Signing
+from agentkit_py.testing._provider import compaction, signing
+from agentkit_py.testing._provider.caching import ClaudeCache
+from agentkit_py.testing._provider.endpoints import route
+from agentkit_py.testing._provider.handler import rendered, rules_for
+from agentkit_py.testing._provider.replies import Ids
+from agentkit_py.testing._provider.rules import Request, Rule, first_rejection
+from agentkit_py.testing._provider.types import ProviderName
+from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Signing
 from tests.test_signed_reasoning import MODELS, PROCESSORS, Replies
 
 NAMES = ("one", "two", "three", "four")
+STRICT = Signing(fail_on_loss=True, fail_on_unknown=True)
+REQUESTS = 20
+"""Requests in one conversation without a network."""
 
 
 class Louder(HistoryProcessor):
@@ -255,3 +280,141 @@ async def faults_in(seed: str) -> list[str]:
         )
     refused = [one for one in fake.rejections if not (is_odd and refuses_reasoning(one.message))]
     return faults + [f"{one.rule}: {one.message}" for one in refused]
+
+
+@dataclass
+class Speaker:
+    """An agent of a conversation without a network."""
+
+    name: str
+    model: Model
+    system: TextMessage
+    tools: tuple[ToolSpec, ...]
+    chain: Sequence[Processor]
+    prefill: str
+    tool_choice: str
+
+    @classmethod
+    def any(cls, name: str, chance: random.Random, models: Sequence[str]) -> Speaker:
+        """Return a random one."""
+        tools = chance.choice([("look", "book"), ("look",), ()])
+        return cls(
+            name,
+            _ready(chance.choice(models)),
+            TextMessage("system", chance.choice([f"You are {name}.", "You help."])),
+            tuple(map(ToolSpec, tools)),
+            as_processors(_chain(chance)),
+            "So" if chance.random() < 0.1 else "",
+            "any" if tools and chance.random() < 0.1 else "auto",
+        )
+
+    async def request(self, history: Sequence[Message]) -> ModelRequest:
+        """Return what it asks its model."""
+        context = ProcessorContext(
+            agent=self.name,
+            prompt=[self.system],
+            tools=self.tools,
+            model=self.model.model,
+            protected=_since_question(history, self.name),
+        )
+        outcome = await run_chain(history, [("agent", self.chain)], context)
+        prefill = [TextMessage("assistant", self.prefill)] if self.prefill else []
+        sent, _ = ensure_valid([self.system, *outcome.messages, *prefill])
+        return ModelRequest(
+            messages=tuple(sent),
+            tools=self.tools,
+            tool_choice=self.tool_choice,
+            agent=self.name,
+            prefill=len(prefill),
+            account=account_tag(self.model, str(self.model.api_key)),
+            cache_key="thread",
+            compaction=context.wishes[-1] if context.wishes else None,
+        )
+
+
+def _since_question(history: Sequence[Message], name: str) -> frozenset[int]:
+    found: set[int] = set()
+    for message in reversed(history):
+        if message.role == "user" and message.type == "text":
+            break
+        if message.agent == name and message.type != "text":
+            found.add(id(message))
+    return frozenset(found)
+
+
+@cache
+def _ready(name: str) -> Model:
+    return _model(name)
+
+
+@cache
+def _rules(provider: ProviderName) -> tuple[Rule, ...]:
+    return rules_for(provider)
+
+
+def _asked(model: Model, request: ModelRequest) -> Request:
+    """Return a request as the stand-in gets it over HTTP."""
+    model = model.for_request(request)
+    parts = urlsplit(model.adapter.url(model))
+    where = route(parts.netloc, parts.path)
+    assert where is not None
+    body = json.loads(json.dumps(model.encode(request)))
+    return Request(
+        provider=where.provider,
+        path=parts.path,
+        query=dict(parse_qsl(parts.query)),
+        headers={
+            name.lower(): value
+            for name, value in model.adapter.headers(model, str(model.api_key)).items()
+        },
+        body=body,
+        model=where.model or body["model"],
+        host=parts.netloc,
+        signing=STRICT,
+        sent=body,
+    )
+
+
+def _answer(asked: Request, replies: Replies, ids: Ids, cache_: ClaudeCache) -> Any:
+    """Return the stand-in's answer, signed."""
+    received = ReceivedRequest(
+        provider=asked.provider,
+        method="POST",
+        path=asked.path,
+        query=asked.query,
+        headers=asked.headers,
+        body=asked.body,
+        model=asked.model,
+    )
+    plain = rendered(asked, received, replies(received), ids, cache_)
+    return json.loads(json.dumps(signing.sign(asked, compaction.added(asked, plain, ids))))
+
+
+async def faults_in_requests(seed: str) -> list[str]:
+    """Return what the providers of a random conversation refused; nothing is expected."""
+    chance = random.Random(seed)  # noqa: S311 - no secret
+    models = chance.sample(sorted(MODELS), chance.choice([1, 1, 2, 3]))
+    speakers = [Speaker.any(n, chance, models) for n in NAMES[: chance.choice([1, 2, 3, 4])]]
+    replies, ids, seen = Replies(chance.randrange(10**9)), Ids(), ClaudeCache()
+    history: list[Message] = [TextMessage("user", "Question 0?")]
+    speaker = speakers[0]
+    for number in range(REQUESTS):
+        request = await speaker.request(history)
+        asked = _asked(speaker.model, request)
+        refused = first_rejection(asked, _rules(asked.provider))
+        if refused is not None:
+            return [f"{refused.rule}: {refused.message}"]
+        reply = speaker.model.decode(_answer(asked, replies, ids, seen)).messages
+        said = speaker.model.bind(request, [replace(m, agent=speaker.name) for m in reply])
+        history += said
+        calls = [c for m in said if isinstance(m, ToolCallMessage) for c in m.tools]
+        history += [ToolResultMessage(c, _result(c, number), agent=speaker.name) for c in calls]
+        if not calls or chance.random() < 0.2:  # another agent may take over after calls, too
+            speaker = chance.choice(speakers)
+            if chance.random() < 0.5:
+                history.append(TextMessage("user", f"Question {number}?"))
+    return []
+
+
+def _result(call: ToolCall, number: int) -> str:
+    return f"{call.name} {number} found a secret " * 5

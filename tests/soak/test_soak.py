@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from .cases import faults_of
-from .signed import faults_in
+from .signed import faults_in, faults_in_requests
 
 CASES = 600
 SECONDS = 6
@@ -14,6 +14,7 @@ SECONDS = 6
 LEAST = 100
 
 NETWORKS = 20
+CONVERSATIONS = 20
 
 
 def test_random_chains_leave_what_every_provider_takes() -> None:
@@ -27,7 +28,14 @@ def test_random_chains_leave_what_every_provider_takes() -> None:
 
 
 async def test_random_networks_are_refused_nothing_by_providers_that_sign() -> None:
-    """`make soak ARGS="--signed"` tries more; a failing case's seed repeats it."""
+    """`make soak ARGS="--signed networks"` tries more; a failing case's seed repeats it."""
     for number in range(NETWORKS):
         seed = f"signed:{number}"
         assert (seed, await faults_in(seed)) == (seed, [])
+
+
+async def test_random_requests_are_refused_nothing_by_providers_that_sign() -> None:
+    """`make soak ARGS="--signed requests"` tries more; a failing case's seed repeats it."""
+    for number in range(CONVERSATIONS):
+        seed = f"requests:{number}"
+        assert (seed, await faults_in_requests(seed)) == (seed, [])
