@@ -320,7 +320,7 @@ class AnthropicAdapter(Adapter):
         body: dict[str, Any] = {}
         if turns.system:
             system = "\n\n".join(turns.system)
-            body["system"] = [_text(system)] if takes.checks_prefix else system
+            body["system"] = [_text(system)] if takes.thinks else system
         body["model"] = model.model
         body["max_tokens"] = DEFAULT_MAX_TOKENS
         body["messages"] = []
@@ -400,6 +400,7 @@ class _Turns:
         self._request = request
         self._model = model.model
         self._checks = model.takes.checks_prefix
+        self._in_blocks = model.takes.thinks
         self._shares = False
         """True where all agents' requests begin alike, so that anyone's last one counts."""
 
@@ -477,7 +478,7 @@ class _Turns:
                 place.prefix = prefix.after([turn["role"], said]) if said else prefix.digest
                 place.is_new = id(place.message) in new
                 found.append(place)
-            is_reply = self._checks and turn["role"] == "assistant"
+            is_reply = self._in_blocks and turn["role"] == "assistant"
             prefix.add([turn["role"], said if is_reply else _in_short(said)])
         if self._checks:
             hold_chain(found, prefix.head)
@@ -517,10 +518,10 @@ class _Turns:
     def _form(self, blocks: list[Block]) -> str | list[Block]:
         """Return a turn's content; one text is sent as it is.
 
-        But not to a model that signs: where thinking goes or a cache mark comes, the rest must
-        stay.
+        But not to a model that thinks: where thinking goes, a cache mark comes, or a model that
+        signs goes on, the rest must stay.
         """
-        return blocks if self._checks else _in_short(blocks)
+        return blocks if self._in_blocks else _in_short(blocks)
 
     def _open(self, mark: str) -> None:
         """Put the user's turn in its place that was sent before the reply with this mark."""

@@ -167,6 +167,11 @@ class Capabilities:
     call_id_length: int | None = None
     """Ids of calls have exactly so many letters and digits (Mistral); None: see `encoding`."""
 
+    @property
+    def thinks(self) -> bool:
+        """Whether it may think (Anthropic)."""
+        return self.thinking_types != {"disabled"}
+
 
 Version: TypeAlias = tuple[int, ...]
 
@@ -187,9 +192,10 @@ class _Family:
 
 # Claude, by tier. Sources: platform.claude.com/docs, pages preserved-thinking, thinking, errors,
 # define-tools, mid-conversation-system-messages, prompt-caching (read October and November 2026).
-_CLAUDE_2 = Capabilities(prefill=True, thinking_types=frozenset({"enabled", "disabled"}))
-_CLAUDE = replace(_CLAUDE_2, cache_minimum=1024)
-_CLAUDE_3 = replace(_CLAUDE, cache_minimum=2048)  # the Haikus; the others 1024
+_CLAUDE_2 = Capabilities(prefill=True, thinking_types=frozenset({"disabled"}))
+_CLAUDE_3 = replace(_CLAUDE_2, cache_minimum=2048)  # the Haikus; the others 1024
+_CLAUDE_3_7 = replace(_CLAUDE_3, thinking_types=frozenset({"enabled", "disabled"}))
+_CLAUDE = replace(_CLAUDE_3_7, cache_minimum=1024)
 _CLAUDE_4_6 = Capabilities(
     thinking_types=frozenset({"enabled", "disabled", "adaptive"}),
     structured_output=True,
@@ -294,7 +300,7 @@ _FAMILIES = (
     # claude-3-5-haiku-latest, claude-2.1, claude-instant-1.2; a tier that nobody knows yet
     _Family(
         re.compile(rf"claude(?:-instant|-[a-z]+(?=-\d))?{_VERSION}"),
-        {(0,): _CLAUDE_2, (3,): _CLAUDE_3, (5,): _CLAUDE_NEWEST},
+        {(0,): _CLAUDE_2, (3,): _CLAUDE_3, (3, 7): _CLAUDE_3_7, (5,): _CLAUDE_NEWEST},
     ),
     # Chat completions take the key in their body, too: github.com/genkit-ai/genkit/pull/6036.
     # xAI gives encrypted reasoning in every answer of its Responses API (docs.x.ai, reasoning).

@@ -1,8 +1,8 @@
 """`make soak`: a million random histories and chains on all cores; `ARGS="--count 1000"`.
 
 ``--signed`` tries providers that sign their reasoning instead: with ``networks`` random networks,
-some eight a second on one core; with ``requests`` conversations of twenty requests each that go
-from the encoders straight to the stand-in's rules, some 600 requests a second.
+some eight a second on one core; with ``requests`` conversations of ten requests each that go
+from the encoders straight to the stand-in's rules, some thousand requests a second.
 
 With ``--log FILE`` each batch that is done is written down, and skipped by the next run with the
 same file: so a million cases can be tried in parts.
@@ -36,7 +36,7 @@ from rich.progress import (
 
 from tests.soak.cases import faults_in
 
-BATCH = {None: 500, "networks": 50, "requests": 100}
+BATCH = {None: 500, "networks": 50, "requests": 200}
 
 
 def batch(seed: str, start: int, stop: int, *, signed: str | None = None) -> list[str]:

@@ -62,7 +62,7 @@ from tests.test_signed_reasoning import MODELS, PROCESSORS, Replies
 
 NAMES = ("one", "two", "three", "four")
 STRICT = Signing(fail_on_loss=True, fail_on_unknown=True)
-REQUESTS = 20
+REQUESTS = 10
 """Requests in one conversation without a network."""
 
 
