@@ -309,6 +309,7 @@ class AnthropicAdapter(Adapter):
             model,
             keep_thinking=_thinking(parameters) != "disabled",
             prefill=prefill if _takes_prefill(model, request) else "",
+            reply=reply,
         )
         offered = _offered({"tools": hosted, **parameters})
         every = sendable([*conversation, *reply], FORMAT, turns.host, _activity, offered)
@@ -382,7 +383,13 @@ class _Turns:
     """Turns that alternate: what comes from one side in a row is one turn."""
 
     def __init__(
-        self, request: ModelRequest, model: Model, *, keep_thinking: bool, prefill: str
+        self,
+        request: ModelRequest,
+        model: Model,
+        *,
+        keep_thinking: bool,
+        prefill: str,
+        reply: Sequence[Message],
     ) -> None:
         self.host = host_of(model)
         self.found: list[dict[str, Any]] = []
@@ -398,6 +405,7 @@ class _Turns:
         """The last turn of the agent's last request on the thread; None: unknown."""
 
         self._request = request
+        self._new = frozenset(map(id, reply))
         self._model = model.model
         self._checks = model.takes.checks_prefix
         self._in_blocks = model.takes.thinks
@@ -595,7 +603,9 @@ class _Turns:
         if message.role == "user" and has_media(message):
             return encoded_parts(message, _text, self._media)
         block = own_block(message.provider_metadata, FORMAT, self.host)
-        if block is not None and block.get("text") == message.content and message.text.strip():
+        # White space alone is refused, but thinking that came after it was signed over it.
+        says = message.text.strip() or id(message) in self._new
+        if block is not None and block.get("text") == message.content and says:
             return [block]
         return [_text(piece) for piece in texts(message)]
 

@@ -167,6 +167,9 @@ class Capabilities:
     call_id_length: int | None = None
     """Ids of calls have exactly so many letters and digits (Mistral); None: see `encoding`."""
 
+    strict_turns: bool = False
+    """Chat completions: refuses an assistant at the end, and a user after results (Mistral)."""
+
     @property
     def thinks(self) -> bool:
         """Whether it may think (Anthropic)."""
@@ -368,6 +371,7 @@ COMPATIBLE: Mapping[str, Host] = {
             "https://api.mistral.ai/v1",
             reasoning_fields=("content",),
             call_id_length=9,
+            strict_turns=True,
         ),
         _compatible("deepseek", "https://api.deepseek.com", **_DEEPSEEK),
         _compatible("moonshot", "https://api.moonshot.ai/v1", **_DEEPSEEK),

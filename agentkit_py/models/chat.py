@@ -54,11 +54,14 @@ from agentkit_py.models.chat_reasoning import (
 )
 from agentkit_py.models.encoding import (
     EMPTY_TURN,
+    NO_ANSWER,
+    PREFILL,
     Encoded,
     Said,
     ToolExchange,
     allowed_of,
     clean,
+    closing_turn,
     data_url,
     encoded_parts,
     entries,
@@ -69,6 +72,7 @@ from agentkit_py.models.encoding import (
     media_type,
     named_choice,
     openai_mode,
+    split_prefill,
     texts,
     warn_of_words,
     without_sampling,
@@ -221,8 +225,15 @@ class _Turns:
     reply: list[Said | ToolExchange] = field(default_factory=list["Said | ToolExchange"])
     """The pieces of a reply that is not whole yet."""
 
+    author: str | None = None
+    """The agent of the last reply."""
+
     def read(self, request: ModelRequest) -> None:
-        conversation = sendable(request.messages, FORMAT, self._address, _activity)
+        messages = request.messages
+        if self._is_strict and request.prefill:
+            messages, prefill = split_prefill(request)
+            messages = [TextMessage("system", PREFILL.format(text=prefill)), *messages]
+        conversation = sendable(messages, FORMAT, self._address, _activity)
         for entry in entries(conversation, self.model.takes.call_id_length):
             if isinstance(entry, list):
                 self._begin(entry[0])
@@ -235,8 +246,23 @@ class _Turns:
                 self._end()
                 self._add_text(entry)
         self._end()
+        if self._is_strict and self.found and self.found[-1]["role"] not in ("user", "tool"):
+            self._put({"role": "user", "content": closing_turn(self.author)})
         if not self.found:
             self.found.append({"role": "user", "content": EMPTY_TURN})
+
+    @property
+    def _is_strict(self) -> bool:
+        return self.model.takes.strict_turns
+
+    def _put(self, turn: dict[str, Any]) -> None:
+        """Add a turn, behind one of the other side where the host wants one, now and later."""
+        last = self.found[-1]["role"] if self._is_strict and self.found else ""
+        if (last, turn["role"]) == ("assistant", "assistant"):
+            self.found.append({"role": "user", "content": closing_turn(self.author)})
+        elif last == "tool" and turn["role"] != "assistant":
+            self.found.append({"role": "assistant", "content": NO_ANSWER})
+        self.found.append(turn)
 
     @property
     def _address(self) -> str:
@@ -259,7 +285,8 @@ class _Turns:
         if turn is None:
             return
         self.reasoning.add(turn, said)
-        self.found.append(turn)
+        self._put(turn)
+        self.author = reply[0].agent
         for one in exchanges:
             if one.parts:
                 warn_of_words("chat completions")
@@ -300,7 +327,7 @@ class _Turns:
         assert isinstance(message, TextMessage)
         if self.host.empty_messages or texts(message):
             content = _content(message, self.host, self.model.model)
-            self.found.append({"role": message.role, "content": content})
+            self._put({"role": message.role, "content": content})
 
 
 def _goes_on(last: Said | ToolExchange, piece: Said | ToolExchange) -> bool:

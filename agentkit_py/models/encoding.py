@@ -51,6 +51,9 @@ OPENING_TURN = "(The conversation begins here.)"
 AUTHOR_TURN = "(The last message is from agent {agent}.) Continue."
 """The user's turn between the closing text of an agent and the next reply, whoever gives it."""
 
+NO_ANSWER = "(No answer followed.)"
+"""An assistant's turn between results and a user, for hosts that refuse the one after the other."""
+
 CLOSING_TURN = "Continue."
 """The user's turn after a closing text whose author is not known."""
 

@@ -55,6 +55,22 @@ def unknown_reasoning_member(request: Request) -> Iterator[Problem]:
                 yield Problem(f"'{where}': property '{name}' is unsupported", where)
 
 
+@_rule("answers of Mistral (code 3230); OpenMinis#87, vercel/ai#17991", "observed")
+def strict_turns(request: Request) -> Iterator[Problem]:
+    """Mistral takes no user after results, and no assistant at the end."""
+    if not takes(request).strict_turns:
+        return
+    before = ""
+    for where, message in numbered("messages", request.body["messages"]):
+        role = str(fields_of(message).get("role"))
+        if before == "tool" and role in ("user", "system"):
+            yield Problem(f"Unexpected role '{role}' after role 'tool'", where, "3230")
+        before = role
+    if before not in ("user", "tool"):
+        words = f"Expected last role User or Tool for serving but got {before}"
+        yield Problem(words, "messages", "3230")
+
+
 @_rule("github.com/vercel/ai/issues/17930", "observed")
 def short_call_id(request: Request) -> Iterator[Problem]:
     """Mistral's ids of calls are nine letters and digits."""
