@@ -428,6 +428,19 @@ async def test_the_binding_survives_a_store_and_its_export(
     assert [len(blocks_of(one)) for one in fake.requests] == [0, 1, 2]
 
 
+@pytest.mark.parametrize("name", ["sonnet-5", "sonnet-4.5"])
+async def test_a_model_that_signs_goes_on_with_the_thinking_of_one_that_does_not(name: str) -> None:
+    """Both are written the same conversation in the same form, to the last byte."""
+    fake = FakeProvider(lambda _: {"reasoning": "Hm.", "text": "Yes."}, signing=STRICT)
+    runtime = DirectRuntime(transport=fake.transport)
+    state: State[Any] = State()
+    for model in (name, name, "opus-5.5"):
+        agent = Agent(name="a", system="S", model=MODELS[model]())
+        await agent.run("?", state=state, runtime=runtime)
+    assert fake.rejections == []
+    assert [len(blocks_of(one)) for one in fake.requests] == [0, 1, 2]
+
+
 @pytest.mark.parametrize(("name", "kept"), [("opus-5.5", 0), ("sonnet-5", 1), ("gpt-6.2", 0)])
 async def test_old_rows_are_sent_to_models_that_check_nothing(name: str, kept: int) -> None:
     """A thread of version 0.1 says nothing of what its reasoning is bound to."""

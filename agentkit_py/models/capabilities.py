@@ -173,7 +173,7 @@ class Capabilities:
     @property
     def thinks(self) -> bool:
         """Whether it may think (Anthropic)."""
-        return self.thinking_types != {"disabled"}
+        return bool(self.thinking_types - {"disabled"})
 
 
 Version: TypeAlias = tuple[int, ...]

@@ -143,3 +143,32 @@ def test_streamed_reasoning_is_what_it_is_without_streaming() -> None:
     streamed = ROUTER.decode(assembler.finish()).messages
     plain = {"reasoning": "Hm.", "reasoning_details": DETAILS, "content": "Hi"}
     assert streamed == ROUTER.decode({"choices": [{"message": plain}]}).messages
+
+
+def test_mistral_gets_a_user_at_the_end_and_an_assistant_after_results() -> None:
+    """It refuses other orders; what is put between stays there as the conversation grows."""
+    call = ToolCall("c", "look", {})
+    said: list[Message] = [
+        TextMessage("user", "?"),
+        ToolCallMessage([call], agent="one"),
+        ToolResultMessage(call, "1", agent="one"),
+        TextMessage("user", "And?"),
+        TextMessage("assistant", "Yes.", agent="one"),
+        TextMessage("assistant", "No.", agent="two"),
+    ]
+    bodies = [
+        MISTRAL.encode(ModelRequest(messages=tuple(said[:count]), tools=(ToolSpec("look"),)))
+        for count in (5, 6)
+    ]
+    roles = [[message["role"] for message in body["messages"]] for body in bodies]
+    begun = ["user", "assistant", "tool", "assistant", "user", "assistant", "user"]
+    assert roles == [begun, [*begun, "assistant", "user"]]
+    assert bodies[1]["messages"][: len(begun)] == bodies[0]["messages"]
+
+
+def test_mistral_gets_a_prefill_in_words() -> None:
+    """An assistant at the end is refused."""
+    messages = (TextMessage("user", "?"), TextMessage("assistant", "It is"))
+    body = MISTRAL.encode(ModelRequest(messages=messages, prefill=1))
+    assert [message["role"] for message in body["messages"]] == ["system", "user"]
+    assert body["messages"][0]["content"].endswith("It is")

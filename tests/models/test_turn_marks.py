@@ -59,3 +59,21 @@ def test_thinking_that_nothing_follows_takes_no_other_block_with_it() -> None:
     turns = model.encode(request)["messages"]
     kinds = [part["type"] for turn in turns for part in turn["content"]]
     assert kinds.count("tool_use") == kinds.count("tool_result") == 200
+
+
+def test_thinking_that_was_signed_over_white_space_is_not_sent_without_it() -> None:
+    """White space alone is refused, so what Claude thought after it would be refused, too."""
+    model = anthropic("claude-opus-5-5", api_key="sk-a")
+    before, after = (
+        {"type": "thinking", "thinking": text, "signature": text} for text in ("One", "Two")
+    )
+    space, answer = ({"type": "text", "text": text} for text in ("\n\n", "Yes."))
+    request = ModelRequest(messages=(TextMessage("user", "?"),))
+    for content, kept in (
+        ([before, space, after, answer], [before, answer]),
+        ([before, after, space, answer], [before, after, answer]),
+    ):
+        said = model.bind(request, model.decode({"content": content}).messages)
+        messages = (*request.messages, *said, TextMessage("user", "And?"))
+        body = model.encode(ModelRequest(messages=messages))
+        assert body["messages"][1]["content"] == kept
