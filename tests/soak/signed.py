@@ -51,9 +51,8 @@ from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import MemoryHistory
 from agentkit_py.testing import HashingEmbedder
 from agentkit_py.testing._provider import compaction, signing
-from agentkit_py.testing._provider.caching import ClaudeCache
 from agentkit_py.testing._provider.endpoints import route
-from agentkit_py.testing._provider.handler import rendered, rules_for
+from agentkit_py.testing._provider.handler import ClaudeCache, rendered, rules_for
 from agentkit_py.testing._provider.replies import Ids
 from agentkit_py.testing._provider.rules import Request, Rule, first_rejection
 from agentkit_py.testing._provider.types import ProviderName
