@@ -18,7 +18,7 @@ from agentkit_py.errors import ConfigurationError, KnowledgeError, MissingDepend
 from agentkit_py.knowledge.documents import Chunk, Document
 from agentkit_py.knowledge.filters import FilterExpr
 from agentkit_py.knowledge.ranking import rarity, words
-from agentkit_py.knowledge.sql import FOUND, VERSION, Execute, SqlStore, compiled
+from agentkit_py.knowledge.sql import FOUND, VERSION, Condition, Execute, SqlStore, compiled
 
 if TYPE_CHECKING:
     import psycopg
@@ -36,11 +36,23 @@ _LENGTH = "2.2 / (1.3 + 0.9 * length(c.words) / avg(length(c.words)) OVER ())"
 """BM25's factor (k1 = 1.2, b = 0.75) for the length of a chunk among all that match."""
 
 
+_INDEXED = 10_000
+"""How many chunks were ever added when searches without a filter begin to use the index."""
+
+_MAX_DIMENSIONS = 2000
+"""The most numbers of a vector in an HNSW index."""
+
+_LOOKED_AT = 400
+"""How many vectors the index keeps in view (pgvector's ``ef_search``)."""
+
+
 class PostgresKnowledge(SqlStore):
     """Documents in PostgreSQL 13 or newer with the extension pgvector.
 
     Needs the extra ``postgres`` (psycopg 3). Tables, schema and extension are made when the store
-    is first used. Vectors are compared one by one among what passes the filter, which is exact.
+    is first used. With a filter, and until 10,000 chunks were added, vectors are compared one by
+    one, which is exact. After that a search without a filter asks pgvector's HNSW index, which
+    misses one of a hundred (vectors of up to 2,000 numbers).
     """
 
     _dialect = "postgres"
@@ -159,6 +171,7 @@ class PostgresKnowledge(SqlStore):
         if not found:
             self._make_tables(run)
             return
+        self._index_vectors(run)
         version = self._setting(run, "version")
         if version == "1":
             self._add_sources(run)
@@ -197,7 +210,25 @@ class PostgresKnowledge(SqlStore):
     def _claim(self, run: Execute, embedder: str, dimensions: int) -> bool:
         if self._setting(run, "embedder") is None:
             run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK + 2, self.schema])
-        return super()._claim(run, embedder, dimensions)
+        first = super()._claim(run, embedder, dimensions)
+        if first:
+            self._index_vectors(run)
+        return first
+
+    def _index_vectors(self, run: Execute) -> None:
+        """Make the index of vectors, if there are vectors that one can have."""
+        size = self._indexed_size(run)
+        if size:
+            run("SELECT set_config('maintenance_work_mem', '256MB', true)")
+            run(
+                "CREATE INDEX IF NOT EXISTS knowledge_chunks_by_vector ON knowledge_chunks "
+                f"USING hnsw ((embedding::vector({size})) vector_cosine_ops)"
+            )
+
+    def _indexed_size(self, run: Execute) -> int:
+        """Return how many numbers the vectors have, 0 if no index can have them."""
+        size = int((self._setting(run, "embedder") or "0").partition(" ")[0])
+        return size if size <= _MAX_DIMENSIONS else 0
 
     def _add(self, run: Execute, number: int, chunks: Sequence[Chunk]) -> None:
         run(
@@ -221,7 +252,9 @@ class PostgresKnowledge(SqlStore):
     def _nearest(
         self, run: Execute, sought: array[float], filters: FilterExpr | None, k: int
     ) -> list[Any]:
-        condition, values = compiled(filters, self._dialect)
+        if filters is None and (found := self._nearest_by_index(run, sought, k)):
+            return found
+        condition, values = self._condition(run, filters)
         return run(
             f"SELECT {FOUND}, 1 - (c.embedding <=> ?::text::vector) AS score "  # noqa: S608 - parameters
             "FROM knowledge_chunks c JOIN knowledge_documents d ON d.id = c.document "
@@ -229,13 +262,34 @@ class PostgresKnowledge(SqlStore):
             [_literal(sought), *values, k],
         )
 
+    def _nearest_by_index(self, run: Execute, sought: array[float], k: int) -> list[Any]:
+        """Return what the index finds; nothing if it has too little, or is not worth it."""
+        size = self._indexed_size(run)
+        most = run("SELECT max(id) FROM knowledge_chunks")[0][0] or 0
+        if not size or most <= _INDEXED or k > _LOOKED_AT // 2:
+            return []
+        run("SELECT set_config('hnsw.ef_search', ?, true)", [str(_LOOKED_AT)])
+        found = run(
+            f"SELECT {FOUND}, 1 - c.distance AS score FROM (SELECT *, "  # noqa: S608 - parameters
+            f"embedding::vector({size}) <=> ?::text::vector({size}) AS distance "
+            "FROM knowledge_chunks ORDER BY distance LIMIT ?) c "
+            "JOIN knowledge_documents d ON d.id = c.document ORDER BY score DESC, c.id",
+            [_literal(sought), k],
+        )
+        return found if len(found) == k else []
+
+    def _condition(self, run: Execute, filters: FilterExpr | None) -> Condition:
+        """Return a filter as a condition: the chunks that pass, if they are few."""
+        few = self._few(run, filters)
+        return compiled(filters, self._dialect) if few is None else ("c.id = ANY(?)", [few])
+
     def _matching(
         self, run: Execute, sought: Sequence[str], filters: FilterExpr | None, k: int
     ) -> list[Any]:
         found, perfect = self._weights(run, sought)
         if not found:
             return []
-        condition, values = compiled(filters, self._dialect)
+        condition, values = self._condition(run, filters)
         ranks = " + ".join("? * ts_rank(c.words, ?::text::tsquery)" for _ in found)
         return run(
             f"SELECT {FOUND}, ({ranks}) * {_LENGTH} / ? AS score "  # noqa: S608 - parameters

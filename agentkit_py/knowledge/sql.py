@@ -62,7 +62,11 @@ _SIGNS = {"GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
 _IS_METADATA = "(f.key <> ? OR f.in_list = 1 OR f.kind <> 'text' OR f.text <> d.source)"
 """Leaves the source out, which every document has."""
 
-_HAS = "EXISTS (SELECT 1 FROM knowledge_facts f WHERE f.document = d.id AND f.key = ? AND "
+_HAS = "d.id IN (SELECT f.document FROM knowledge_facts f WHERE f.key = ? AND "
+"""Found by an index of facts, not by asking for each document."""
+
+_FEW = 2000
+"""The most chunks that are looked at one by one, instead of what an index of all finds."""
 
 
 class Execute(Protocol):
@@ -259,6 +263,18 @@ class SqlStore(KnowledgeStore):
         if ids is None:
             return [row[0] for row in run(query, values)]
         return [row[0] for one in ids for row in run(f"{query} AND d.name = ?", [*values, one])]
+
+    def _few(self, run: Execute, filters: FilterExpr | None) -> list[int] | None:
+        """Return the chunks of the documents that pass a filter, if they are few."""
+        if filters is None:
+            return None
+        condition, values = compiled(filters, self._dialect)
+        query = (
+            "SELECT c.id FROM knowledge_chunks c JOIN knowledge_documents d "  # noqa: S608 - parameters
+            f"ON d.id = c.document WHERE {condition} LIMIT ?"
+        )
+        found = [row[0] for row in run(query, [*values, _FEW + 1])]
+        return found if len(found) <= _FEW else None
 
     def _keys(self, run: Execute, filters: FilterExpr | None, most: int) -> dict[str, list[Scalar]]:
         condition, values = compiled(filters, self._dialect)

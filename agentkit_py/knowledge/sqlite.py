@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import anyio.to_thread
 
 from agentkit_py._core.databases import create_private, retried
+from agentkit_py._core.json import dumps
 from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk
@@ -202,6 +203,15 @@ class SqliteKnowledge(SqlStore):
     def _nearest(
         self, run: Execute, sought: array[float], filters: FilterExpr | None, k: int
     ) -> list[Any]:
+        few = self._few(run, filters)
+        if few is not None:
+            return run(
+                f"SELECT {FOUND}, 1 - vec_distance_cosine(v.embedding, ?) AS score "  # noqa: S608 - parameters
+                "FROM json_each(?) one JOIN knowledge_vectors v ON v.rowid = one.value "
+                "JOIN knowledge_chunks c ON c.id = one.value "
+                "JOIN knowledge_documents d ON d.id = c.document ORDER BY score DESC, c.id LIMIT ?",
+                [sought.tobytes(), dumps(few), k],
+            )
         condition, values = compiled(filters, self._dialect)
         among = ""
         if filters is not None:
