@@ -92,6 +92,20 @@ class OpenedRun:
     """The last results with their places, oldest first; None: a step kept the number only."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What a store knows when a message is to be answered."""
+
+    own: RunRecord | None
+    """The record of an earlier run for the same message."""
+
+    previous: RunRecord | None
+    """The newest record with a state."""
+
+    questions: int
+    """Open questions of the user, as many as were counted."""
+
+
 CLAIM_SECONDS = 30.0
 """Seconds that the first in line has to take a lease that was passed on to it."""
 

@@ -39,6 +39,7 @@ from agentkit_py.events.chunks import FAILED, for_hook, without_details
 from agentkit_py.events.types import ToolFinished
 from agentkit_py.history.leases import STEERED
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
+from agentkit_py.history.runs import Known
 from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network
@@ -193,6 +194,9 @@ class LocalRun:
     root: str | None = None
     """Message id of the outermost run, once it has begun."""
 
+    known: Known | None = None
+    """What the store had for the message; None: another run was at work on the thread."""
+
     taken: Resumption | None = None
     """The paused run that goes on; None: it begins."""
 
@@ -241,7 +245,7 @@ class LocalRun:
 
     async def _state(self, settings: Settings, store: HistoryStore) -> State[Any]:
         job = self.job
-        state = await state_of(job, settings, store)
+        state = await state_of(job, settings, store, self.known)
         if job.client_history is not None:
             state = State(state.data, messages=job.client_history)
         state.thread_id = job.thread_id
@@ -418,25 +422,24 @@ class LocalRuns(Backend):
 
     async def start(self, job: Job) -> None:
         """Begin a run, unless the message is being answered already."""
-        if await self._is_paused(job):
-            return
-        if self._same(job) is None:
-            await self.check_questions(job.user_id)
+        idle = not self._of(job.user_id, job.thread_id)
+        most = self._settings.limits.runs_per_user
+        run_id = job.message.id or ""
+        known = await self._settings.store.look_up(job.thread_id, run_id, job.user_id, most)
+        if known.own is not None and known.own.status == "paused":
+            return  # the message waits for a person
+        if self._same(job) is None and known.questions >= most:
+            raise too_many(f"At most {most} answers can be under way at once.")
+        idle = idle and not self._of(job.user_id, job.thread_id)
         if job.on_busy == "interrupt":
             runs = self._of(job.user_id, job.thread_id)
             await _stop([run for run in runs if run.is_at_work], INTERRUPTED)
         if self._same(job) is not None:  # it may have begun meanwhile
             return
         self.check_room(job.user_id)
-        self._begin(self._run(job, await self._slots.new(_key(job))))  # at once: there is room
-
-    async def _is_paused(self, job: Job) -> bool:
-        """Return whether the message waits for a person."""
-        store: object = self._settings.store
-        if not isinstance(store, QuestionStore) or job.message.id is None:
-            return False
-        known = await store.load_run(job.thread_id, job.message.id)
-        return known is not None and known.status == "paused"
+        run = self._run(job, await self._slots.new(_key(job)))  # at once: there is room
+        run.known = known if idle else None
+        self._begin(run)
 
     async def check_questions(self, user_id: str) -> None:
         """Refuse a run of a user for whom as many questions are open as runs may be under way."""

@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 
 from agentkit_py.history.leases import OnBusy
 from agentkit_py.history.questions import Question
-from agentkit_py.history.runs import RunStore
+from agentkit_py.history.runs import Known, RunStore
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.server.config import Settings
@@ -130,18 +130,22 @@ class Backend(Protocol):
         """Wait for runs to end, or stop them."""
 
 
-async def state_of(job: Job, settings: Settings, store: HistoryStore) -> State[Any]:
+async def state_of(
+    job: Job, settings: Settings, store: HistoryStore, read: Known | None = None
+) -> State[Any]:
     """Return the state that a run begins with, its user's tenant included.
 
     Args:
         job: The message.
         settings: Says whose the run is.
         store: The store as the user may see it.
+        read: What was read of it already.
 
     Raises:
         StateError: The client's values do not fit a typed state.
     """
-    state = begin_state(job, settings, await previous_data(store, job.thread_id))
+    previous = await previous_data(store, job.thread_id, read)
+    state = begin_state(job, settings, previous)
     if settings.tenant_of is None:
         return state
     tenant = (await settings.tenant(job.user_id) if job.user_id else None) or ""
@@ -182,9 +186,11 @@ def _set(state: State[Any], given: Mapping[str, Any]) -> None:
         state.load({**state.dump(), **changes})
 
 
-async def previous_data(store: HistoryStore, thread_id: str) -> Mapping[str, Any] | None:
+async def previous_data(
+    store: HistoryStore, thread_id: str, known: Known | None = None
+) -> Mapping[str, Any] | None:
     """Return the data of the thread's last run, where the store keeps it for the next one."""
     if store.lease is None or not isinstance(store, RunStore):
         return None
-    run = await store.load_run(thread_id)
+    run = await store.load_run(thread_id) if known is None else known.previous
     return None if run is None else run.state

@@ -30,7 +30,7 @@ from agentkit_py.errors import HistoryError, ThreadBusyError, ThreadNotFoundErro
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.mail import inbox_name
 from agentkit_py.history.questions import Question, QuestionFilter
-from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, Unfinished
+from agentkit_py.history.runs import Known, LeaseClaim, OpenedRun, RunRecord, Unfinished
 from agentkit_py.history.staff import Takeover, TakeoverStatus
 from agentkit_py.history.users import Fact, Refused, Spending
 from agentkit_py.messages import UserMessage
@@ -557,6 +557,21 @@ class SqlHistory(HistoryStore):
         count, rows = found[2]
         page = [_stored(thread_id, row) for row in rows]
         return OpenedRun(own=found[0], previous=found[1], count=count, page=page)
+
+    async def look_up(self, thread_id: str, run_id: str, user_id: str, most: int) -> Known:
+        if not self._does("load_run", "list_questions"):
+            return await super().look_up(thread_id, run_id, user_id, most)
+
+        def read(session: Session) -> Known:
+            own, previous = [
+                _load_run(session, thread_id=thread_id, run_id=one) for one in (run_id, None)
+            ]
+            asked = records.find_questions(
+                session, thread_id=None, user_id=user_id, status="open", limit=most
+            )
+            return Known(own=own, previous=previous, questions=len(asked))
+
+        return await self._transact(read)
 
     async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:
         if not self._does("save_run", "drop_notes", "unlock_thread"):

@@ -21,7 +21,7 @@ from agentkit_py.errors import (
 from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import QuestionStore
-from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore
+from agentkit_py.history.runs import Known, LeaseClaim, OpenedRun, RunRecord, RunStore
 from agentkit_py.history.staff import TAKEN_OVER, note_user_message
 from agentkit_py.history.users import FactStore
 from agentkit_py.messages import Message, token_memo
@@ -366,6 +366,24 @@ class HistoryStore(HistoryConfig, ABC):
         own, previous = [await runs.load_run(thread_id, one) for one in (run_id, None)]
         count, page = await self.newest(thread_id, limit)
         return OpenedRun(own=own, previous=previous, count=count, page=page)
+
+    async def look_up(self, thread_id: str, run_id: str, user_id: str, most: int) -> Known:
+        """Return a run, the thread's last state, and how many questions of the user are open.
+
+        The default does one after the other; override it where one transaction can do all.
+
+        Args:
+            thread_id: The thread of the message.
+            run_id: The run that answers the message.
+            user_id: The user.
+            most: The most questions that are counted.
+        """
+        store: object = self
+        if not isinstance(store, QuestionStore):
+            return Known(own=None, previous=None, questions=0)
+        own, previous = [await store.load_run(thread_id, one) for one in (run_id, None)]
+        asked = await store.list_questions(user_id=user_id, limit=most)
+        return Known(own=own, previous=previous, questions=len(asked))
 
     async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:
         """Save the record of a run, drop its notes, and end its lease; see `RunOpener`."""

@@ -33,7 +33,7 @@ async def test_a_chat_is_few_transactions(
         answer = await client.post("/api/chat", json=message("Any hats?", "t", id="new"))
         assert answer.status_code == 200
         await wait_until_idle(app)
-        assert store.counts.transactions <= (6 if lease is None else 8)  # two read questions
+        assert store.counts.transactions <= (5 if lease is None else 6)
         assert store.counts.writes <= (2 if lease is None else 4)
         assert store.counts.rows <= results + 20
     assert [r.agent_name for r in await for_user(store, "ada").load("t")][-2:] == ["user", "clerk"]

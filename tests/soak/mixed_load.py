@@ -228,7 +228,9 @@ async def main(given: argparse.Namespace, place: str) -> None:
     print(
         f"seconds to the end of an answer: median {took[len(took) // 2]:.2f}, p99 {ninety_nine:.2f}"
     )
-    print("MiB of the worker that is not killed, before each kill:", *(f"{one:.0f}" for one in MEMORY))
+    print(
+        "MiB of the worker that is not killed, before each kill:", *(f"{one:.0f}" for one in MEMORY)
+    )
 
 
 if __name__ == "__main__":

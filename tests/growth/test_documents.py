@@ -1,0 +1,91 @@
+"""A search of documents with a narrow filter looks at what passes, not at all pieces."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from agentkit_py.knowledge import EQ, PostgresKnowledge, SqliteKnowledge
+from agentkit_py.knowledge.documents import Chunk, Document
+from agentkit_py.knowledge.sql import Execute
+from agentkit_py.processors.vectors import normalized
+
+T = TypeVar("T")
+
+
+class CountedDocuments(SqliteKnowledge):
+    """Keeps the plans of the statements that it ran."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.plans: list[str] = []
+
+    def _transact(self, work: Callable[[Execute], T], *, write: bool) -> T:
+        def planned(run: Execute) -> T:
+            def seen(statement: str, values: Sequence[Any] = (), /) -> list[Any]:
+                if statement.startswith("SELECT"):
+                    steps = run(f"EXPLAIN QUERY PLAN {statement}", values)
+                    self.plans.extend(step[3] for step in steps)
+                return run(statement, values)
+
+            return work(seen)
+
+        return super()._transact(planned, write=write)
+
+
+def _vector(number: int) -> array[float]:
+    return normalized(array("f", [1.0, number % 7, number % 11, number % 13]))
+
+
+async def _filled(store: SqliteKnowledge | PostgresKnowledge, documents: int) -> None:
+    for number in range(documents):
+        chunks = [Chunk(f"Hat {number}.{piece}", _vector(number + piece)) for piece in range(2)]
+        facts = {"shop": "far" if number % 10 == 0 else "near"}
+        one = Document(id=f"{number}", source=f"d{number}", hash="", metadata=dict(facts))
+        await store.put(one, chunks, "e")
+
+
+async def test_a_narrow_filter_finds_by_index_and_compares_what_passes(tmp_path: Path) -> None:
+    """No step goes through all documents, facts or vectors."""
+    store = CountedDocuments(tmp_path / "d.db")
+    await _filled(store, 40)
+    store.plans.clear()
+    hits = await store.nearest(_vector(0), "e", EQ("shop", "far"), 3)
+    assert hits[0].document == "0"
+    assert {int(hit.document) % 10 for hit in hits} == {0}
+    assert any("knowledge_facts_by_text" in step for step in store.plans)
+    scanned = [step for step in store.plans if step.startswith("SCAN")]
+    assert [step for step in scanned if "VIRTUAL TABLE" not in step] == []
+    assert not any("CORRELATED" in step for step in store.plans)
+    assert any("INDEX 3:2" in step for step in scanned)  # vectors by their row
+    await store.close()
+
+
+@pytest.mark.parametrize("added", [1, 20_001])
+async def test_postgres_asks_its_index_of_vectors_once_many_were_added(
+    postgres_url: str, postgres_schema: str, added: int
+) -> None:
+    """What it finds is what comparing all finds, and one that has too little compares all."""
+    store = PostgresKnowledge(postgres_url, schema=postgres_schema)
+    await _filled(store, 1)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        name = sql.Identifier(postgres_schema, "knowledge_chunks")
+        restart = sql.SQL("ALTER TABLE {} ALTER COLUMN id RESTART WITH {}")
+        connection.execute(restart.format(name, sql.Literal(added + 10)))
+        await _filled(store, 40)
+        kinds = connection.execute(
+            "SELECT indexdef FROM pg_indexes WHERE schemaname = %s", [postgres_schema]
+        ).fetchall()
+        assert sum("USING hnsw" in kind for (kind,) in kinds) == 1
+        near = await store.nearest(_vector(5), "e", None, 5)
+        everything = await store.nearest(_vector(5), "e", None, 100)
+        assert len(everything) == 80
+        best = [hit.score for hit in everything[:5]]
+        assert [hit.score for hit in near] == pytest.approx(best)
+    await store.close()
