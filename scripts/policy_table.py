@@ -104,7 +104,12 @@ POLICIES: dict[str, Callable[[], list[HistoryProcessor]]] = {
     "Budget(8000)": lambda: [Budget(context_window=8000)],
     "TableResults()": lambda: [TableResults()],
     "TableResults(used_rows=True, keep_recent=1)": lambda: [TableResults(used_rows=True)],
+    "Deduplicate(records=True), TableResults()": lambda: [
+        Deduplicate(records=True),
+        TableResults(),
+    ],
     "ContextPolicy.balanced(128000)": lambda: [ContextPolicy.balanced(128_000)],
+    "ContextPolicy.lean(128000)": lambda: [ContextPolicy.lean(128_000)],
 }
 """Several settings are far below what one would use, since these conversations are short."""
 

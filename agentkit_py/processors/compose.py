@@ -306,6 +306,8 @@ Step: TypeAlias = tuple[HistoryProcessor, str]
 _USED = 0.5
 _TARGET = 0.8
 _NEWEST = 5
+_MESSAGES = 30
+_TABLES = "Always: results are tables, so keys stand once. No value is lost."
 
 
 class ContextPolicy(HistoryProcessor):
@@ -339,8 +341,6 @@ class ContextPolicy(HistoryProcessor):
         """
         whole(1000)("ContextPolicy.balanced: window", window)
         half = int(window * _USED)
-        newest = Budget(window, target=_TARGET, model=model, compress_tool_output=False)
-        oldest = "are summarised" if model else "are left out"
         return cls(
             "ContextPolicy.balanced",
             [
@@ -348,18 +348,43 @@ class ContextPolicy(HistoryProcessor):
                     Threshold(half, then=[TableResults(used_rows=True, keep_recent=_NEWEST)]),
                     f"Beyond {half:,} tokens: rows of older results that nobody mentioned go.",
                 ),
-                (
-                    TableResults(),
-                    "Always: results are tables, so keys stand once. No value is lost.",
-                ),
+                (TableResults(), _TABLES),
                 (
                     Deduplicate(),
                     "Always: a result that stands there already is not repeated.",
                 ),
+                _newest(window, model),
+            ],
+        )
+
+    @classmethod
+    def lean(cls, window: int, *, model: Model | None = None) -> ContextPolicy:
+        """Return the policy for those who pay by the token, and whose threads are long.
+
+        On the recorded conversations of docs/policies.md it sends about two thirds of the
+        characters; two of a hundred later calls lack a value.
+
+        Args:
+            window: The model's context window in tokens.
+            model: Summarises what the window has no room for; None: it is left out.
+
+        Raises:
+            ConfigurationError: ``window`` is no whole number of at least 1,000.
+        """
+        whole(1000)("ContextPolicy.lean: window", window)
+        return cls(
+            "ContextPolicy.lean",
+            [
                 (
-                    newest,
-                    f"Beyond {int(window * _TARGET):,} tokens: the oldest messages {oldest}.",
+                    Deduplicate(records=True),
+                    "Always: of a record that was read or changed again, the newest state stays.",
                 ),
+                (TableResults(), _TABLES),
+                (
+                    MessageWindow(_MESSAGES),
+                    f"Beyond {_MESSAGES} messages: older ones are left out.",
+                ),
+                _newest(window, model),
             ],
         )
 
@@ -385,3 +410,12 @@ class ContextPolicy(HistoryProcessor):
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what all of them leave."""
         return await apply_processors(messages, self.members, context, level=context.level)
+
+
+def _newest(window: int, model: Model | None) -> Step:
+    """Return the step that keeps what the window has room for."""
+    oldest = "are summarised" if model else "are left out"
+    return (
+        Budget(window, target=_TARGET, model=model, compress_tool_output=False),
+        f"Beyond {int(window * _TARGET):,} tokens: the oldest messages {oldest}.",
+    )

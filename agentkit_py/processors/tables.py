@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Annotated, Any, ClassVar, TypeAlias, cast
+from typing import Annotated, Any, ClassVar, cast
 
 from agentkit_py._core.json import JsonValue
 from agentkit_py.messages import (
@@ -20,11 +20,14 @@ from agentkit_py.messages import (
 from agentkit_py.processors.base import ProcessorContext
 from agentkit_py.processors.pairing import pair, rewritten
 from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, whole
-from agentkit_py.processors.tool_results import older_results, parsed, payload_of
+from agentkit_py.processors.tool_results import (
+    Scalar,
+    id_of,
+    older_results,
+    parsed,
+    payload_of,
+)
 
-Scalar: TypeAlias = str | int | float | bool | None
-
-_ID = re.compile(r"(?:^|[_\W]|(?<=[a-z]))(?:id|ID|Id|number|no|code|key|sku|uuid)$")
 _PLAIN = re.compile(r"[^\s|,;=\"\[\]{}()][^|,;\n\"\[\]]*")
 _WORD = re.compile(r"[^\W_](?:[\w.@:+-]*\w)?")
 _DIGIT = re.compile(r"\d")
@@ -40,19 +43,6 @@ MIN_ROWS = 4
 """Rows of a list from which on rows are left out: a short one is mostly a choice to make."""
 
 LEFT_OUT = "({count} rows that nobody mentioned are left out)"
-
-
-def is_id(key: str) -> bool:
-    """Return whether a key names what it belongs to: ``id``, ``order_id``, ``flight_number``."""
-    return _ID.search(key) is not None
-
-
-def id_of(record: Mapping[str, JsonValue]) -> tuple[str, Scalar] | None:
-    """Return the first of a record's keys that names it, with its value."""
-    for key, value in record.items():
-        if is_id(key) and isinstance(value, str | int):
-            return key, value
-    return None
 
 
 @dataclass(frozen=True)

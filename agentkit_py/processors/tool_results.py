@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, TypeAlias, cast
 
 from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py.errors import ConfigurationError
@@ -489,6 +490,24 @@ def payload_of(message: ToolResultMessage) -> tuple[str, JsonValue]:
     return "data", content
 
 
+Scalar: TypeAlias = str | int | float | bool | None
+
+_ID = re.compile(r"(?:^|[_\W]|(?<=[a-z]))(?:id|ID|Id|number|no|code|key|sku|uuid)$")
+
+
+def is_id(key: str) -> bool:
+    """Return whether a key names what it belongs to: ``id``, ``order_id``, ``flight_number``."""
+    return _ID.search(key) is not None
+
+
+def id_of(record: Mapping[str, JsonValue]) -> tuple[str, Scalar] | None:
+    """Return the first of a record's keys that names it, with its value."""
+    for key, value in record.items():
+        if is_id(key) and isinstance(value, str | int):
+            return key, value
+    return None
+
+
 @dataclass(frozen=True)
 class TruncateToolResults(ConfiguredProcessor):
     """Cuts tool results off after ``max_chars`` characters, and says how many are missing.
@@ -546,6 +565,7 @@ class TruncateToolResults(ConfiguredProcessor):
 
 REFERENCE = "[The same as the newer result of {name} with {arguments}, further down]"
 OUTDATED = "[Outdated: {name} was called with {arguments} again, further down]"
+CHANGED = "[Outdated: {key} {value} is in a newer result, further down]"
 _REFERENCES = ('{"data":"[The same as the newer result of ', '{"data":"[Outdated: ')
 _ARGUMENTS = 80  # characters of a call's arguments in a reference
 
@@ -561,10 +581,16 @@ class Deduplicate(ConfiguredProcessor):
 
     With ``texts``, so is a text of the user's: a long document that was pasted twice.
 
+    With ``records``, so is an older state of a record: a JSON object whose id, and all of whose
+    keys, are in a newer result of the same call, or of another tool if at least half of the other
+    values are still the same. What a record was before a change is not in the history then.
+    Results must be JSON still: put it before `TableResults`.
+
     Args:
         reads: Tools that read something: a newer result for the same arguments replaces an older.
         min_chars: Shorter results stay, since a reference would be no shorter.
         texts: Whether texts of the user are replaced, too, where the user sent the same again.
+        records: Whether older states of a record are replaced.
 
     Raises:
         ConfigurationError: A setting is not of its kind.
@@ -573,19 +599,22 @@ class Deduplicate(ConfiguredProcessor):
     reads: Annotated[Iterable[str], names] = ()
     min_chars: Annotated[int, whole(1)] = 200
     texts: Annotated[bool, flag] = False
+    records: Annotated[bool, flag] = False
 
     @property
     def reason(self) -> str:
         """The results it replaces, for reports."""
         what = "results and texts" if self.texts else "results"
-        return f"{what} that stand further down again"
+        older = ", and older states of records" if self.records else ""
+        return f"{what} that stand further down again{older}"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with references in place of older equal results."""
         # Only the call is sure to have the arguments.
-        calls = pair(messages).calls if self.reads else {}
+        calls = pair(messages).calls if self.reads or self.records else {}
         held = context.held
         seen: set[Hashable] = set()
+        states: dict[Hashable, list[_State]] = defaultdict(list)
         rewrites: dict[int, Message] = {}
         for message in context.prompt if self.texts else ():
             self._is_repeated(message, seen)
@@ -600,6 +629,8 @@ class Deduplicate(ConfiguredProcessor):
                 at, number = calls[index]
                 call = cast("ToolCallMessage", messages[at]).tools[number]
             reference = self._reference(message, call, seen)
+            if self.records:
+                reference = self._newer_state(message, call, states) or reference
             if reference is not None and id(message) not in held:
                 content = {"data": reference}
                 rewrites[index] = _with_content(message, ("duplicate", reference), content)
@@ -635,6 +666,42 @@ class Deduplicate(ConfiguredProcessor):
             return None
         short = head_and_tail(dumps(call.arguments), _ARGUMENTS)
         return template.format(name=call.name, arguments=short)
+
+    def _newer_state(
+        self, message: ToolResultMessage, call: ToolCall, states: dict[Hashable, list[_State]]
+    ) -> str | None:
+        """Return what stands for a record that is there again further down; record that it is."""
+        kind, inner = payload_of(message)
+        record = parsed(inner) if kind == "data" else None
+        named = id_of(record) if isinstance(record, dict) else None
+        if named is None or not isinstance(record, dict):
+            return None
+        state = _State(call.name, dumps(call.arguments), record)
+        newer = any(state.is_before(one) for one in states[named])
+        if not newer:
+            states[named].append(state)
+        if not newer or len(text_of(message)) < self.min_chars:
+            return None
+        return CHANGED.format(key=named[0], value=head_and_tail(str(named[1]), _ARGUMENTS))
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """A record as a call gave it."""
+
+    tool: str
+    arguments: str
+    record: Mapping[str, JsonValue]
+
+    def is_before(self, newer: _State) -> bool:
+        """Return whether ``newer`` is the same record, later, with all that it had."""
+        if not self.record.keys() <= newer.record.keys():
+            return False
+        if self.tool == newer.tool:  # other arguments may show another part of it
+            return self.arguments == newer.arguments
+        same = sum(newer.record[key] == value for key, value in self.record.items())
+        others = len(self.record) - 1
+        return others > 0 and (same - 1) * 2 >= others
 
 
 SAME_TEXT = "[The same text as in a newer message of the user, further down]"

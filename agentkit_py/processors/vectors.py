@@ -12,6 +12,7 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from heapq import nlargest
 from math import sqrt
 from operator import mul
@@ -166,10 +167,26 @@ _TIMELY = 1.0
 
 _ENDINGS = ("ing", "edly", "ed", "es", "s", "ly")
 _SHORTEST = 3
-_SATURATION, _LENGTH = 1.2, 0.4
-_WORDS = 0.7
-_BESIDE = 0.2
-"""The weights. Chosen on conversations 26, 30, 41, 42 and 43 of LoCoMo, leaving one out in turn."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """Weights of a ranking; ``scripts/locomo.py`` says how their defaults were chosen."""
+
+    words: float = 0.7
+    """The share of words, beside meaning."""
+
+    beside: float = 0.2
+    """How much a good text counts for the one before and the one after it."""
+
+    length: float = 0.4
+    """How much longer texts lose, from 0 to 1 (BM25's b)."""
+
+    saturation: float = 1.2
+    """How much a word counts that comes again (BM25's k1)."""
+
+
+_WEIGHTS = Weights()
 
 
 def terms(text: str) -> list[str]:
@@ -200,8 +217,9 @@ def _stem(word: str) -> str:
     return word
 
 
-def by_words(query: str, texts: Sequence[str]) -> list[float]:
+def by_words(query: str, texts: Sequence[str], weights: Weights = _WEIGHTS) -> list[float]:
     """Return BM25's score of each text for a query."""
+    most, length_counts = weights.saturation, weights.length
     sought = set(terms(query))
     counts = [Counter(terms(text)) for text in texts]
     lengths = [count.total() for count in counts]
@@ -216,8 +234,8 @@ def by_words(query: str, texts: Sequence[str]) -> list[float]:
         sum(
             weight
             * count[word]
-            * (_SATURATION + 1)
-            / (count[word] + _SATURATION * (1 - _LENGTH + _LENGTH * length / usual))
+            * (most + 1)
+            / (count[word] + most * (1 - length_counts + length_counts * length / usual))
             for word, weight in rarity.items()
             if count[word]
         )
@@ -230,6 +248,7 @@ def ranked(
     texts: Sequence[str],
     likeness: Mapping[int, float],
     timely: Collection[int] = (),
+    weights: Weights = _WEIGHTS,
 ) -> list[int]:
     """Return the indices of texts in their order, best first.
 
@@ -238,14 +257,15 @@ def ranked(
         texts: Texts in the order in which they were said.
         likeness: Likeness to the question by index; of those that are not there nothing is known.
         timely: Indices of texts of a time that the question names.
+        weights: What counts how much.
     """
-    worded = _scaled(by_words(query, texts))
+    worded = _scaled(by_words(query, texts, weights))
     background = median(likeness.values()) if likeness else 0.0
     near = _scaled([max(likeness.get(i, background) - background, 0) for i in range(len(texts))])
-    share = _WORDS if any(worded) and any(near) else float(any(worded))
+    share = weights.words if any(worded) and any(near) else float(any(worded))
     own = [share * w + (1 - share) * n for w, n in zip(worded, near, strict=True)]
     before, after = [0.0, *own[:-1]], [*own[1:], 0.0]
-    scores = [a + _BESIDE * (b + c) for a, b, c in zip(own, before, after, strict=True)]
+    scores = [a + weights.beside * (b + c) for a, b, c in zip(own, before, after, strict=True)]
     scores = [score + _TIMELY * (index in timely) for index, score in enumerate(scores)]
     order = sorted(range(len(texts)), key=lambda index: (-scores[index], index))
     return [index for index in order if scores[index] > 0 or index in likeness]

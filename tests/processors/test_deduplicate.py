@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from hypothesis import given
@@ -13,6 +14,8 @@ from agentkit_py.processors import Deduplicate
 from .conversations import CONTEXT, asked, call, gave, left, processed, shown, turns
 
 LONG = "line\n" * 100
+CHANGED = "[Outdated: order_id A1 is in a newer result, further down]"
+CHANGED_CUSTOMER = "[Outdated: customer_id c1 is in a newer result, further down]"
 
 
 def read(number: int, text: str = LONG, path: str = "a.py") -> list[Message]:
@@ -69,9 +72,50 @@ def test_processing_twice_changes_nothing_more(reads: list[tuple[str, str]]) -> 
     assert processed(processor, once) is once
 
 
+def order(number: int, tool: str, status: str, **more: object) -> list[Message]:
+    """Return a call that gives an order."""
+    record = {"order_id": "A1", "status": status, "items": ["x" * 100], "city": "Linz", **more}
+    one = call(number, tool, order_id="A1")
+    return [asked(one), gave(one, json.dumps(record))]
+
+
+def test_of_a_record_the_newest_state_stays_if_asked() -> None:
+    """Whichever tool gave it; keys that are no longer there keep the older one."""
+    messages = [*order(1, "get", "new"), *order(2, "pay", "paid"), *order(3, "send", "sent", by=7)]
+    processor = Deduplicate(records=True, min_chars=1)
+    kept = left(messages, processor)
+    assert [CHANGED in line for line in shown(kept)] == [False, True, False, True, False, False]
+    assert kept[4:] == messages[4:]
+    assert left(messages, Deduplicate(min_chars=1)) == messages
+    fewer = [*order(1, "send", "sent", by=7), *order(2, "get", "sent")]
+    assert left(fewer, processor) == fewer
+    context = replace(CONTEXT, protected=frozenset({id(messages[1])}))
+    assert left(messages, processor, context=context)[1] is messages[1]
+
+
+def test_another_part_of_a_record_is_not_its_older_state() -> None:
+    """Pages and filters have the id of whose they are, and other rows or arguments."""
+
+    def rows(number: int, tool: str, first: int, **arguments: object) -> list[Message]:
+        one = call(number, tool, customer_id="c1", **arguments)
+        found = [{"order_id": f"A{n}"} for n in range(first, first + 20)]
+        return [asked(one), gave(one, json.dumps({"customer_id": "c1", "orders": found}))]
+
+    processor = Deduplicate(records=True, min_chars=1)
+    for messages in (
+        [*rows(1, "orders", 0, page=1), *rows(2, "orders", 20, page=2)],
+        [*rows(1, "open_orders", 0), *rows(2, "closed_orders", 20)],
+        [*order(1, "get", "new"), *read(2), *read(3, json.dumps([{"order_id": "A1"}]))],
+    ):
+        assert left(messages, processor) == messages
+    again = [*rows(1, "orders", 0), *rows(2, "orders", 20)]
+    assert CHANGED_CUSTOMER in shown(left(again, processor))[1]
+
+
 def test_settings_and_reason() -> None:
     """Both are made from a plain dict."""
     assert Deduplicate.from_settings({"reads": ["a"]}).reads == {"a"}
     assert Deduplicate().reason == "results that stand further down again"
+    assert Deduplicate.from_settings({"records": True}).reason.endswith("older states of records")
     messages = turns(3)
     assert processed(Deduplicate(), messages) is messages

@@ -121,6 +121,20 @@ async def test_rows_of_the_current_runs_own_calls_stay() -> None:
     assert ["R6" in str(m) for m in left if m.type == "tool_result"] == [True] * 3
 
 
+async def test_the_lean_policy_explains_itself() -> None:
+    """Of thirty messages and more, the newest stay, as tables."""
+    policy = ContextPolicy.lean(10_000)
+    assert len(policy.explain().splitlines()) == len(policy.members) == 4
+    assert "30 messages" in policy.explain()
+    assert "8,000" in policy.explain()
+    history = [m for _ in range(30) for m in exchange(ROWS)]
+    left = await apply_processors(history, [policy])
+    assert len(left) <= 30
+    assert "id|note|on" in str(left[-1])
+    with pytest.raises(ConfigurationError, match="window"):
+        ContextPolicy.lean(10)
+
+
 async def test_the_balanced_policy_explains_itself() -> None:
     """Each step says when it does what; each has its own report entry."""
     policy = ContextPolicy.balanced(10_000)

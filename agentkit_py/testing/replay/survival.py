@@ -30,12 +30,14 @@ from agentkit_py.network import Target
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import Processor, ProcessorContext
 from agentkit_py.processors.compose import ContextPolicy
-from agentkit_py.processors.tables import SEPARATOR, TableResults, id_of, is_id
+from agentkit_py.processors.tables import SEPARATOR, TableResults
 from agentkit_py.processors.tokenizers import ApproximateTokenizer
 from agentkit_py.processors.tool_results import (
     CompressToolResults,
     ToolCallFilter,
     TruncateToolResults,
+    id_of,
+    is_id,
     parsed,
     payload_of,
 )
@@ -293,6 +295,7 @@ class Survival:
 
 STOCK: Mapping[str, Policy] = {
     "ContextPolicy.balanced(128000)": lambda: [ContextPolicy.balanced(128_000)],
+    "ContextPolicy.lean(128000)": lambda: [ContextPolicy.lean(128_000)],
     "TableResults()": lambda: [TableResults()],
     "TableResults(used_rows=True, keep_recent=5)": lambda: [
         TableResults(used_rows=True, keep_recent=5)
