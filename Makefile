@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test attacks parity-mutants parity-fresh soak durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
+.PHONY: help demo test attacks parity-mutants parity-fresh soak memory durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
 
 PYTHON := .venv/bin/python
 ARGS ?=
@@ -26,6 +26,9 @@ parity-fresh: setup-dev  ## Record random scenarios with the npm package (needs 
 
 soak: setup-dev  ## Try a million random histories and processors (an hour or two)
 	@$(PYTHON) tests/soak/run.py $(ARGS)
+
+memory: setup-dev  ## Do a million random operations on memories of several tenants (some minutes)
+	@MEMORY_OPERATIONS=1000000 $(PYTHON) -m pytest -q -o faulthandler_timeout=7200 tests/memory/test_tenants.py $(ARGS)
 
 durable-recorded: setup-dev  ## Replay recorded conversations as Inngest functions (FILE=…)
 	@test -f "$(FILE)" || { echo "usage: make durable-recorded FILE=conversations.jsonl" >&2; exit 2; }

@@ -129,10 +129,11 @@ class Memory:
             last: Messages of the user to look at.
 
         Returns:
-            The facts that are remembered; all of the user's agents know them.
+            The facts that are remembered; all of the user's agents know them. One that is empty or
+            too long, or for which there is no room, is left out with a warning.
 
         Raises:
-            ConfigurationError: The state names no user or tenant, or there is no room.
+            ConfigurationError: The state names no user or tenant.
             HistoryError: The store cannot be used.
         """
         mine = self.of(user=user_of(state), tenant=tenant_of(state))
@@ -142,12 +143,16 @@ class Memory:
         found: list[Fact] = []
         for one in (await extract(heard, known)) if heard else ():
             source = dict(enumerate(heard)).get(-1 if one.source is None else one.source, heard[-1])
-            fact = await mine.remember(
-                one.text,
-                thread_id=state.thread_id,
-                message_id=source.id,
-                replaces=one.replaces if one.replaces in ids else None,
-            )
+            try:
+                fact = await mine.remember(
+                    one.text,
+                    thread_id=state.thread_id,
+                    message_id=source.id,
+                    replaces=one.replaces if one.replaces in ids else None,
+                )
+            except ConfigurationError as error:
+                logger.warning("learn: %s", error)
+                continue
             found.append(fact)
         return found
 

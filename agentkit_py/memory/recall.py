@@ -128,8 +128,10 @@ class Learned(BaseModel):
     """A fact that was found in messages."""
 
     text: str = Field(description="The fact in one sentence that stands by itself.")
-    source: int | None = Field(None, description="The number of the message that says it.")
-    replaces: str | None = Field(None, description="The id of the known fact that it corrects.")
+    source: int | None = Field(default=None, description="The number of the message that says it.")
+    replaces: str | None = Field(
+        default=None, description="The id of the known fact that it corrects."
+    )
 
 
 Extractor: TypeAlias = Callable[[Sequence[Heard], Sequence[Fact]], Awaitable[Sequence[Learned]]]

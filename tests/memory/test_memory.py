@@ -186,6 +186,23 @@ async def test_learned_facts_have_their_message_and_are_learned_once() -> None:
     assert await memory.learn(State(ADA), extract) == []
 
 
+async def test_found_facts_that_cannot_be_kept_are_left_out_with_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Those after them are kept: an empty one, one that is too long, one without room."""
+    memory = Memory(MemoryHistory(), most=2)
+
+    async def extract(messages: Sequence[Heard], known: Sequence[Fact]) -> Sequence[Learned]:
+        del messages, known
+        return [Learned(text=text) for text in (" ", "x" * 2000, "one", "two", "three")]
+
+    found = await memory.learn(heard("Hi."), extract)
+    assert [one.text for one in found] == ["one", "two"]
+    warnings = [record.message for record in caplog.records if "learn: " in record.message]
+    assert len(warnings) == 3
+    assert "no room" in warnings[2]
+
+
 async def test_extractor_asks_a_model_with_messages_and_known_facts() -> None:
     """The question holds data only, and the answer is checked."""
     memory = Memory(MemoryHistory())

@@ -1,6 +1,7 @@
 """Random operations on memories of several tenants: a model says what each may see.
 
-``MEMORY_OPERATIONS`` sets the number of operations, 2,000 unless given.
+``MEMORY_OPERATIONS`` sets the number of operations, 2,000 unless given; `make memory`
+sets a million.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 
 from agentkit_py import MemoryHistory, SqliteHistory
 from agentkit_py.memory import Memory, UserMemory
+from agentkit_py.messages import text_of
+from agentkit_py.processors import ProcessorContext, apply_processors
 from agentkit_py.stores import HistoryStore
 
 OPERATIONS = int(os.environ.get("MEMORY_OPERATIONS", "2000"))
@@ -90,6 +93,14 @@ class World:
         )
         found = {one.id: (one.text, one.thread_id) for one in whole if one.replaced_by is None}
         assert found == known
+        context = ProcessorContext(
+            tenant=mine.tenant, user_id=mine.user_id, input="Who said corrected?"
+        )
+        left = await apply_processors([], [self.memory.recall(30)], context)
+        lines = [line for m in left for line in text_of(m).splitlines() if line[:2] == "- "]
+        shown = {line[3:].split("]")[0] for line in lines}
+        self.foreign += len(shown - known.keys())
+        assert shown == known.keys()
 
 
 async def operate(store: HistoryStore, seed: int, count: int) -> None:
