@@ -104,6 +104,10 @@ class Nested:
         for option in ("max_iter", "max_depth"):
             if options.get(option, 1) < 1:
                 raise ConfigurationError(f"as_tool({option}={options.get(option)!r}): at least 1")
+        if not isinstance(options.get("inherit", False), bool):
+            raise ConfigurationError(
+                f"as_tool(inherit={options.get('inherit')!r:.80}): True or False"
+            )
         return create_tool(
             name=options.get("name") or slugify(self.name).replace("-", "_"),
             description=options.get("description", self.description),

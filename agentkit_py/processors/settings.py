@@ -172,7 +172,8 @@ def names(name: str, value: object) -> frozenset[str]:
         found = list(cast("Iterable[object]", value))
         if all(isinstance(item, str) for item in found):
             return frozenset(cast("list[str]", found))
-    raise ConfigurationError(f"{name} must be a list of names, not {value!r:.80}.")
+    instead = f": write [{value!r:.80}]" if isinstance(value, str) else ""
+    raise ConfigurationError(f"{name} must be a list of names, not {value!r:.80}{instead}.")
 
 
 def limits(name: str, value: object) -> Mapping[str, int]:

@@ -240,6 +240,7 @@ async def test_observers_see_the_nested_run(runner: Runner) -> None:
         ({"max_iter": 0}, "max_iter"),
         ({"max_depth": 0}, "max_depth"),
         ({"max_loops": 3}, "no option 'max_loops'"),
+        ({"inherit": "all"}, r"inherit='all'\): True or False"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(options: dict[str, Any], said: str) -> None:

@@ -187,6 +187,8 @@ def test_names_must_be_a_list_of_strings(names: list[str]) -> None:
     """A bare string would be read letter by letter."""
     with pytest.raises(ConfigurationError, match="ToolCallFilter: exclude must be a list of names"):
         ToolCallFilter(exclude=names)
+    with pytest.raises(ConfigurationError, match=r"'search': write \['search'\]"):
+        ToolCallFilter(include="search")
 
 
 def test_reason_names_the_removed_calls() -> None:
