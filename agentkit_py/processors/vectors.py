@@ -171,7 +171,7 @@ _SHORTEST = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Weights of a ranking; ``scripts/locomo.py`` says how their defaults were chosen."""
+    """Weights of a ranking; ``scripts/recall_quality.py`` says how their defaults were chosen."""
 
     words: float = 0.7
     """The share of words, beside meaning."""

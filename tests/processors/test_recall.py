@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import runpy
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -263,3 +266,39 @@ def test_invalid_settings_raise_an_error_that_names_them(
     wrong: Any = "text-embedding-3-small"
     with pytest.raises(ConfigurationError, match="needs an embedder"):
         Recall(wrong)
+
+
+async def test_figures_of_recalls_quality_are_those_of_what_is_sent(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Evidence is a line of a pair; weights for each conversation are chosen on the others."""
+    script = runpy.run_path(str(root / "scripts" / "recall_quality.py"))
+
+    def line(number: int, speaker: str, text: str) -> dict[str, Any]:
+        return {"dia_id": f"D1:{number}", "speaker": speaker, "text": text}
+
+    talk: dict[str, Any] = {
+        "speaker_a": "Ada",
+        "session_1_date_time": "1:56 pm on 8 May, 2023",
+        "session_1": [
+            line(1, "Ada", "The parcel went to Linz."),
+            line(2, "Bob", "And the zebra to Graz."),
+            *(line(n, "Ada", f"chatter {n}") for n in range(3, 30)),
+        ],
+        "session_2_date_time": "1:56 pm on 9 May, 2023",
+        "qa": [
+            {"question": "Where is the zebra?", "evidence": ["D1:2"]},
+            {"question": "zebra?", "evidence": ["D1:2; D1:29"]},
+            {"question": "Not asked", "evidence": []},
+        ],
+    }
+    file = tmp_path / "talks.json"
+    named = [{"sample_id": f"conv-{n}", "conversation": talk, "qa": talk["qa"]} for n in (7, 8, 9)]
+    file.write_text(json.dumps(named), "utf-8")
+    talks = script["read"]([file], ["7", "8"])
+    await script["measure"](talks, script["Remembering"](HashingEmbedder()))
+    rows = [text.split() for text in capsys.readouterr().out.splitlines()]
+    assert rows[1][:2] == ["7", "2"]
+    assert [row[0] for row in rows if row][-3:] == ["7", "8", "mean"]
+    assert rows[1][2:] == ["0.750", "0.750", "1.000"]
+    assert rows[-1][1:] == ["0.750", "1.000"] * 2
