@@ -321,7 +321,7 @@ class AnthropicAdapter(Adapter):
         body: dict[str, Any] = {}
         if turns.system:
             system = "\n\n".join(turns.system)
-            body["system"] = [_text(system)] if takes.thinks else system
+            body["system"] = [_text(system)] if turns.in_blocks else system
         body["model"] = model.model
         body["max_tokens"] = DEFAULT_MAX_TOKENS
         body["messages"] = []
@@ -408,7 +408,9 @@ class _Turns:
         self._new = frozenset(map(id, reply))
         self._model = model.model
         self._checks = model.takes.checks_prefix
-        self._in_blocks = model.takes.thinks
+        asked = _thinking(model.default_parameters)
+        thinks = self._checks or asked not in ("", "disabled")
+        self.in_blocks = model.takes.in_blocks or thinks
         self._shares = False
         """True where all agents' requests begin alike, so that anyone's last one counts."""
 
@@ -486,7 +488,7 @@ class _Turns:
                 place.prefix = prefix.after([turn["role"], said]) if said else prefix.digest
                 place.is_new = id(place.message) in new
                 found.append(place)
-            is_reply = self._in_blocks and turn["role"] == "assistant"
+            is_reply = self.in_blocks and turn["role"] == "assistant"
             prefix.add([turn["role"], said if is_reply else _in_short(said)])
         if self._checks:
             hold_chain(found, prefix.head)
@@ -526,10 +528,10 @@ class _Turns:
     def _form(self, blocks: list[Block]) -> str | list[Block]:
         """Return a turn's content; one text is sent as it is.
 
-        But not to a model that thinks: where thinking goes, a cache mark comes, or a model that
+        But not to a model that may think: where thinking goes, a cache mark comes, or a model that
         signs goes on, the rest must stay.
         """
-        return blocks if self._in_blocks else _in_short(blocks)
+        return blocks if self.in_blocks else _in_short(blocks)
 
     def _open(self, mark: str) -> None:
         """Put the user's turn in its place that was sent before the reply with this mark."""

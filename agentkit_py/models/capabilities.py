@@ -170,10 +170,9 @@ class Capabilities:
     strict_turns: bool = False
     """Chat completions: refuses an assistant at the end, and a user after results (Mistral)."""
 
-    @property
-    def thinks(self) -> bool:
-        """Whether it may think (Anthropic)."""
-        return bool(self.thinking_types - {"disabled"})
+    in_blocks: bool = False
+    """Anthropic: gets a single text as a block, the form that signatures cover; others only where
+    they sign or are asked to think."""
 
 
 Version: TypeAlias = tuple[int, ...]
@@ -195,18 +194,19 @@ class _Family:
 
 # Claude, by tier. Sources: platform.claude.com/docs, pages preserved-thinking, thinking, errors,
 # define-tools, mid-conversation-system-messages, prompt-caching (read October and November 2026).
-_CLAUDE_2 = Capabilities(prefill=True, thinking_types=frozenset({"disabled"}))
-_CLAUDE_3 = replace(_CLAUDE_2, cache_minimum=2048)  # the Haikus; the others 1024
-_CLAUDE_3_7 = replace(_CLAUDE_3, thinking_types=frozenset({"enabled", "disabled"}))
-_CLAUDE = replace(_CLAUDE_3_7, cache_minimum=1024)
+_CLAUDE_2 = Capabilities(prefill=True, thinking_types=frozenset({"enabled", "disabled"}))
+_CLAUDE = replace(_CLAUDE_2, cache_minimum=1024)
+_CLAUDE_3 = replace(_CLAUDE, cache_minimum=2048)  # the Haikus; the others 1024
 _CLAUDE_4_6 = Capabilities(
     thinking_types=frozenset({"enabled", "disabled", "adaptive"}),
+    in_blocks=True,
     structured_output=True,
     compaction=True,
     cache_minimum=1024,
 )
 _CLAUDE_4_7 = Capabilities(
     thinking_types=frozenset({"adaptive", "disabled"}),
+    in_blocks=True,
     sampling=False,
     cache_minimum=2048,
     structured_output=True,
@@ -220,7 +220,7 @@ _FABLE_5 = replace(_OPUS_5, thinking_types=frozenset({"adaptive"}))
 _CLAUDE_NEWEST = replace(_FABLE_5, forced_choice=False, checks_prefix=True)
 _SONNET_5_5 = replace(_CLAUDE_NEWEST, thinking_types=frozenset({"adaptive", "between_tools"}))
 _VERSION = r"(?:-(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?)?"
-_CLAUDE_4_5 = replace(_CLAUDE, structured_output=True)
+_CLAUDE_4_5 = replace(_CLAUDE, structured_output=True, in_blocks=True)
 _OLD = {(0,): _CLAUDE, (4, 5): replace(_CLAUDE_4_5, cache_minimum=4096)}
 
 # OpenAI. Sources: developers.openai.com, guides latest-model, reasoning, preserved-reasoning.
@@ -303,7 +303,7 @@ _FAMILIES = (
     # claude-3-5-haiku-latest, claude-2.1, claude-instant-1.2; a tier that nobody knows yet
     _Family(
         re.compile(rf"claude(?:-instant|-[a-z]+(?=-\d))?{_VERSION}"),
-        {(0,): _CLAUDE_2, (3,): _CLAUDE_3, (3, 7): _CLAUDE_3_7, (5,): _CLAUDE_NEWEST},
+        {(0,): _CLAUDE_2, (3,): _CLAUDE_3, (5,): _CLAUDE_NEWEST},
     ),
     # Chat completions take the key in their body, too: github.com/genkit-ai/genkit/pull/6036.
     # xAI gives encrypted reasoning in every answer of its Responses API (docs.x.ai, reasoning).
