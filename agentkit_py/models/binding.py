@@ -307,9 +307,12 @@ def bindings_of(
         head: The digest of what stands before all messages.
     """
     account = account_of(model, request)
-    reasons: dict[int, Reason | None] = {id(p.message): p.reason for p in asked}
+    reasons: dict[int, list[Reason | None]] = {}
+    for place in asked:  # a message may stand there twice
+        reasons.setdefault(id(place.message), []).append(place.reason)
     for place in places:
-        place.reason = None if place.is_new else reasons.get(id(place.message), "gap")
+        earlier = reasons.get(id(place.message))
+        place.reason = None if place.is_new else earlier.pop(0) if earlier else "gap"
     number(places)
     return {
         id(place.message): Binding(
