@@ -40,6 +40,7 @@ from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.playground.describe import (
     CALL_FIELDS,
     call_json,
+    case_json,
     masked,
     target_json,
     thread_json,
@@ -200,6 +201,7 @@ def create_playground(
         Route("/dev-api/runs", api.start, methods=["POST"]),
         Route("/dev-api/runs/{run}/cancel", api.cancel, methods=["POST"]),
         Route("/dev-api/runs/{run}/calls/{call:int}", api.call),
+        Route("/dev-api/runs/{run}/calls/{call:int}/case", api.case),
         Route("/dev-api/runs/{run}/calls/{call:int}/look", api.look, methods=["POST"]),
         Route("/dev-api/runs/{run}/calls/{call:int}/again", api.again, methods=["POST"]),
         Route("/dev-api/approvals/{request}", api.approve, methods=["POST"]),
@@ -329,6 +331,13 @@ class _Api:
     async def call(self, request: Request) -> Response:
         """Describe one model call."""
         return self._masked(call_json(self._call(request)), CALL_FIELDS)
+
+    async def case(self, request: Request) -> Response:
+        """Give one model call as a case of an evaluation."""
+        found = case_json(self._call(request))
+        if found is None:
+            raise ApiError(409, "no_case", "This call has no question, or no answer, to keep.")
+        return self._masked(found, CALL_FIELDS)
 
     async def look(self, request: Request) -> Response:
         """Show what an edited call would send."""

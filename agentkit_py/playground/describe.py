@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
 from typing import Any, cast
 
 from agentkit_py.agent import Agent
-from agentkit_py.messages import text_of
+from agentkit_py.codec import message_to_dict
+from agentkit_py.errors import AgentKitError
+from agentkit_py.messages import TextMessage, text_of
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
 from agentkit_py.playground.edits import processors_json
@@ -167,6 +170,34 @@ def call_json(recorded: Recorded) -> dict[str, Any]:
     }
 
 
+def case_json(recorded: Recorded) -> dict[str, Any] | None:
+    """Return a model call as a case of an evaluation: a line that `read_cases` reads.
+
+    The last question that the call saw is the input, what stood before it the thread, and what the
+    model said the expected answer; None if it saw no question, or has not ended.
+    """
+    call = recorded.call
+    if call is None or call.report is None or recorded.reply is None or recorded.error:
+        return None
+    sent = [message for message in call.report.sent if message.role != "system"]
+    asked = max((n for n, message in enumerate(sent) if message.role == "user"), default=None)
+    if asked is None:
+        return None
+    try:
+        decoded = recorded.model.decode(json.loads(recorded.reply))
+    except (AgentKitError, ValueError):  # it ended the run, or made it ask again
+        return None
+    said = [m.text for m in decoded.messages if isinstance(m, TextMessage)]
+    return {
+        "name": f"{call.report.agent}, call {recorded.number}",
+        "input": text_of(sent[asked]),
+        "before": [],
+        "thread": [message_to_dict(message) for message in sent[:asked]],
+        "state": None,
+        "expected": "".join(said) or None,
+    }
+
+
 _WORDS = frozenset(
     {
         *("text", "input", "content", "system", "title", "answer"),
@@ -176,7 +207,7 @@ _WORDS = frozenset(
 )
 """Fields with words of people, models and tools; all others are names, ids and figures."""
 
-CALL_FIELDS = frozenset({"request", "reply"})
+CALL_FIELDS = frozenset({"request", "reply", "expected"})
 """Further fields with words in the description of a model call."""
 
 

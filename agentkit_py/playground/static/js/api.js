@@ -23,6 +23,7 @@ export const getThreads = () => ask("threads");
 export const getThread = (thread) => ask(`threads/${part(thread)}`);
 export const getNews = (thread, after) => ask(`threads/${part(thread)}?after=${after}`);
 export const getCall = (run, call) => ask(callPath(run, call));
+export const getCase = (run, call) => ask(`${callPath(run, call)}/case`);
 export const start = (text, thread) => ask("runs", { text, thread });
 export const cancel = (run) => ask(`runs/${part(run)}/cancel`, {});
 export const look = (run, call, edit) => ask(`${callPath(run, call)}/look`, edit);

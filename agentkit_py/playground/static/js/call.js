@@ -73,7 +73,20 @@ function head(run, call) {
     h("span.grow"),
     h("button", { type: "button", disabled: place <= 0, "aria-label": "Previous call", title: "Previous call (k)", data: { key: "call-back" }, onclick: go(-1) }, "‹"),
     h("button", { type: "button", disabled: place >= calls.length - 1, "aria-label": "Next call", title: "Next call (j)", data: { key: "call-on" }, onclick: go(1) }, "›"),
-    h("p.facts", facts.filter(Boolean).join(" · ")));
+    h("p.facts", facts.filter(Boolean).join(" · ")),
+    call.agent && call.end !== null && !call.error ? h("button", { type: "button", data: { key: "save-case" }, onclick: () => saveCase(run, call) }, "Save as evaluation case") : null);
+}
+
+/** One line of a file that `read_cases` reads, as a download. */
+async function saveCase(run, call) {
+  try {
+    const found = await api.getCase(run.id, call.call);
+    const url = URL.createObjectURL(new Blob([`${JSON.stringify(found)}\n`], { type: "application/jsonl" }));
+    h("a", { href: url, download: `case-${call.call}.jsonl` }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 1000);
+  } catch (error) {
+    actions.fail(error);
+  }
 }
 
 function switcher() {

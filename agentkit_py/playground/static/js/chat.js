@@ -83,12 +83,13 @@ function empty() {
   const names = (state.target?.agents ?? []).map((agent) => agent.name);
   return h("div.empty",
     h("p", "No messages yet."),
+    h("p.muted", "Write one, and watch the agents: what each model call saw, level by level, and what processors kept from it; exact requests and replies; tools, state and cost. A call can be changed and made again, two runs compared, a call saved as a case of an evaluation. You are asked where a tool needs an approval."),
     names.length ? h("p.muted", `Agents: ${names.join(", ")}`) : null,
     proposed() ? h("div.examples", example(proposed())) : null);
 }
 
 function storedSection(results) {
-  return h("section.turn", { "aria-label": "Earlier messages" }, results.flatMap((result, index) =>
+  return h("div.turn", { role: "group", "aria-label": "Earlier messages" }, results.flatMap((result, index) =>
     result.messages.map((message) => result.user
       ? userMessage(message.text)
       : storedMessage(result, message, index))));
@@ -118,7 +119,7 @@ function agentMessage(agent, message, pick) {
 
 function runSection(run) {
   const label = run.status === "running" ? "A run in progress" : `A run, ${run.status}`;
-  return h("section.turn", { "aria-label": label, data: { run: run.id } },
+  return h("div.turn", { role: "group", "aria-label": label, data: { run: run.id } },
     userMessage(run.input),
     run.items.map((item) => itemOf(run, item)),
     [...run.live.values()].map(live),

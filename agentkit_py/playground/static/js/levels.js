@@ -7,6 +7,7 @@ const SIGNS = { kept: "", removed: "−", rewritten: "~", added: "+" };
 const WORDS = { kept: "kept", removed: "removed", rewritten: "changed", added: "added" };
 const LONG = 320;
 const MOST = 300;
+const AROUND = 24;
 
 /** The levels of a call; `chosen` is the level that is shown, `choose(level)` picks another. */
 export function levels(seen, chosen, choose) {
@@ -68,10 +69,16 @@ function viewsOf(seen) {
     name: "What it saw",
     figures: `${seen.sent.length} msg · ${count(figures.sentTokens)} tok`,
     cut: difference(figures.sentTokens - total),
-    why: `${count(total)} tokens with everything, ${count(figures.sentTokens)} sent (counted by ${figures.tokenizer}). What is marked − was not sent.`,
+    why: `${count(total)} tokens with everything, ${count(figures.sentTokens)} sent (counted by ${figures.tokenizer}). What is marked − was not sent.${foreign(figures)}`,
     rows: seen.overview,
   };
   return [first, ...between, last];
+}
+
+/** Contamination: calls of tools that the agent does not have, which models tend to call then. */
+function foreign({ foreignMessages, foreignTokens, sentTokens }) {
+  if (!foreignMessages) return " None of it is of tools that are not this agent's.";
+  return ` ${foreignMessages} of the messages are of tools that are not this agent's: ${count(foreignTokens)} tokens, ${Math.round((100 * foreignTokens) / Math.max(1, sentTokens))} %.`;
 }
 
 function difference(number) {
@@ -91,8 +98,25 @@ function messageRow(seen, row) {
       row.change !== "kept" ? h("span.tag", row.by && row.by !== "prompt" ? `${word} by ${row.by}` : word) : null,
       row.by === "prompt" ? h("span.tag.plain", "prompt") : null,
       h("span.tok", before ? `${count(before.tokens)} → ${count(message.tokens)}` : count(message.tokens))),
+    before ? changed(messageText(before), messageText(message)) : null,
     body(message),
     before ? h("details.was", h("summary", "as it was"), body(before)) : null);
+}
+
+/** The words that went and those that came, with a little of what stands around them. */
+function changed(old, now) {
+  const most = Math.min(old.length, now.length);
+  let start = 0;
+  while (start < most && old[start] === now[start]) start += 1;
+  let end = 0;
+  while (end < most - start && old[old.length - 1 - end] === now[now.length - 1 - end]) end += 1;
+  const brief = (text) => (text.length > LONG ? `${text.slice(0, LONG / 2)} … ${text.slice(-LONG / 2)}` : text);
+  const gone = old.slice(start, old.length - end);
+  const came = now.slice(start, now.length - end);
+  return h("p.change", { "aria-label": "What changed" },
+    start > AROUND ? "…" : "", old.slice(Math.max(0, start - AROUND), start),
+    gone ? h("del", brief(gone)) : null, came ? h("ins", brief(came)) : null,
+    end ? old.slice(old.length - end).slice(0, AROUND) : "", end > AROUND ? "…" : "");
 }
 
 function who(message) {

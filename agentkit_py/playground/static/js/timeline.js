@@ -5,6 +5,7 @@ import { agentName, count, duration, hue, money, tokens } from "./format.js";
 import { elapsed, shownRun, state } from "./store.js";
 
 let actions;
+let other = ""; // the run that the shown one is compared with
 
 export function setUp(given) {
   actions = given;
@@ -20,7 +21,42 @@ export function render() {
   }
   fill(pane, head(run), 
     h("div.row.titles", { "aria-hidden": "true" }, ["what", "when", "took", "tokens in → out"].map((title) => h("span", title))),
-    h("ol.timeline", { "aria-label": "Timeline" }, rows(run)), summary(run));
+    h("ol.timeline", { "aria-label": "Timeline" }, rows(run)), summary(run), compared(run));
+}
+
+/** The shown run beside another of the thread. */
+function compared(run) {
+  const runs = [...state.runs.values()];
+  const others = runs.filter((one) => one !== run);
+  if (!others.length) return null;
+  const beside = others.find((one) => one.id === other);
+  const choose = (event) => {
+    other = event.target.value;
+    render();
+  };
+  const title = (one) => `Run ${runs.indexOf(one) + 1}`;
+  const both = beside ? [run, beside] : [];
+  const line = (name, say) => h("tr", h("th", { scope: "row" }, name), both.map((one) => h("td", say(one))));
+  const agents = (one) => [...one.agents.values()].filter((agent) => agent.scope !== "network").map((agent) => agent.name).join(" → ");
+  const tools = (one) => [...one.tools.values()].map((tool) => tool.call.name).join(", ");
+  const totals = (one) => one.totals ?? sumOf([...one.calls.values()]);
+  return h("div.compared",
+    h("label", { for: "compare-with" }, "Compare with "),
+    h("select", { id: "compare-with", data: { key: "compare-with" }, onchange: choose },
+      h("option", { value: "" }, "another run"),
+      others.map((one) => h("option", { value: one.id, selected: one === beside }, `${title(one)}: ${one.input.slice(0, 40)}`))),
+    beside ? h("table.figures-table",
+      h("thead", h("tr", h("td"), both.map((one) => h("th", { scope: "col" }, title(one))))),
+      h("tbody",
+        line("message", (one) => one.input.slice(0, 200)),
+        line("ended", (one) => one.error ?? one.status),
+        line("took", (one) => duration(elapsed(one))),
+        line("agents", agents),
+        line("model calls", (one) => count(one.calls.size)),
+        line("tools", (one) => tools(one) || "none"),
+        line("tokens", (one) => tokens(totals(one).usage) || "not known"),
+        line("cost", (one) => money(totals(one).cost, state.target?.currency) || "not known"),
+        line("kept from models", (one) => `${count([...one.calls.values()].reduce((sum, call) => sum + Math.max(0, cutOf(call)), 0))} tokens`))) : null);
 }
 
 function head(run) {
