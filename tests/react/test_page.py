@@ -1,12 +1,14 @@
 """The example page in a browser, against the Python server, in both modes.
 
-With AGENTKIT_SCREENSHOTS=1 the pictures of the guide are made anew.
+With AGENTKIT_SCREENSHOTS=1 the pictures of the guide are made anew. DESK_CONVERSATIONS=50 is the
+long run of conversations with cuts, reloads, answers and stops.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import re
 import shutil
 from collections.abc import Generator
@@ -24,6 +26,14 @@ PICTURES = ROOT / "docs" / "assets" / "react"
 SECONDS = 20_000
 POLICY = "What is your policy for sending things back?"
 END_OF_POLICY = "if all of an order comes back."
+CONVERSATIONS = int(os.environ.get("DESK_CONVERSATIONS", "1"))
+SOCKETS = """
+window.sockets = [];
+window.WebSocket = class extends WebSocket {
+  constructor(...args) { super(...args); window.sockets.push(this); }
+};
+"""
+"""Keeps what the hook listens with, so that a connection can break."""
 
 
 @pytest.fixture(scope="module")
@@ -336,6 +346,54 @@ def test_the_page_comes_back_from_a_deploy_and_from_a_crash(
         expect(desk.page.get_by_role("alert")).to_have_count(0)
         expect(desk.log.get_by_text("But wait half way.")).to_have_count(1)
     context.close()
+
+
+@pytest.mark.parametrize("seed", range(CONVERSATIONS))
+def test_after_all_that_happens_the_page_shows_the_thread(desk: Desk, seed: int) -> None:
+    """Connections break, the page is loaded again, questions are answered, replies are stopped."""
+    chance = random.Random(seed)  # noqa: S311 - the same each time
+    page = desk.page
+    page.add_init_script(SOCKETS)
+    page.reload()
+    desk.connected()
+    asked = ["Where is my order A1?", "Please cancel order B2.", POLICY, "Hello"]
+    for turn in range(3):
+        words = f"{chance.choice(asked)} ({turn})"
+        desk.send(words)
+        if chance.random() < 0.3:
+            page.wait_for_timeout(chance.randint(0, 1500))
+            if desk.button("Stop").is_visible():
+                desk.button("Stop").click()
+        elif "cancel" in words:
+            _maybe_lose(desk, chance)
+            answer = desk.button(chance.choice(["Approve", "Decline"]))
+            answer.click(timeout=SECONDS)
+        _maybe_lose(desk, chance)
+        desk.ready()
+        page.reload()  # of a stopped reply the page has more than the thread
+        desk.connected()
+    desk.send(f"{POLICY} (the last one)")
+    _maybe_lose(desk, chance)
+    desk.says("(the last one)")
+    expect(desk.log.locator("article").last).to_contain_text(END_OF_POLICY, timeout=SECONDS)
+    desk.ready()
+    live = desk.log.inner_text()
+    page.reload()
+    desk.connected()
+    desk.says("(the last one)")
+    assert re.sub(r"\d+:\d\d.[AP]M", "", live) == re.sub(
+        r"\d+:\d\d.[AP]M", "", desk.log.inner_text()
+    )
+
+
+def _maybe_lose(desk: Desk, chance: random.Random) -> None:
+    for _ in range(chance.randint(0, 2)):
+        desk.page.wait_for_timeout(chance.randint(0, 800))
+        if chance.random() < 0.5:
+            desk.page.evaluate("sockets.forEach((one) => one.close())")
+        else:
+            desk.page.reload()
+        desk.connected()
 
 
 def test_threads_are_in_a_side_bar(desk: Desk) -> None:
