@@ -164,7 +164,7 @@ export function Desk({ me, session, onLost }) {
   const working = agent.status === "submitted" || agent.status === "streaming";
   const busy = working && stopped !== currentThreadId && problem?.thread !== currentThreadId;
   const asked = approvals.filter((one) => one.threadId === currentThreadId);
-  const waits = asked.flatMap((one) => one.calls.flatMap((c) => [c.partId, c.toolCallId]));
+  const waits = asked.flatMap((one) => one.calls);
   const who = speaker ? `${words(speaker)} is writing…` : "Writing…";
   const people = staff[currentThreadId] ?? { state: "none", names: [] };
   const isTaken = people.state === "taken";

@@ -135,7 +135,7 @@ function Turn({ turn, before, title, waits, onEdit }) {
 
 function Part({ part, author, title, waits }) {
   if (part.type === "tool-call") {
-    return <ToolLine part={part} title={title} waits={waits.includes(part.toolCallId)} />;
+    return <ToolLine part={part} title={title} waits={waits.some((call) => isOf(call, part))} />;
   }
   if (author !== null) return <Markdown text={part.content} />;
   return <OwnText text={part.content} />;
@@ -156,4 +156,11 @@ function OwnText({ text }) {
       ))}
     </>
   );
+}
+
+// A call in question names its part; where another process asked, it is known by what it says.
+function isOf(call, part) {
+  if (call.partId) return call.partId === part.toolCallId;
+  const isSame = JSON.stringify(call.toolInput) === JSON.stringify(part.input);
+  return call.toolName === part.toolName && isSame && part.output === undefined;
 }
