@@ -22,7 +22,7 @@ from agentkit_py._engine.state_changes import StateChanges
 from agentkit_py._engine.tool import Approver
 from agentkit_py._engine.tool_sources import SourceBook
 from agentkit_py._engine.transcript import Transcript, users_words
-from agentkit_py.errors import ConfigurationError, HistoryError
+from agentkit_py.errors import ConfigurationError, HistoryError, StateError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.leases import OnBusy, ThreadLease
@@ -383,8 +383,21 @@ class RunContext:
 
     def _begun_as(self, definition: dict[str, str]) -> dict[str, str]:
         """Return the definition; from here on changes of the state are compared."""
-        self._first_state = self.state.dump()
+        self._first_state = self._plain_state()
         return definition
+
+    def _plain_state(self) -> dict[str, JsonValue] | None:
+        """Return the state as JSON; None: it is none, which a run says where it would have to wait.
+
+        Raises:
+            StateError: It is none, and the run is durable.
+        """
+        try:
+            return self.state.dump()
+        except StateError:
+            if not self.runtime.pauses:
+                raise
+            return None
 
     def compare_state(self, path: str) -> None:
         """Compare with a replay what code outside of steps has made of the state.
@@ -393,8 +406,8 @@ class RunContext:
         """
 
         def changed() -> JsonValue:
-            first, now = self._first_state, self.state.dump()
-            if first is None:
+            first, now = self._first_state, self._plain_state()
+            if first is None or now is None:
                 return None
             found = [
                 [key, value]
