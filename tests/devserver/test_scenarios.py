@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,21 @@ async def test_a_second_run_goes_on_with_the_thread(place: Place, customer: str)
     assert texts == ["As I said."]
     assert "How can I help?" in place.model.read("As I said.")
     assert "support.history.count" in await place.steps(run)  # which brings the newest page along
+
+
+@pytest.mark.parametrize("whose", ["another", "nobody's"])
+async def test_a_thread_of_somebody_else_is_not_opened(
+    place: Place, customer: str, whose: str
+) -> None:
+    """Bob's event with Ada's thread sent her words to the model."""
+    words = f"The secret of {customer}."
+    first = {} if whose == "nobody's" else {"userId": f"{customer}ada"}
+    place.model.says(customer, {"triage": [words]})
+    data = {"input": f"I am {customer}.", "threadId": customer, "state": {"customer": customer}}
+    await place.end(await place.start(SUPPORT, {**data, **first}))
+    end = await place.end(await place.start(SUPPORT, {**data, "userId": f"{customer}bob"}))
+    assert end.status == "failed"
+    assert "ThreadNotFoundError" in json.dumps(end.output)
 
 
 async def test_a_tool_that_fails_for_now_is_tried_again(place: Place, customer: str) -> None:
