@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
+import anyio
 from starlette.requests import HTTPConnection
 
 from agentkit_py._core.json import as_list, as_object
@@ -76,6 +77,10 @@ _PAUSE_TIME = timedelta(seconds=10)
 
 _LOST_SECONDS = 3600.0
 """Seconds after which the run of a question is stored as paused, or has died."""
+
+_TO_STORE = 5.0
+"""Seconds that a message waits to be stored before it is accepted all the same: another process may
+have the thread."""
 
 _CANCEL_SECONDS = 5.0
 """Seconds that a cancel waits for its runs to end; a tool in a thread cannot be stopped."""
@@ -201,7 +206,10 @@ class LocalRun:
     """The paused run that goes on; None: it begins."""
 
     is_at_work: bool = False
-    """True once it has the thread."""
+    """True once it has the thread, in which the message is stored then."""
+
+    begun: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set once it is at work, or has ended before that."""
 
     repeat: bool = True
     """Where it goes on, send again what was sent before it paused."""
@@ -259,6 +267,7 @@ class LocalRun:
 
     def finalize(self, task: asyncio.Task[None]) -> None:
         """End the stream and free the thread, now that the task is done."""
+        self.begun.set()
         if task.cancelled():
             self._end("run.interrupted", reason=self._stopped or "cancelled")
         elif (error := task.exception()) is not None:
@@ -277,6 +286,7 @@ class LocalRun:
     def _observe(self, event: Event) -> None:
         if isinstance(event, RunStarted):
             self.is_at_work = True
+            self.begun.set()
         elif isinstance(event, RunFailed):
             self._error = event.error
         elif isinstance(event, ToolFinished) and (self._stopped or self.slot.expired):
@@ -421,7 +431,11 @@ class LocalRuns(Backend):
             raise too_many(f"At most {limits.runs_per_user} answers can be under way at once.")
 
     async def start(self, job: Job) -> None:
-        """Begin a run, unless the message is being answered already."""
+        """Begin a run, unless the message is being answered already.
+
+        Where no other run is at work on the thread it returns once the message is stored, so that
+        what was accepted outlives this process.
+        """
         idle = not self._of(job.user_id, job.thread_id)
         most = self._settings.limits.runs_per_user
         run_id = job.message.id or ""
@@ -440,6 +454,9 @@ class LocalRuns(Backend):
         run = self._run(job, await self._slots.new(_key(job)))  # at once: there is room
         run.known = known if idle else None
         self._begin(run)
+        if idle:  # else it waits in line, perhaps for minutes
+            with anyio.move_on_after(_TO_STORE):
+                await run.begun.wait()
 
     async def check_questions(self, user_id: str) -> None:
         """Refuse a run of a user for whom as many questions are open as runs may be under way."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Any
 
@@ -255,6 +256,34 @@ async def test_a_client_may_name_the_network_or_agent() -> None:
         assert texts == ["from one", "from two", "from alone"]
         answer = await client.post("/api/chat", json=message("Hi") | {"network": "nobody"})
     assert answer.status_code == 400
+
+
+class LongWay(MemoryHistory):
+    """Stores after a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stored: list[str] = []
+
+    async def append_user_row(self, thread_id: str, row: Any, claim: Any) -> bool:
+        """Let all else go first."""
+        for _ in range(100):
+            await asyncio.sleep(0)
+        self.stored.append(thread_id)
+        return await super().append_user_row(thread_id, row, claim)
+
+
+async def test_a_message_is_stored_when_it_is_accepted() -> None:
+    """A process that is killed right after its 200 has lost nothing that the user said."""
+    wait, begun, go = waiting()
+    store = LongWay()
+    app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)), history=store)
+    async with client_of(app) as client:
+        await client.post("/api/chat", json=message("Hi", "t"))
+        assert store.stored == ["t"]
+        await begun.wait()
+        go.set()
+        await wait_until_idle(app)
 
 
 async def test_a_message_that_is_sent_twice_is_answered_once() -> None:
