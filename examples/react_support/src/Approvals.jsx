@@ -1,7 +1,7 @@
 import { useState } from "react";
 
 import { words } from "./server.js";
-import { Facts } from "./ToolLine.jsx";
+import { Facts } from "./Calls.jsx";
 
 const time = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 

@@ -2,7 +2,7 @@ import { useEffect, useRef } from "react";
 
 import { Markdown } from "./Markdown.jsx";
 import { words } from "./server.js";
-import { ToolLine } from "./ToolLine.jsx";
+import { ToolLine } from "./Calls.jsx";
 
 const clock = new Intl.DateTimeFormat(undefined, { timeStyle: "short" });
 const day = new Intl.DateTimeFormat(undefined, { dateStyle: "full" });
