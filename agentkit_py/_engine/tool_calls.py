@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -503,9 +504,7 @@ async def _in_thread(tool: Tool, arguments: Any, context: ToolContext) -> Any:
     def call() -> Any:
         try:
             return tool.invoke(arguments, context)
-        except (Exception, KeyboardInterrupt):
-            raise
-        except BaseException as error:
+        except (CancelledError, GeneratorExit, SystemExit) as error:
             # It would end this process, or what runs in it, and means nothing in a thread.
             kind = type(type(error).__name__, (Exception,), {})  # the name that the model reads
             raise kind(str(error)) from error

@@ -97,7 +97,7 @@ class Written:
 )
 @pytest.mark.parametrize("wire", ["openai", "openai_responses", "anthropic", "gemini", "grok"])
 async def test_a_handoff_s_arguments_are_the_fields_of_its_input(
-    kind: Any, given: dict[str, Any], heard: object, wire: Any
+    runner: Runner, kind: Any, given: dict[str, Any], heard: object, wire: Any
 ) -> None:
     """As at OpenAI Agents; what has no fields is the argument `input`. Strict hosts take both."""
     said: list[object] = []
@@ -106,7 +106,7 @@ async def test_a_handoff_s_arguments_are_the_fields_of_its_input(
     give = Handoff[Any](billing, input_type=kind, on_handoff=lambda _, what: said.append(what))
     desk = Agent(name="desk", system="S", handoffs=[give])
     network = Network(name="n", agents=[desk], router=handoffs(desk), default_model=model)
-    run = await network.run("Pay me back")
+    run = await runner.run(network, "Pay me back")
     assert said == [heard]
     assert run.handoffs[0].input == (given if "reason" in given else given["input"])
 

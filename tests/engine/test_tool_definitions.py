@@ -405,7 +405,7 @@ def test_schemas_have_the_titles_that_somebody_wrote_and_no_others() -> None:
     assert titles == ["An enum", "Part"]
     assert list(schema["properties"]) == ["colour", "place", "part", "title", "count"]
     assert schema["$defs"]["Colour"] == {
-        "description": "What it looks like.",
+        "description": "A colour that a model may name.",
         "enum": ["red", "blue"],
         "type": "string",
     }

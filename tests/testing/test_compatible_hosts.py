@@ -62,3 +62,30 @@ def test_a_host_takes_what_it_wants(host: str, model: str, message: dict[str, An
     assert reply.status_code == 200, reply.text
     shown = reply.json()["choices"][0]["message"].get("reasoning_content")
     assert shown == ("Hm." if "deepseek" in host else None)
+
+
+@pytest.mark.parametrize(
+    ("turns", "words"),
+    [
+        ([("user", "Hi"), ("assistant", "Hello")], "Expected last role User or Tool"),
+        ([("user", "Hi"), ("assistant", ""), ("tool", "1"), ("user", "So?")], "Unexpected role"),
+    ],
+)
+def test_mistral_refuses_turns_out_of_order(turns: list[tuple[str, str]], words: str) -> None:
+    """No assistant at the end, and no user after results."""
+    call = {**CALL, "id": "abcDEF123"}
+    own = {"assistant": {"tool_calls": [call]}, "tool": {"tool_call_id": "abcDEF123"}}
+    has_calls = any(role == "tool" for role, _ in turns)
+    messages = [
+        {"role": role, "content": text, **(own.get(role, {}) if has_calls else {})}
+        for role, text in turns
+    ]
+    fake = FakeProvider(["never"])
+    with httpx.Client(transport=fake.transport) as client:
+        reply = client.post(
+            "https://api.mistral.ai/v1/chat/completions",
+            json={"model": "mistral-large-latest", "messages": messages},
+            headers={"authorization": "Bearer k"},
+        )
+    assert reply.status_code == 400
+    assert words in reply.text

@@ -208,7 +208,7 @@ SIGNED = {
     *("openai_responses.foreign_encrypted_content", "openai_responses.reasoning_lost"),
     # tests/testing/test_compatible_hosts.py: each of another host.
     *("compatible.missing_reasoning_content", "compatible.unknown_reasoning_member"),
-    "compatible.short_call_id",
+    *("compatible.short_call_id", "compatible.strict_turns"),
     # tests/testing/test_clouds.py
     *("anthropic.version_in_body", "anthropic.key_of_the_url", "anthropic.linked_media"),
     "anthropic.format_in_cloud",
