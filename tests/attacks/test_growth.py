@@ -37,7 +37,7 @@ async def test_quadratic_work_and_a_held_loop_are_noticed(monkeypatch: pytest.Mo
     """The measure itself can fail."""
 
     async def quadratic(text: str) -> object:
-        return sum(1 for _ in range((len(text) // 2**12) ** 2 * 400))
+        return sum(1 for _ in range((len(text) // 2**12) ** 2 * 1600))
 
     monkeypatch.setitem(ENTRIES, "bad", quadratic)
     measured = await measure("bad", "letters", rounds=1)
