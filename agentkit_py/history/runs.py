@@ -94,7 +94,7 @@ class OpenedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What a store knows when a message is to be answered."""
+    """A store's knowledge when a message is to be answered."""
 
     own: RunRecord | None
     """The record of an earlier run for the same message."""

@@ -43,7 +43,7 @@ _MAX_DIMENSIONS = 2000
 """The most numbers of a vector in an HNSW index."""
 
 _LOOKED_AT = 400
-"""How many vectors the index keeps in view (pgvector's ``ef_search``)."""
+"""The number of vectors that the index keeps in view (pgvector's ``ef_search``)."""
 
 
 class PostgresKnowledge(SqlStore):

@@ -180,10 +180,10 @@ class Weights:
     """How much a good text counts for the one before and the one after it."""
 
     length: float = 0.4
-    """How much longer texts lose, from 0 to 1 (BM25's b)."""
+    """The loss of longer texts, from 0 to 1 (BM25's b)."""
 
     saturation: float = 1.2
-    """How much a word counts that comes again (BM25's k1)."""
+    """The weight of a word that comes again (BM25's k1)."""
 
 
 _WEIGHTS = Weights()
