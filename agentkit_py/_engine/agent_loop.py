@@ -97,13 +97,16 @@ async def choose_model(run: RunContext, agent: AgentSpec, options: TurnOptions) 
     raise MissingModelError(agent.name)
 
 
-async def offered_tools(run: RunContext, agent: AgentSpec, step_id: str) -> Mapping[str, Tool]:
+async def offered_tools(
+    run: RunContext, agent: AgentSpec, step_id: str, run_id: str = ""
+) -> Mapping[str, Tool]:
     """Return the tools, by name, that are offered to the model now, and may be called.
 
     Args:
         run: The run.
         agent: The agent.
         step_id: The step in which its servers are asked which tools they have.
+        run_id: The agent's run, for those who watch.
 
     Raises:
         ToolSourceError: A server that is needed cannot be reached.
@@ -111,7 +114,10 @@ async def offered_tools(run: RunContext, agent: AgentSpec, step_id: str) -> Mapp
     tools = agent.tools
     if agent.servers:
         tools = await run.sources.tools(
-            agent.servers, tools, lambda ask: run.runtime.effect(step_id, ask, run.changes)
+            agent.servers,
+            tools,
+            lambda ask: run.runtime.effect(step_id, ask, run.changes),
+            partial(run.monitor.listing, run_id),
         )
     if agent.allowed_tools is not None:
         tools = await agent.allowed(tools, run.context_of(agent))
@@ -357,7 +363,7 @@ class _AgentLoop:
         run, turn = self.run, self.turn
         path = f"{turn.path}.{iteration}"
         with run.runtime.within(path):
-            tools = await offered_tools(run, turn.agent, f"{path}.tools")
+            tools = await offered_tools(run, turn.agent, f"{path}.tools", turn.run_id)
             if turn.output is not None and turn.output.tools:
                 tools = {**tools, **turn.output.tools}
             services = TurnServices(run=run, turn=turn, path=path)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import JsonValue
+from agentkit_py._core.json import JsonObject, JsonValue
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.chunks import Chunk
@@ -34,6 +34,9 @@ _context_logger: logging.Logger = get_logger("agentkit_py.context")
 
 CallTool: TypeAlias = Callable[[], Awaitable[JsonValue]]
 """Carries a tool call out; returns what the model reads."""
+
+ListTools: TypeAlias = Callable[[], Awaitable[JsonObject]]
+"""Asks a server for its tools."""
 
 Chains: TypeAlias = Sequence[tuple[Level, Sequence[HistoryProcessor]]]
 """The processors of a model call, level by level, in the order in which they run."""
@@ -156,6 +159,10 @@ class Instrumentation(Protocol):
             lasting: The call is no step by itself: a replay makes it again.
         """
         return handler
+
+    def listing(self, run_id: str, server: str, ask: ListTools) -> ListTools:
+        """Return what asks a server for its tools, watched; it may have to connect first."""
+        return ask
 
     def processors(self, step_id: str) -> Around | None:
         """Return what is called around each processor of an inference."""
@@ -404,6 +411,12 @@ class Monitor:
         for one in self.instruments:
             handler = one.tool_call(step_id, call, description, handler, lasting=lasting)
         return handler
+
+    def listing(self, run_id: str, server: str, ask: ListTools) -> ListTools:
+        """Return what asks a server for its tools, watched by all."""
+        for one in self.instruments:
+            ask = one.listing(run_id, server, ask)
+        return ask
 
     def processors(self, step_id: str) -> Around | None:
         """Return what is called around each processor of an inference."""

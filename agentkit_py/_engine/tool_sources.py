@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from agentkit_py._core.json import JsonObject
+from agentkit_py._engine.instrumentation import ListTools
 from agentkit_py._engine.lifecycle import AgentContext
 from agentkit_py._engine.tool import Tool
 from agentkit_py.errors import ConfigurationError
@@ -75,13 +76,21 @@ class SourceBook:
         sources: Sequence[ToolSource],
         own: Mapping[str, Tool],
         ask: Callable[[Callable[[], Awaitable[Any]]], Awaitable[Any]],
+        watch: Callable[[str, ListTools], ListTools] = lambda _name, listing: listing,
     ) -> Mapping[str, Tool]:
-        """An agent's own tools and those of its sources; ``ask`` runs a callback in a step."""
+        """An agent's own tools and those of its sources.
+
+        Args:
+            sources: The sources.
+            own: The agent's own tools.
+            ask: Runs a callback in a step.
+            watch: Gets the name of a source and what asks it, and returns that, watched.
+        """
         missing = [source for source in sources if id(source) not in self._listed]
         if missing:
 
             async def look() -> list[JsonObject]:
-                return [await source.listing() for source in missing]
+                return [await watch(source.name, source.listing)() for source in missing]
 
             for source, listing in zip(missing, await ask(look), strict=True):
                 self._listed[id(source)] = listing

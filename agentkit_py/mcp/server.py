@@ -26,11 +26,12 @@ import anyio
 from mcp import MCPError
 from mcp.types import CONNECTION_CLOSED
 from mcp_types import CallToolResult, ContentBlock, TextContent
+from mcp_types import Tool as MCPTool
 from pydantic import ValidationError
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonObject, JsonValue, dumps
-from agentkit_py._core.untrusted import get_logger
+from agentkit_py._core.untrusted import clean, get_logger
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
@@ -193,6 +194,9 @@ class MCPServer:
     names: dict[str, str] = field(init=False, repr=False, default_factory=dict[str, str])
     """The names on the server, by the names that models get."""
 
+    titles: dict[str, str] = field(init=False, repr=False, default_factory=dict[str, str])
+    """The titles that the server gives its tools, by the names that models get."""
+
     _warned: set[str] = field(init=False, repr=False, default_factory=set[str])
     _locals: _Locals = field(init=False, repr=False, default_factory=_Locals)
 
@@ -309,6 +313,7 @@ class MCPServer:
                 "name": tool.name,
                 "description": tool.description or tool.title or "",
                 "inputSchema": tool.input_schema,
+                **_title_of(tool),
             }
             for tool in found
             if (self.include is None or tool.name in self.include) and tool.name not in self.exclude
@@ -335,6 +340,8 @@ class MCPServer:
                     "already or no name that providers accept"
                 )
             self.names[name] = listed["name"]
+            if tool.title:
+                self.titles[name] = tool.title
             used.add(name)
             made.append(tool)
         return made
@@ -355,6 +362,7 @@ class MCPServer:
             needs_approval=self.needs_approval,
             handler=call,
             spec=spec,
+            title=listed.get("title", ""),
         )
 
     def _warn(self, text: str) -> None:
@@ -420,6 +428,17 @@ class MCPServer:
             server=self.name,
             tool=tool,
         )
+
+
+_LONGEST_TITLE = 80
+"""Characters of a title that are kept."""
+
+
+def _title_of(tool: MCPTool) -> dict[str, JsonValue]:
+    """Return the title that the server gives a tool, on one line; it fills in no arguments."""
+    title = tool.title or (tool.annotations and tool.annotations.title) or ""
+    line = " ".join(clean(title[: 2 * _LONGEST_TITLE]).split())[:_LONGEST_TITLE]
+    return {"title": line.replace("{", "{{").replace("}", "}}")} if line else {}
 
 
 def _reason(error: Exception) -> str:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, TypeVar, cast
 
-from agentkit_py._core.json import dumps
-from agentkit_py._engine.instrumentation import Instrumentation, ModelCall
+from agentkit_py._core.json import JsonObject, dumps
+from agentkit_py._engine.instrumentation import Instrumentation, ListTools, ModelCall
 from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py.budgets import Prices
 from agentkit_py.errors import EmptyReplyError
@@ -125,6 +125,25 @@ class Recorder(Instrumentation):
             report=call.report.to_dict(),
             again=call.step_id.endswith(_SHORTER),
         )
+
+    def listing(self, run_id: str, server: str, ask: ListTools) -> ListTools:
+        """Record how long a server took to connect and to list its tools."""
+
+        async def listed() -> JsonObject:
+            self.record("listing.began", runId=run_id, server=server)
+            facts: dict[str, Any] = {"error": "cancelled"}
+            try:
+                found = await ask()
+                facts = {"tools": len(cast("list[Any]", found["tools"]))}
+                facts["error"] = found.get("missing")
+            except Exception as error:
+                facts = {"error": error_text(error)}
+                raise
+            finally:  # nothing durable runs here
+                self.record("listing.ended", runId=run_id, server=server, **facts)
+            return found
+
+        return listed
 
     def _begin(self, step_id: str, model: Model) -> Recorded:
         number = len(self.calls) + 1

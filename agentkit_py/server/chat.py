@@ -66,6 +66,8 @@ def agents_of(settings: Settings) -> list[AgentItem]:
         is_network = isinstance(target, Network)
         for agent in target.agents if is_network else [target]:
             titles = {tool.name: tool.title for tool in agent.tool_map.values() if tool.title}
+            for source in agent.mcp_servers:  # as far as a run has asked it for its tools
+                titles.update(getattr(source, "titles", {}))
             item = AgentItem(
                 network=name if is_network else None,
                 agent=agent.name,

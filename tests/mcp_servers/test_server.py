@@ -13,7 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from agentkit_py import gemini, openai
+from agentkit_py import Agent, gemini, openai
 from agentkit_py._core.validation import TOOL_NAME
 from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import ConfigurationError, ToolSourceError
@@ -31,6 +31,9 @@ from agentkit_py.mcp import (
 from agentkit_py.mcp.tools import offered_name
 from agentkit_py.messages import TextMessage
 from agentkit_py.models.base import ModelRequest
+from agentkit_py.server import create_app
+from agentkit_py.server.chat import agents_of
+from agentkit_py.testing import ScriptedModel
 
 from .world import ProgressLog, eventually, handwritten, is_alive, modern, notes, said, text_of
 
@@ -215,6 +218,20 @@ async def test_include_and_exclude_choose_the_tools(
         tools = server.tools(await server.listing())
     assert [tool.name for tool in tools] == ["m-add"]
     assert any("'ad'" in message for message in caplog.messages)
+
+
+async def test_titles_of_a_server_are_one_clean_line_that_fills_in_nothing(tmp_path: Path) -> None:
+    """A stranger wrote them; front ends get them with the titles of the agent's own tools."""
+    server = modern(tmp_path, include=["add", "fail", "pid"])
+    agent = Agent(name="desk", system="S", model=ScriptedModel("Hi."), mcp_servers=[server])
+    async with server:
+        titles = {tool.name: tool.title for tool in server.tools(await server.listing())}
+    long = titles["m-add"]
+    assert long.startswith("[31mAdd {{two}} lengths and more")
+    assert len(long.format()) <= 80
+    assert (titles["m-fail"], titles["m-pid"]) == ("Give up", "")
+    app = create_app(agents=[agent], auth="local")
+    assert agents_of(app.state.api.settings)[0]["tools"] == {"m-add": long, "m-fail": "Give up"}
 
 
 async def test_a_process_gets_only_the_environment_it_is_given(

@@ -12,8 +12,13 @@ import pytest
 from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs] - it has none
 from playwright.sync_api import Browser, Page, Route, expect
 
+from agentkit_py import Agent, MemoryHistory
 from agentkit_py.evals import read_cases
+from agentkit_py.mcp import MCPServer, Stdio
 from agentkit_py.playground.app import BrokenTarget, create_playground
+from agentkit_py.playground.runs import Playground
+from agentkit_py.testing import ScriptedModel
+from tests.mcp_servers.world import modern
 from tests.playground.conftest import PATIENCE, Served
 from tests.playground.world import playground
 
@@ -176,6 +181,35 @@ def test_after_a_run_only_what_is_new_is_asked_for(page: Page) -> None:
     assert set(places) <= {"1", "2", "3", "4"}
     assert places[-1] == "4"
     expect(page.locator("#chat .said.user")).to_have_count(2)
+
+
+def test_what_servers_took_to_connect_stands_under_their_agent(
+    browser: Browser, tmp_path: Path
+) -> None:
+    """One row each, also for a server that could not be reached."""
+    gone = MCPServer("gone", Stdio("agentkit-no-such-program"), required=False)
+    agent = Agent(
+        name="desk",
+        system="S",
+        model=ScriptedModel("Hi.", "Hi."),
+        mcp_servers=[modern(tmp_path, include=["add"]), gone],
+        history=MemoryHistory(),
+    )
+    with Served(create_playground(Playground(agent))) as served:
+        page = browser.new_page()
+        page.goto(served.address)
+        say(page, "Hello")
+        rows = page.locator(".timeline .row")
+        expect(rows).to_have_count(4)
+        expect(rows.nth(0)).to_contain_text("desk")
+        expect(rows.nth(1)).to_contain_text("MCP server m1 tool")
+        expect(rows.nth(2)).to_contain_text("MCP server gonethe command")
+        expect(rows.nth(3)).to_contain_text("call 1")
+        indented = [
+            one.evaluate("one => one.style.paddingLeft") for one in rows.locator(".label").all()
+        ]
+        assert indented == ["0px", "14px", "14px", "14px"]
+        page.close()
 
 
 def test_a_person_approves_or_denies_on_a_card(page: Page) -> None:

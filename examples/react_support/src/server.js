@@ -1,7 +1,7 @@
 // What the page asks the server itself, beside what the hook does.
 
 import { createDefaultHttpTransport } from "@inngest/use-agent";
-import { useCallback, useEffect, useState } from "react";
+import { useCallback, useEffect, useRef, useState } from "react";
 
 export const transport = createDefaultHttpTransport();
 
@@ -23,13 +23,24 @@ export async function upload(file) {
 // Titles of tools, e.g. "Pay back {amount} € for order {order}".
 export function useTitles() {
   const [titles, setTitles] = useState({});
-  useEffect(() => {
+  const asked = useRef(new Set());
+  const load = useCallback(() => {
     call("/api/agents").then(
       ({ agents }) => setTitles(Object.assign({}, ...agents.map((agent) => agent.tools))),
       () => {}, // calls are then shown by their names
     );
   }, []);
-  return useCallback((name, input) => titled(titles[name], name, input), [titles]);
+  useEffect(load, [load]);
+  return useCallback(
+    (name, input) => {
+      if (!(name in titles) && !asked.current.has(name)) {
+        asked.current.add(name);
+        setTimeout(load); // titles of MCP servers' tools are known once a run has used them
+      }
+      return titled(titles[name], name, input);
+    },
+    [titles, load],
+  );
 }
 
 function titled(title, name, input) {

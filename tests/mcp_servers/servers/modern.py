@@ -23,6 +23,7 @@ from mcp_types import (
     ResourceLink,
     TextContent,
     TextResourceContents,
+    ToolAnnotations,
 )
 from pydantic import Field
 
@@ -37,7 +38,7 @@ def note(what: str) -> None:
         notes.write(f"{what}\n")
 
 
-@server.tool()
+@server.tool(title="\x1b[31mAdd\n\u202e {two}\tlengths" + " and more" * 1000)
 def add(
     a: Annotated[int, Field(description="first", ge=0)], b: int, unit: Literal["cm", "m"] = "cm"
 ) -> str:
@@ -46,7 +47,7 @@ def add(
     return f"{a + b} {unit}"
 
 
-@server.tool()
+@server.tool(annotations=ToolAnnotations(title="Give up"))
 def fail() -> CallToolResult:
     """Say that it failed."""
     return CallToolResult(content=[TextContent(text="no such order")], is_error=True)

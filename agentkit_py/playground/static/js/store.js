@@ -40,6 +40,7 @@ export function newRun(record) {
     questions: new Map(),
     marks: [],
     waits: [],
+    servers: [],
     items: [],
     live: new Map(),
     initial: null,
@@ -130,6 +131,13 @@ const STEPS = {
     const wait = run.waits.find((one) => one.step === event.step && one.end === null);
     if (wait) wait.end = event.at;
   },
+  "listing.began"(run, event) {
+    run.servers.push({ ...event, begin: event.at, end: null });
+  },
+  "listing.ended"(run, event) {
+    const server = run.servers.find((one) => one.server === event.server && one.runId === event.runId && one.end === null);
+    if (server) Object.assign(server, { end: event.at, tools: event.tools, error: event.error });
+  },
   asked(run, event) {
     const question = { ...event.request, begin: event.at, end: null, resolution: null };
     run.questions.set(question.requestId, question);
@@ -148,7 +156,7 @@ const STEPS = {
     run.live.clear();
     for (const agent of run.agents.values()) agent.end ??= event.at;
     for (const tool of run.tools.values()) tool.end ??= event.at;
-    for (const wait of run.waits) wait.end ??= event.at;
+    for (const wait of [...run.waits, ...run.servers]) wait.end ??= event.at;
   },
 };
 

@@ -78,6 +78,7 @@ function rows(run) {
     ...[...run.calls.values()].map((call) => ({ at: call.begin, depth: depthOf(run, run.agents.get(call.runId)) + 1, call })),
     ...[...run.tools.values()].map((tool) => ({ at: tool.begin, depth: depthOf(run, run.agents.get(tool.runId)) + 1, tool })),
     ...[...run.questions.values()].map((question) => ({ at: question.begin, depth: 2, question })),
+    ...run.servers.map((server) => ({ at: server.begin, depth: depthOf(run, run.agents.get(server.runId)) + 1, server })),
     ...run.waits.map((wait) => ({ at: wait.begin, depth: 2, wait })),
   ];
   // Those that began at the same time stay in the order agent, call, tool.
@@ -99,6 +100,7 @@ function rowOf(run, item, whole) {
   if (item.agent) return agentRow(run, item.agent, item.depth, whole);
   if (item.call) return callRow(run, item.call, item.depth, whole);
   if (item.tool) return toolRow(run, item.tool, item.depth, whole);
+  if (item.server) return serverRow(run, item.server, item.depth, whole);
   if (item.wait) return row("wait", item.depth, [h("span.tool-name", "sleep"), h("span.why", item.wait.step)], item.wait, run, whole);
   return questionRow(run, item.question, item.depth, whole);
 }
@@ -156,6 +158,13 @@ function toolRow(run, tool, depth, whole) {
     bad ? h("span.why.bad", "failed") : null,
     changes ? h("button.link", { type: "button", data: { key: `state-${tool.key}` }, onclick: () => actions.show("state") }, "state") : null];
   return row(`tool-run${bad ? ".failed" : ""}`, depth, label, tool, run, whole);
+}
+
+/** What a server took to connect and to list its tools. */
+function serverRow(run, server, depth, whole) {
+  const note = server.error ?? (server.end === null ? "connecting" : `${count(server.tools)} ${server.tools === 1 ? "tool" : "tools"}`);
+  const label = [h("span.tool-name", `MCP server ${server.server}`), h(`span.why${server.error ? ".bad" : ""}`, note)];
+  return row("wait", depth, label, server, run, whole);
 }
 
 function questionRow(run, question, depth, whole) {
