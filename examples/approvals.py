@@ -56,15 +56,16 @@ async def main() -> None:
             for question in run.pending:
                 print("waiting:", question.calls[0].name, question.calls[0].arguments)
             # --8<-- [end:run]
-        thread, question_id = run.thread_id or "", run.pending[0].id
+        thread_id = run.thread_id or ""
 
         async with SqliteHistory(Path(folder) / "shop.db") as store:  # another process, days later
             network = shop(store, "200 are on their way.")
             # --8<-- [start:resume]
             half = Decision(approved=True, arguments={"order": "A1", "amount": 200})
             answer = ApprovalAnswer(approved=True, reason="worn twice", calls={0: half})
-            run = await network.resume(thread, {question_id: answer}, by="mia")
-            print(run.text)
+            for question in await network.pending(thread_id):
+                run = await network.resume(thread_id, {question.id: answer}, by="mia")
+                print(run.text)
             # --8<-- [end:resume]
 
 

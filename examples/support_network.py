@@ -1,11 +1,6 @@
 """A support desk: three agents, typed state and result, handoffs, approval, a thread."""
 
-# ruff: noqa: D101, E402 - as short as the programs beside it; the page begins with the imports
-from agentkit_py.testing import ScriptedModel, tool_call
-
-desk = ScriptedModel(tool_call("transfer_to_billing"))  # or "openai:gpt-5"
-clerk = ScriptedModel(tool_call("refund", {"euros": 12}), '{"summary":"Paid back","refund":12}')
-
+# ruff: noqa: D101 - as short as the programs beside it
 # --8<-- [start:program]
 from dataclasses import dataclass
 
@@ -13,6 +8,11 @@ from pydantic import BaseModel
 
 from agentkit_py import Agent, MemoryHistory, Network, State, ToolContext, tool
 from agentkit_py.routing import Handoff, handoffs
+from agentkit_py.testing import ScriptedModel, tool_call
+
+# Scripts in place of models; with keys, both lines are "openai:gpt-5".
+desk = ScriptedModel(tool_call("transfer_to_billing"))
+clerk = ScriptedModel(tool_call("refund", {"euros": 12}), '{"summary":"Paid back","refund":12}')
 
 
 @dataclass

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, c
 
 from typing_extensions import TypeVar
 
+from agentkit_py._core.json import dumps
 from agentkit_py._engine.concurrency import scheduled_in
 from agentkit_py._engine.limits import Meter
 from agentkit_py._engine.state_changes import Scheduled
@@ -148,8 +149,12 @@ class NetworkRun(Generic[StateT, RunOutputT]):
         self._services = services
 
     def __str__(self) -> str:
-        """The entries of this run with their authors, and the reason why it ended."""
+        """The entries of this run with their authors, open questions, and why it ended."""
         lines = [str(entry) for entry in self._transcript.of_this_run()]
+        for question in self.pending:
+            calls = "; ".join(f"{one.name}({dumps(one.arguments)})" for one in question.calls)
+            asks = ": ".join(filter(None, (question.message, calls)))
+            lines.append(f"{question.agent} waits for an answer to {question.id}: {asks}")
         return "\n".join([*lines, f"({self.name}: {self.stop_reason or 'running'})"])
 
     @property

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.json import dumps
@@ -66,15 +65,15 @@ def list_(
         found = await _questions_of(store).list_questions(
             thread_id=thread, user_id=user, status=None if everything else "open", limit=limit
         )
-        table = Table(box=None, header_style="dim")
-        for name in ("id", "thread", "user", "agent", "asks", "expires", "status"):
-            table.add_column(name, overflow="fold", no_wrap=name == "id")
         for one in found:
-            names = (one.id, one.thread_id, one.user_id or "", one.agent)
-            rest = (_asked(one), _left(one), _status(one))
-            table.add_row(*map(clean, (*names, *rest)))
-        if found:
-            console.print(table)
+            owner = f", user {one.user_id}" if one.user_id else ""
+            lines = (
+                f"{one.id}  {_status(one)}{_left(one)}",
+                f"  {one.agent}: {_asked(one)}",
+                f"  thread {one.thread_id}{owner}",
+            )
+            for line in lines:  # ids stand whole, to be copied
+                console.print(clean(line), markup=False, highlight=False, soft_wrap=True)
         count = len(found)
         console.print(f"{count} question{'' if count == 1 else 's'}", style="dim")
 
@@ -90,7 +89,8 @@ def _left(question: Question) -> str:
     if question.expires_at is None or question.status != "open":
         return ""
     minutes = max(0, int((question.expires_at - datetime.now(UTC)).total_seconds() / 60))
-    return f"in {minutes} min" if minutes < 600 else f"in {minutes // 60} h"  # noqa: PLR2004 - ten hours
+    left = f"{minutes} min" if minutes < 600 else f"{minutes // 60} h"  # noqa: PLR2004 - ten hours
+    return f", expires in {left}"
 
 
 def _status(question: Question) -> str:

@@ -282,8 +282,9 @@ class DirectRuntime:
             )
         if not key and model.key_required:
             raise ConfigurationError(
-                f"No API key for {model.provider} model {model.model!r}: "
-                f"set {variable} or pass api_key=…"
+                f"No API key for {model.provider} model {model.model!r}: set {variable} or pass "
+                "api_key=… to the function that makes the model. Without a key, "
+                "agentkit_py.testing.ScriptedModel plays one."
             )
         return key or None
 

@@ -1,12 +1,11 @@
 """A message that is refused, with a reply of one's own."""
 
-from agentkit_py.testing import ScriptedModel
-
-model = ScriptedModel("Your order is on its way.")
-
 # --8<-- [start:recipe]
 from agentkit_py import Agent
 from agentkit_py.guardrails import Guardrail
+from agentkit_py.testing import ScriptedModel
+
+model = ScriptedModel("Your order is on its way.")  # or "openai:gpt-4.1"
 
 
 def refused(text: str) -> str | None:
@@ -17,7 +16,7 @@ def refused(text: str) -> str | None:
 support = Agent(
     name="support",
     system="You help with orders.",
-    model=model,  # or "openai:gpt-4.1"
+    model=model,
     input_guardrails=[Guardrail(refused, reply="Please write to legal@example.com.")],
 )
 print(support.run_sync("I sue you").text)  # the model was not asked

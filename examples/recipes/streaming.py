@@ -1,17 +1,15 @@
 """A reply while the model writes it."""
 
+# --8<-- [start:recipe]
 import asyncio
 
-from agentkit_py.testing import ScriptedModel
-
-model = ScriptedModel("Invoice 7 is still open.")
-
-# --8<-- [start:recipe]
 from agentkit_py import Agent
 from agentkit_py.events.types import ReplyDelta
 from agentkit_py.messages import TextDelta
+from agentkit_py.testing import ScriptedModel
 
-agent = Agent(name="clerk", system="You sell hats.", model=model)  # or "openai:gpt-4.1"
+model = ScriptedModel("Invoice 7 is still open.")  # or "openai:gpt-4.1"
+agent = Agent(name="clerk", system="You sell hats.", model=model)
 
 
 async def main() -> None:

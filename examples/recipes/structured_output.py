@@ -1,13 +1,12 @@
 """An answer of a type instead of text."""
 
-from agentkit_py.testing import ScriptedModel
-
-model = ScriptedModel('{"number": 7, "total": 120.0, "paid": false}')
-
 # --8<-- [start:recipe]
 from pydantic import BaseModel
 
 from agentkit_py import Agent
+from agentkit_py.testing import ScriptedModel
+
+model = ScriptedModel('{"number": 7, "total": 120.0, "paid": false}')  # or "openai:gpt-4.1"
 
 
 class Invoice(BaseModel):
@@ -21,7 +20,7 @@ class Invoice(BaseModel):
 reader = Agent(
     name="reader",
     system="Read the invoice.",
-    model=model,  # or "openai:gpt-4.1"
+    model=model,
     output_type=Invoice,
 )
 result = reader.run_sync("Invoice no. 7: 120.00 EUR, due in May.")

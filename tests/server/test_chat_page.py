@@ -1,0 +1,83 @@
+"""The chat page of the guide, in a browser: a reply, a decision, a reload."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from playwright.async_api import async_playwright, expect
+from starlette.staticfiles import StaticFiles
+
+from agentkit_py import MemoryHistory, tool
+from agentkit_py.testing import tool_call
+from tests.server.test_staff_page import PATIENCE, is_wider, problems
+from tests.server.world import app_of, served, support
+
+PAGE = Path(__file__).resolve().parents[2] / "examples" / "http_api" / "page"
+EVIL = "<img src=x onerror=alert(1)>"
+
+
+@tool(needs_approval=True)
+def refund(order: str) -> str:
+    """Pay money back."""
+    return f"paid for {order}"
+
+
+async def test_the_chat_page_shows_replies_and_asks_for_decisions() -> None:
+    """Text of models stays text, a question survives a reload, axe finds nothing."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no chromium on PATH: apt-get install chromium")
+    expect.set_options(timeout=PATIENCE)
+    network = support(
+        f"Hello. {EVIL}",
+        *(tool_call("refund", {"order": EVIL}), "On its way."),
+        tools=(refund,),
+        history=MemoryHistory(),
+    )
+    app = app_of(network, auth="local")
+    app.mount("/", StaticFiles(directory=PAGE, html=True))
+    complaints: list[str] = []
+    async with served(app) as url, async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = await browser.new_page(viewport={"width": 400, "height": 800})
+        page.set_default_timeout(PATIENCE)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("dialog", lambda dialog: complaints.append(dialog.message))
+        await page.goto(url)
+        lines = page.locator("#log p")
+        await page.get_by_label("Message").fill("Hi")
+        await page.get_by_label("Message").press("Enter")
+        await expect(lines).to_have_text(["Hi", f"Hello. {EVIL}"])
+        await page.get_by_label("Message").fill("Money back!")
+        await page.get_by_role("button", name="Send").click()
+        await expect(page.get_by_role("button", name="approve")).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_role("button", name="deny")).to_be_visible()
+        assert (await problems(page), await is_wider(page)) == ([], False)
+        await page.get_by_role("button", name="approve").click()
+        await expect(lines.last).to_have_text("On its way.")
+        await expect(lines).to_have_text(
+            ["Hi", f"Hello. {EVIL}", "Money back!", "clerk: refund", "On its way."]
+        )
+        await browser.close()
+    assert complaints == []
+
+
+def test_the_guides_program_serves_page_and_api(tmp_path: Path) -> None:
+    """Its network needs a decision, which the one local user may make."""
+    program = "import with_page; print([getattr(r, 'path', '') for r in with_page.app.routes])"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": f"{PAGE.parent}{os.pathsep}{PAGE.parents[2]}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "'/api/chat'" in done.stdout
