@@ -30,6 +30,14 @@ class MailStore(Protocol):
         """Return what ``taker`` took before, else the oldest mail that nobody took; None: none."""
         ...
 
+    async def list_mail(self, box: str) -> Sequence[tuple[str, JsonObject]]:
+        """Return ids and contents of the mail of a box that nobody took, the oldest first."""
+        ...
+
+    async def remove_mail(self, box: str, mail_id: str) -> bool:
+        """Remove mail, taken or not; return False if there is none of this id."""
+        ...
+
 
 def mail_store(store: object) -> MailStore:
     """Return a store that keeps mail.

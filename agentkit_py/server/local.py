@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -49,6 +49,7 @@ from agentkit_py.runs import RunOptions, StreamingConfig
 from agentkit_py.server.auth import StreamTokens, is_same_host
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub
+from agentkit_py.server.line import Line
 from agentkit_py.server.notices import Notifier
 from agentkit_py.server.runs import (
     APPROVALS,
@@ -69,8 +70,8 @@ logger: logging.Logger = get_logger("agentkit_py.server")
 _MOST_PAUSED = 10_000
 """Paused runs whose place in the stream is remembered."""
 
-_LOOK_SECONDS = 30.0
-"""Seconds between two looks at questions that other processes have asked."""
+_LOOK_SECONDS = 20.0
+"""Seconds between two looks at what other processes have asked, or left in line."""
 
 _PAUSE_TIME = timedelta(seconds=10)
 """The time that a run has from its question to the moment when it is stored."""
@@ -79,8 +80,8 @@ _LOST_SECONDS = 3600.0
 """Seconds after which the run of a question is stored as paused, or has died."""
 
 _TO_STORE = 5.0
-"""Seconds that a message waits to be stored before it is accepted all the same: another process may
-have the thread."""
+"""Seconds that a message waits to be stored before it is kept in line: another process may have the
+thread."""
 
 _CANCEL_SECONDS = 5.0
 """Seconds that a cancel waits for its runs to end; a tool in a thread cannot be stopped."""
@@ -373,7 +374,9 @@ class LocalRuns(Backend):
         self._notifier = notifier
         self._workers = Workers(hub)
         self._workers.on_cancel = self._cancel_for_others
-        self._cancelling: set[asyncio.Task[None]] = set()
+        self._line = Line(settings, self._workers.name, self._workers.is_alive)
+        self._workers.is_busy = lambda: len(self._line) > 0
+        self._tasks: set[asyncio.Task[None]] = set()
         self._tokens = tokens
         self._runs: dict[str, list[LocalRun]] = {}
         self._paused: OrderedDict[tuple[str, str], LocalRun] = OrderedDict()
@@ -433,8 +436,8 @@ class LocalRuns(Backend):
     async def start(self, job: Job) -> None:
         """Begin a run, unless the message is being answered already.
 
-        Where no other run is at work on the thread it returns once the message is stored, so that
-        what was accepted outlives this process.
+        It returns once the message is stored, or kept in line where another run is at work on the
+        thread, so that what was accepted outlives this process.
         """
         idle = not self._of(job.user_id, job.thread_id)
         most = self._settings.limits.runs_per_user
@@ -448,15 +451,42 @@ class LocalRuns(Backend):
         if job.on_busy == "interrupt":
             runs = self._of(job.user_id, job.thread_id)
             await _stop([run for run in runs if run.is_at_work], INTERRUPTED)
-        if self._same(job) is not None:  # it may have begun meanwhile
-            return
-        self.check_room(job.user_id)
-        run = self._run(job, await self._slots.new(_key(job)))  # at once: there is room
-        run.known = known if idle else None
-        self._begin(run)
+        run = self._same(job)
+        if run is None:  # else it has begun meanwhile
+            self.check_room(job.user_id)
+            run = self._run(job, await self._slots.new(_key(job)))  # at once: there is room
+            run.known = known if idle else None
+            self._begin(run)
         if idle:  # else it waits in line, perhaps for minutes
             with anyio.move_on_after(_TO_STORE):
                 await run.begun.wait()
+        if not run.begun.is_set():
+            if await self._line.keep(job):
+                self._do(self._leave_line(job, run))
+        elif not run.is_at_work:
+            await self._store_message(job)
+
+    async def _leave_line(self, job: Job, run: LocalRun | None) -> None:
+        """Keep a message in line until it is stored."""
+        if run is not None:
+            await run.begun.wait()
+            if not run.is_at_work:  # its time was over, or it was stopped
+                await self._store_message(job)
+        await self._line.drop(job)
+
+    async def _answer_line(self) -> None:
+        """Answer messages in line of processes that have died."""
+        for job in await self._line.left_behind():
+            self._do(self._take_over(job))
+
+    async def _take_over(self, job: Job) -> None:
+        store = for_user(self._settings.store, job.user_id)
+        try:
+            if await store.thread_exists(job.thread_id):
+                await self.start(job)
+            await self._leave_line(job, self._same(job))
+        except ApiError:  # there is no room yet
+            self._line.put_off(job)
 
     async def check_questions(self, user_id: str) -> None:
         """Refuse a run of a user for whom as many questions are open as runs may be under way."""
@@ -568,6 +598,7 @@ class LocalRuns(Backend):
         while isinstance(store, QuestionStore):
             self._news.clear()
             try:
+                await self._answer_line()
                 for question in await store.list_questions(status="due", limit=None):
                     await self._close_due(store, question)
                 asked = await store.list_questions(limit=None)
@@ -614,9 +645,12 @@ class LocalRuns(Backend):
         return len(runs) + len(paused)
 
     def _cancel_for_others(self, user_id: str, thread_id: str) -> None:
-        task = asyncio.create_task(self._stop(self._of(user_id, thread_id), "cancelled"))
-        self._cancelling.add(task)
-        task.add_done_callback(self._cancelling.discard)
+        self._do(self._stop(self._of(user_id, thread_id), "cancelled"))
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
         """Return a token for ``/v1/realtime/connect`` of ``apiBaseUrl``."""
@@ -671,18 +705,23 @@ class LocalRuns(Backend):
         if working:
             await asyncio.wait(working, timeout=self._settings.limits.shutdown_seconds)
         await self._stop(self._all, "shutdown")
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _stop(self, runs: Iterable[LocalRun], reason: str) -> None:
         """Cancel runs, and keep the messages of those that had not begun."""
         stopped = list(runs)
         await _stop(stopped, reason)
         for run in stopped:
-            job, said = run.job, run.job.message.content
-            if run.root is None and run.taken is None and said:
-                store = for_user(self._settings.store, job.user_id)
-                with suppress(ThreadNotFoundError):  # it is deleted meanwhile
-                    message = AgentResult.from_user(said, id=job.message.id)
-                    await store.append(job.thread_id, [message])
+            if run.root is None and run.taken is None and run.job.message.content:
+                await self._store_message(run.job)
+
+    async def _store_message(self, job: Job) -> None:
+        """Store a message that no run has stored."""
+        store = for_user(self._settings.store, job.user_id)
+        # It may be deleted meanwhile; and a message that was sent before is stored as it was.
+        with suppress(ThreadNotFoundError, MessageConflictError):
+            message = AgentResult.from_user(job.message.content, id=job.message.id)
+            await store.append(job.thread_id, [message])
 
 
 def _key(job: Job) -> str:

@@ -39,14 +39,22 @@ class Workers:
     def __init__(self, hub: Hub) -> None:
         """Remember the hub; `join` begins."""
         self._hub = hub
-        self._name = uuid4().hex
+        self.name = uuid4().hex
+        """The name of this process."""
+
         self._broadcast: Broadcast | None = None
         self._heard: dict[str, float] = {}
         """When each of the others was last heard, of those whose open runs are known."""
 
+        self._joined = float("-inf")
+        """When it began to listen to the others; it never did where there can be none."""
+
         self._beating: asyncio.Task[None] | None = None
         self.on_cancel: Callable[[str, str], object] = lambda _user, _thread: None
         """Called with user and thread where another process was asked to stop their runs."""
+
+        self.is_busy: Callable[[], bool] = lambda: False
+        """Says whether the others must know that this process lives, even if no run is open."""
 
     async def join(self, store: HistoryStore) -> None:
         """Begin to share chunks with the processes that use the same store.
@@ -59,6 +67,7 @@ class Workers:
         if self._broadcast is None:
             _check_alone(store)
             return
+        self._joined = asyncio.get_running_loop().time()
         await self._broadcast.open(self)
         self._hub.on_publish = self._publish
         self._send("hello")
@@ -76,13 +85,18 @@ class Workers:
         """Let the others stop their runs of a thread."""
         self._send("cancel", user=user_id, thread=thread_id)
 
+    def is_alive(self, name: str) -> bool:
+        """Return whether another process was heard of late, or had no time to be heard."""
+        heard = self._heard.get(name, self._joined)
+        return heard >= asyncio.get_running_loop().time() - _DEAD_SECONDS
+
     def _send(self, kind: str, **facts: Any) -> None:
         if self._broadcast is not None:
-            self._broadcast.send(dumps({"from": self._name, "kind": kind, **facts}))
+            self._broadcast.send(dumps({"from": self.name, "kind": kind, **facts}))
 
     def _publish(self, channel: str, entry: Entry, *, to: str | None = None) -> None:
         if self._broadcast is not None:
-            facts = {"from": self._name, "kind": "chunk", "to": to, "channel": channel}
+            facts = {"from": self.name, "kind": "chunk", "to": to, "channel": channel}
             head = dumps({**facts, "answers": entry.answers})
             self._broadcast.send(f'{head[:-1]},"chunk":{entry.text}}}')
 
@@ -90,7 +104,7 @@ class Workers:
         """Take what another process sent."""
         said = as_object(strict_loads(text)) or {}
         sender, kind, to = str(said.get("from")), said.get("kind"), said.get("to")
-        if to not in (None, self._name):
+        if to not in (None, self.name):
             return
         if kind == "hello":
             self._greet(sender)
@@ -134,14 +148,12 @@ class Workers:
         self._hub.end_runs_of(sender)
 
     async def _beat(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(_BEAT_SECONDS)
-            if self._hub.has_open_runs(None):
+            if self._hub.has_open_runs(None) or self.is_busy():
                 self._send("beat")
-            silent = loop.time() - _DEAD_SECONDS
-            for sender, heard in self._heard.items():
-                if heard < silent and self._hub.has_open_runs(sender):
+            for sender in self._heard:
+                if not self.is_alive(sender) and self._hub.has_open_runs(sender):
                     logger.warning("A worker process has ended in the middle of its runs")
                     self._hub.end_runs_of(sender)
 

@@ -615,6 +615,12 @@ class SqlHistory(HistoryStore):
     async def take_mail(self, box: str, taker: str) -> JsonObject | None:
         return await self._transact(partial(records.take_mail, box=box, taker=taker), write=True)
 
+    async def list_mail(self, box: str) -> list[tuple[str, JsonObject]]:
+        return await self._transact(partial(records.list_mail, box=box))
+
+    async def remove_mail(self, box: str, mail_id: str) -> bool:
+        return await self._change("DELETE FROM {mail} WHERE box = ? AND id = ?", box, mail_id)
+
     async def put_message(
         self, thread_id: str, message: UserMessage, *, interrupts: bool = False
     ) -> None:

@@ -249,6 +249,16 @@ def take_mail(session: Session, *, box: str, taker: str) -> JsonObject | None:
     return json.loads(row[0])
 
 
+def list_mail(session: Session, *, box: str) -> list[tuple[str, JsonObject]]:
+    """Return ids and contents of the mail that is free, the oldest first."""
+    query = (
+        "SELECT id, {text:json} FROM {mail} WHERE box = ? AND taker IS NULL "
+        "AND until > {lease_clock} ORDER BY number"
+    )
+    rows = session.execute(query, box).fetchall()
+    return [(session.given(row[0]), json.loads(row[1])) for row in rows]
+
+
 def take_all_mail(
     session: Session, *, box: str, taker: str, at_work: bool
 ) -> list[JsonObject] | None:

@@ -710,6 +710,17 @@ class MemoryHistory(HistoryStore):
                 return json.loads(str(one[0]))
             return None
 
+    async def list_mail(self, box: str) -> list[tuple[str, JsonObject]]:
+        """Return ids and contents of the mail that nobody took, the oldest first."""
+        with self._lock:
+            mail = self._mail.get(box, {}).items()
+            return [(key, json.loads(str(text))) for key, (text, taker) in mail if taker is None]
+
+    async def remove_mail(self, box: str, mail_id: str) -> bool:
+        """Remove mail; return False if there is none of this id."""
+        with self._lock:
+            return self._mail.get(box, {}).pop(mail_id, None) is not None
+
     async def put_message(
         self, thread_id: str, message: UserMessage, *, interrupts: bool = False
     ) -> None:

@@ -325,6 +325,12 @@ class _WrappedStore(_WrappedThreads):
     async def take_mail(self, box: str, taker: str) -> JsonObject | None:
         return await self._store.take_mail(box, taker)
 
+    async def list_mail(self, box: str) -> Sequence[tuple[str, JsonObject]]:
+        return await self._store.list_mail(box)
+
+    async def remove_mail(self, box: str, mail_id: str) -> bool:
+        return await self._store.remove_mail(box, mail_id)
+
     async def put_message(
         self, thread_id: str, message: UserMessage, *, interrupts: bool = False
     ) -> None:

@@ -6,9 +6,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+import httpx
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, State, ToolContext, tool
+from agentkit_py._core.json import JsonObject
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.server import ServerLimits, create_app
 from agentkit_py.state import fields_of
@@ -17,6 +19,7 @@ from tests.server.world import (
     app_of,
     by_header,
     client_of,
+    eventually,
     listening,
     message,
     once,
@@ -284,6 +287,94 @@ async def test_a_message_is_stored_when_it_is_accepted() -> None:
         await begun.wait()
         go.set()
         await wait_until_idle(app)
+
+
+class AgedLine(MemoryHistory):
+    """A store in which all that waits has waited for long."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.boxes = dict[str, int]()
+
+    def is_empty(self, box: str) -> bool:
+        """Return whether all that was put into a box is removed."""
+        return self.boxes[box] == 0
+
+    async def remove_mail(self, box: str, mail_id: str) -> bool:
+        """Count what is left."""
+        gone = await super().remove_mail(box, mail_id)
+        self.boxes[box] -= gone
+        return gone
+
+    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
+        """Keep it as from long ago."""
+        await super().put_mail(box, mail_id, {**content, "at": "2020-01-01T00:00:00+00:00"})
+        self.boxes[box] = len(await self.list_mail(box))
+
+
+async def rows_of(client: httpx.AsyncClient) -> list[str]:
+    """The texts of the thread."""
+    found = (await client.get("/api/threads/t")).json()["messages"]
+    said = [m.get("content") or m["data"]["output"][0].get("content") for m in found]
+    return [one for one in said if one]
+
+
+async def test_a_message_in_line_outlives_its_process() -> None:
+    """It is accepted while another run is at work; the next process finds and answers it."""
+    wait, begun, _ = waiting()
+    store = AgedLine()
+    dies = app_of(support(tool_call("wait", {}), tools=(wait,)), history=store)
+    lives = app_of(support("Straw hats."), history=store)
+    async with client_of(dies) as client, client_of(lives) as other:
+        await client.post("/api/chat", json=message("Hi", "t", id="m1"))
+        await begun.wait()  # for ever: it will never answer again
+        answer = await client.post("/api/chat", json=message("Hats?", "t", id="m2"))
+        assert answer.json()["messageId"] == "m2"
+        async with lives.router.lifespan_context(lives):
+            while len(found := await rows_of(other)) < 3:  # noqa: ASYNC110 - nobody tells us
+                await asyncio.sleep(0.005)
+            await wait_until_idle(lives)
+        assert found == ["Hi", "Hats?", "Straw hats."]
+        (box,) = store.boxes
+        assert await store.list_mail(box) == []
+        await client.post("/api/chat/cancel", json={"threadId": "t"})
+
+
+async def test_a_message_in_line_is_kept_until_its_run_begins_or_never_will() -> None:
+    """Cancelled messages are in the thread, and nobody answers them later."""
+    wait, begun, go = waiting()
+    store = AgedLine()
+    network = support(tool_call("wait", {}), "One.", "Two.", tools=(wait,))
+    app = app_of(network, history=store)
+    async with client_of(app) as client:
+        await client.post("/api/chat", json=message("Hi", "t", id="m1"))
+        await begun.wait()
+        for _ in range(2):  # a client that sends it again changes nothing
+            await client.post("/api/chat", json=message("Hats?", "t", id="m2"))
+        (box,) = store.boxes
+        ((mail_id, kept),) = await store.list_mail(box)
+        assert mail_id.endswith("/t/m2/ada")
+        assert "Hats?" in str(kept)
+        go.set()
+        await wait_until_idle(app)
+        assert [t for t in await rows_of(client) if t != "waited"] == [
+            "Hi",
+            "One.",
+            "Hats?",
+            "Two.",
+        ]
+        await eventually(lambda: store.is_empty(box))
+
+        begun.clear()
+        go.clear()
+        network.default_model = ScriptedModel(tool_call("wait", {}))
+        await client.post("/api/chat", json=message("Again", "t", id="m3"))
+        await begun.wait()
+        await client.post("/api/chat", json=message("No", "t", id="m4"))
+        assert not store.is_empty(box)
+        await client.post("/api/chat/cancel", json={"threadId": "t"})
+        await eventually(lambda: store.is_empty(box))
+        assert (await rows_of(client))[-1] == "No"
 
 
 async def test_a_message_that_is_sent_twice_is_answered_once() -> None:

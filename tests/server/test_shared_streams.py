@@ -200,7 +200,9 @@ async def test_chunks_of_a_process_are_ignored_until_its_open_runs_are_known() -
     """They come again with these; else a run would be shown twice, or from its middle."""
     hub, store = Hub(), QuietStore()
     workers = Workers(hub)
+    assert not workers.is_alive("other")
     await workers.join(store)
+    assert workers.is_alive("other")  # it had no time to say so
     (hello,) = store.quiet.sent
 
     def receive(kind: str, number: int = 0, to: str | None = None) -> None:

@@ -283,7 +283,7 @@ async def staff_are_found_by_state_and_user_and_go_with_the_thread(given: Histor
 
 
 async def mail_is_taken_once_and_again_by_who_took_it(given: HistoryStore) -> None:
-    """`take_mail` gives the oldest mail of a box that nobody else took."""
+    """`take_mail` gives the oldest mail of a box that nobody else took; `list_mail` takes none."""
     store: Any = given
     same(await store.take_mail("box", "me"), None, "an empty box")
     for mail_id, number in (("b", 1), ("a\0", 2), ("b", 3)):
@@ -292,8 +292,16 @@ async def mail_is_taken_once_and_again_by_who_took_it(given: HistoryStore) -> No
     for taker, number in (("me", 1), ("you", 2), ("me", 1)):
         same(await store.take_mail("box", taker), {"n": number, "s": "\0\ud800"}, f"of {taker}")
     same(await store.take_mail("box", "them"), None, "what others took")
+    await store.put_mail("box", "c", {"n": 4})
+    await store.put_mail("box", "d\0", {"n": 5, "s": "\0"})
     mine: Any = for_user(given, "ada")
     same(await mine.take_mail("other", "x"), {}, "for_user")
+    free = [("c", {"n": 4}), ("d\0", {"n": 5, "s": "\0"})]
+    for one in (store, mine):
+        same(list(await one.list_mail("box")), free, "what nobody took")
+    gone = [await mine.remove_mail("box", key) for key in ("c", "c", "b", "d\0")]
+    same(gone, [True, False, True, True], "what is removed")
+    same(list(await store.list_mail("box")), [], "after that")
 
 
 async def messages_of_an_inbox_are_taken_once_in_order_and_whole(given: HistoryStore) -> None:
