@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -14,9 +14,11 @@ from starlette.responses import Response
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
+from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import NotPendingError
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.history.questions import Question, QuestionStore, change_open, stop_question
+from agentkit_py.network import Network
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.config import OWNER
 from agentkit_py.server.runs import APPROVALS
@@ -32,9 +34,17 @@ from agentkit_py.server.schemas import (
     not_found,
 )
 from agentkit_py.server.streams import CountedEvents
+from agentkit_py.tools import Tool
 
 _MOST = 1000
 """Questions that one request looks at."""
+
+CLOSED = {
+    "already_answered": "This was answered already.",
+    "expired": "Nobody answered this in time.",
+    "run_stopped": "The run that asked this was stopped.",
+}
+"""Codes and words for answers that come too late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +156,7 @@ async def answer_approval(request: ApiRequest[AnswerBody]) -> Done:
     }
     whole = None if body.action is None else Decision(body.action == "approve", body.reason or "")
     decide = partial(decided, calls, whole, who)
-    return await answer_question(request.api, who, question, decide)
+    return await answer_question(request.api, who, question, decide, calls)
 
 
 @endpoint("POST", "/api/approve-tool", 404, 409, 502)
@@ -166,18 +176,20 @@ async def approve_tool(request: ApiRequest[ApprovalRequestBody]) -> Done:
 
     def change(known: Question) -> Question | None:
         calls = {} if whole else dict.fromkeys(known.undecided(body.tool_call_id), decision)
-        return decided(calls, decision if whole else None, who, known) if whole or calls else None
+        return decided(calls, decision if whole else None, who, known)
 
     return await answer_question(request.api, who, question, change)
 
 
 def decided(
     calls: Mapping[int, Decision], whole: Decision | None, who: str, question: Question
-) -> Question:
-    """Return a question with decisions on single calls, and on all others."""
+) -> Question | None:
+    """Return a question with decisions on single calls, and on all others; None: all stand."""
     now = datetime.now(UTC)
     if whole is None:
-        return question.decided(calls, now, by=who)
+        known = question.answer
+        is_new = known is None or bool(calls.keys() - known.calls.keys())
+        return question.decided(calls, now, by=who) if is_new else None
     answer = ApprovalAnswer(
         approved=whole.approved,
         reason=whole.reason,
@@ -187,14 +199,53 @@ def decided(
     return question.closed(answer, now)
 
 
+def _check_arguments(api: Api, question: Question, calls: Mapping[int, Decision]) -> None:
+    """Refuse arguments in place of the model's that the tool would not take, where it is known."""
+    for index, decision in calls.items():
+        if not decision.approved or decision.arguments is None:
+            continue
+        call = replace(question.calls[index], arguments=decision.arguments, malformed=None)
+        problems: list[str] = []
+        for tool in _tools_named(api, question.agent, call.name):
+            try:
+                tool.validate(call)
+            except InvalidArguments as error:
+                problems.append(str(error))
+            else:
+                break
+        else:
+            if problems:
+                raise invalid(f"calls.{index}.arguments: {problems[0]:.500}")
+
+
+def _tools_named(api: Api, agent: str, tool: str) -> list[Tool]:
+    """Return the tools of a name that agents of a name have here."""
+    targets = api.settings.targets.values()
+    agents = [one for t in targets for one in (t.agents if isinstance(t, Network) else [t])]
+    return [one.tool_map[tool] for one in agents if one.name == agent and tool in one.tool_map]
+
+
 async def answer_question(
-    api: Api, user_id: str, question: Question, decide: Callable[[Question], Question | None]
+    api: Api,
+    user_id: str,
+    question: Question,
+    decide: Callable[[Question], Question | None],
+    calls: Mapping[int, Decision] | None = None,
 ) -> Done:
-    """Change a question if the user may, and let its run go on once it is answered."""
+    """Change a question if the user may, and let its run go on once it is answered.
+
+    Args:
+        api: The parts of the server.
+        user_id: The one who answers.
+        question: The question.
+        decide: Returns the changed question; None: nothing is left to decide.
+        calls: The decisions on single calls, whose arguments are checked.
+    """
     if not await may_answer(api, user_id, question):
         if question.user_id != user_id:
             raise not_found("question")
         raise ApiError(403, "not_allowed", "Somebody else has to decide this.")
+    _check_arguments(api, question, calls or {})
     store = question_store(api)
     if question.status == "open" and await api.backend.is_lost(question):
         await stop_question(store, question.id)
@@ -202,8 +253,10 @@ async def answer_question(
         raise ApiError(409, "run_lost", "The run that asked has died. Send the message again.")
     try:
         done = await change_open(store, question.id, decide, tell=api.backend.go_on)
-    except NotPendingError:
-        raise ApiError(409, "already_answered", "This was answered already.") from None
+    except NotPendingError as error:
+        codes = {"expired": "expired", "stopped": "run_stopped"}
+        code = codes.get(error.status or "", "already_answered")
+        raise ApiError(409, code, CLOSED[code]) from None
     api.hub.publish(APPROVALS, {"event": "approval.changed", "data": {"id": question.id}})
     if done.status == "answered" and done.user_id != user_id:
         about = (done.user_id, "question_answered", done.thread_id)

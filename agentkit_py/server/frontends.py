@@ -42,7 +42,7 @@ from agentkit_py.events.replies import (
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunStore
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint, read_json
-from agentkit_py.server.approvals import answer_question, decided, may_answer
+from agentkit_py.server.approvals import CLOSED, answer_question, decided, may_answer
 from agentkit_py.server.chat import job_of, make_thread
 from agentkit_py.server.formats import AG_UI, VERCEL, Asked, Format
 from agentkit_py.server.hub import Entry, Subscription
@@ -307,9 +307,9 @@ class _Exchange:
             whole = None if question.calls else calls[0]
             change = partial(decided, {} if whole else calls, whole, self.user_id)
             try:
-                await answer_question(self.api, self.user_id, question, change)
+                await answer_question(self.api, self.user_id, question, change, calls)
             except ApiError as error:
-                if error.code != "already_answered":  # somebody else was quicker
+                if error.code not in CLOSED:  # else somebody was quicker, or it is too late
                     raise
 
 

@@ -15,6 +15,7 @@ from pydantic import (
     Field,
     StringConstraints,
     ValidationError,
+    field_validator,
 )
 from pydantic.alias_generators import to_camel
 from typing_extensions import TypedDict
@@ -275,6 +276,13 @@ class AnswerBody(_Fields):
     action: Literal["approve", "deny"] | None = None
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
     calls: list[CallDecision] = Field(default_factory=list[CallDecision], max_length=1000)
+
+    @field_validator("calls")
+    @classmethod
+    def _once(cls, calls: list[CallDecision]) -> list[CallDecision]:
+        if len({one.index for one in calls}) < len(calls):
+            raise ValueError("decides on a call twice")
+        return calls
 
 
 class ApprovalsQuery(_Fields):

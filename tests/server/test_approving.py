@@ -350,8 +350,11 @@ async def test_an_unanswered_approval_expires() -> None:
     network = support(tool_call("refund", {"amount": 5}), "sorry", tools=(lapsing,))
     async with served(app_of(network)) as url, listening(url) as stream:
         await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]["requestId"]
         assert (await stream.until("hitl.resolved"))["data"]["resolution"] == "expired"
         await stream.until("stream.ended")
+        late = await decide(url, asked)
+        assert (late.status_code, late.json()["error"]["code"]) == (409, "expired")
     model: Any = network.default_model
     model.assert_saw("ApprovalTimeoutError")
 
@@ -632,10 +635,12 @@ async def test_a_person_changes_the_arguments_of_one_call_and_refuses_another() 
         await ask(url)
         asked = (await stream.until("hitl.requested"))["data"]["requestId"]
         edited = {"index": 0, "action": "approve", "arguments": {"amount": 10}}
-        wrong = {"index": 1, "action": "approve", "arguments": {"amount": "much"}}
-        said = await answer(url, asked, "mia", action=None, calls=[edited, wrong])
+        denied = {"index": 1, "action": "deny", "reason": "too much"}
+        said = await answer(url, asked, "mia", action=None, calls=[edited, denied])
         assert said.status_code == 200
         assert paid == []
+        late = await answer(url, asked, "mia", action=None, calls=[denied | {"action": "approve"}])
+        assert (late.status_code, late.json()["error"]["code"]) == (409, "already_answered")
         assert (
             await answer(url, asked, "mia", calls=[{"index": 7, "action": "deny"}])
         ).status_code == 400
@@ -643,7 +648,35 @@ async def test_a_person_changes_the_arguments_of_one_call_and_refuses_another() 
         await stream.until("stream.ended")
     assert paid == [10]
     model: Any = network.default_model
-    model.assert_saw("A person changed the arguments", "InvalidArgumentsError", "refused the call")
+    model.assert_saw("A person changed the arguments", "too much", "refused the call")
+
+
+async def test_changed_arguments_that_the_tool_does_not_take_are_refused_at_once() -> None:
+    """Whoever answers reads why; but only who may answer."""
+    paid: list[int] = []
+    app = app_of(
+        support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),)), **STAFF
+    )
+    async with served(app) as url:
+        await ask(url)
+        await wait_until_idle(app)
+        (asked,) = await queue(app, "mia")
+        for given in ({"amount": "much"}, {"amount": [5]}, {}, {"amount": 5, "more": 1}):
+            call = {"index": 0, "action": "approve", "arguments": given}
+            said = await answer(url, asked["id"], "mia", action=None, calls=[call])
+            assert (said.status_code, said.json()["error"]["code"]) == (400, "invalid_request")
+            words = said.json()["error"]["message"]
+            assert words.startswith("calls.0.arguments: "), words
+            assert ("more" if "more" in given else "amount") in words
+            assert (await answer(url, asked["id"], "eve", calls=[call])).status_code == 404
+        twice = [{"index": 0, "action": action} for action in ("approve", "deny")]
+        said = await answer(url, asked["id"], "mia", action=None, calls=twice)
+        assert said.status_code == 400
+        assert await queue(app, "mia") == [asked]
+        call = {"index": 0, "action": "approve", "arguments": {"amount": 7}}
+        assert (await answer(url, asked["id"], "mia", calls=[call])).status_code == 200
+        await wait_until_idle(app)
+    assert paid == [7]
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "memory"])
