@@ -13,7 +13,7 @@ import os
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -134,17 +134,21 @@ def book() -> str:
 
 @dataclass
 class Replies:
-    """A model that thinks in every reply, and calls tools when it likes."""
+    """A model that thinks in every reply, also between its parts, and calls tools if it likes."""
 
     seed: int
+    thoughts: int = 1
+    """The number of thoughts in a reply at the most."""
+
     count: int = 0
-    made: list[str] = field(default_factory=list[str])
 
     def __call__(self, received: ReceivedRequest) -> dict[str, Any]:
         """Return the next reply."""
         self.count += 1
         chance = random.Random(f"{self.seed}.{self.count}")  # noqa: S311 - no secret
-        reply: dict[str, Any] = {"reasoning": f"Thought {self.count}."}
+        many = chance.randint(1, self.thoughts) if self.thoughts > 1 else 1
+        thoughts = [f"Thought {self.count}.{number}" for number in range(many)]
+        reply: dict[str, Any] = {"reasoning": thoughts}
         offered = _tools_of(received.body)
         if "select_agent" in offered:
             chosen = {"name": chance.choice(["one", "two"])}
@@ -249,7 +253,8 @@ def _edit(context: StartContext) -> Start:
 
 def run(world: World, *, by_results: bool = False, questions: int = 3) -> FakeProvider:
     """Let a world talk, and return what the provider saw; nothing was refused or lost."""
-    fake = FakeProvider(Replies(world.seed), signing=Signing(fail_on_loss=True))
+    replies = Replies(world.seed, thoughts=3 if world.chains else 1)
+    fake = FakeProvider(replies, signing=Signing(fail_on_loss=True))
     asyncio.run(talk(world.network(), fake, questions, by_results=by_results))
     assert fake.rejections == []
     assert fake.requests
@@ -457,6 +462,61 @@ async def test_old_rows_are_sent_to_models_that_check_nothing(name: str, kept: i
     await agent.run("Two?", state=old, runtime=runtime)
     assert fake.rejections == []
     assert len(blocks_of(fake.requests[-1])) == kept
+
+
+CLAUDES = ["fable-5.2", "opus-5.5", "sonnet-5", "sonnet-4.5"]
+LESS: dict[str, dict[int, list[int]]] = {
+    "the first": {0: []},
+    "the last": {2: []},
+    "all": {0: [], 1: [], 2: []},
+    "the order": {0: [2], 2: [0]},
+    "the number": {2: [2, 2]},
+    "nothing": {},
+}
+"""Changes of a reply's three thoughts: which ones stand in the place of one."""
+
+
+@pytest.mark.parametrize("name", CLAUDES)
+@pytest.mark.parametrize("change", LESS)
+async def test_thinking_of_a_reply_that_waits_for_results_goes_back_whole_or_not_at_all(
+    name: str, change: str
+) -> None:
+    """Claude refuses the rest, which nobody can see in it: "blocks … cannot be modified"."""
+    calls = [{"name": "look", "arguments": {}}]
+    thoughts = ["One.", "Two.", "Three."]
+    fake = FakeProvider(
+        [{"reasoning": thoughts, "text": "So.", "tool_calls": calls * 2}, "Yes."], signing=STRICT
+    )
+    runtime = DirectRuntime(transport=fake.transport)
+    agent = Agent(name="a", system="S", tools=[look], model=MODELS[name](), max_iter=1)
+    state: State[Any] = State()
+    await agent.run("?", state=state, runtime=runtime)
+    rows: list[dict[str, Any]] = [result.to_dict() for result in state.transcript]
+    said = rows[-1]["output"]
+    places = [n for n, message in enumerate(said) if message["type"] == "reasoning"]
+    edited = {places[n]: [places[one] for one in to] for n, to in LESS[change].items()}
+    rows[-1]["output"] = [said[one] for n in range(len(said)) for one in edited.get(n, [n])]
+    state = State(results=[AgentResult.from_dict(row) for row in rows])
+    await agent.run("And?", state=state, runtime=runtime)
+    assert fake.rejections == []
+    assert [len(blocks_of(one)) for one in fake.requests] == [0, 0 if LESS[change] else 3]
+
+
+@pytest.mark.parametrize("name", CLAUDES)
+async def test_thoughts_between_the_parts_of_a_reply_keep_their_places(name: str) -> None:
+    """Newer models write progress before each call."""
+    calls = [{"name": "look", "arguments": {"what": what}} for what in "xy"]
+    fake = FakeProvider(
+        [{"reasoning": ["One.", "Two."], "text": "So.", "tool_calls": calls}, "Yes.", "Yes."],
+        signing=STRICT,
+    )
+    agent = Agent(name="a", system="S", tools=[look], model=MODELS[name]())
+    state: State[Any] = State()
+    for _ in range(2):
+        await agent.run("?", state=state, runtime=DirectRuntime(transport=fake.transport))
+    for received in fake.requests[1:]:
+        kinds = [block["type"] for block in received.body["messages"][1]["content"]]
+        assert kinds == ["thinking", "text", "thinking", "tool_use", "tool_use"]
 
 
 def test_the_models_of_the_test_are_those_that_check() -> None:

@@ -53,6 +53,7 @@ from agentkit_py.models.binding import (
     digest_of,
     has_reasoning,
     hold_chain,
+    is_whole,
     missing,
     number,
     unmarked,
@@ -278,7 +279,9 @@ class AnthropicAdapter(Adapter):
             return made
         draft = self._draft(model, request, made)
         bindings = bindings_of(draft.places, asked.places, model, request, draft.head)
-        return with_bindings(made, bindings, host)
+        thoughts = draft.turns.last_count
+        counted = {key: replace(one, thoughts=thoughts) for key, one in bindings.items()}
+        return with_bindings(made, counted, host)
 
     def left_out(self, model: Model, request: ModelRequest) -> Sequence[tuple[Message, Reason]]:
         """Return the thinking that is not sent, each block with why."""
@@ -496,13 +499,23 @@ class _Turns:
         number(found)
         return found, prefix.head
 
+    def _last_reply(self) -> list[Block]:
+        replies = (turn["content"] for turn in reversed(self.found) if turn["role"] == "assistant")
+        return next(replies, [])
+
+    def _last_thoughts(self) -> list[Place]:
+        return [self._thoughts[id(b)] for b in self._last_reply() if id(b) in self._thoughts]
+
+    @property
+    def last_count(self) -> int:
+        """Return the number of thinking blocks in the assistant's last turn, and at its end."""
+        return len(self._last_thoughts()) + len(self._thinking)
+
     def _keep_open_turn_whole(self) -> None:
         """Leave out all thinking of the reply that waits for results, if some of it must go."""
-        last = next((turn for turn in reversed(self.found) if turn["role"] == "assistant"), None)
-        blocks: list[Block] = [] if last is None else last["content"]
-        places = [self._thoughts[id(block)] for block in blocks if id(block) in self._thoughts]
-        waits = any(block["type"] == "tool_use" for block in blocks)
-        if waits and any(place.reason for place in places):
+        places = self._last_thoughts()
+        waits = any(block["type"] == "tool_use" for block in self._last_reply())
+        if waits and (any(place.reason for place in places) or not is_whole(places)):
             for place in places:
                 place.reason = place.reason or "turn"
 

@@ -16,6 +16,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.json import JsonObject, as_list, as_object
@@ -65,6 +66,9 @@ class Binding:
     count: int = 0
     """The number of reasoning blocks sent before it."""
 
+    thoughts: int = 0
+    """Claude: the number of thinking blocks in the assistant's turn with it; 0: not known."""
+
 
 def binding_of(metadata: JsonObject | None) -> Binding:
     """Return what is kept of reasoning's making; old rows, and those of others, say nothing."""
@@ -76,8 +80,10 @@ def binding_of(metadata: JsonObject | None) -> Binding:
         for name in ("account", "model", "head", "prefix", "before")
         if isinstance(value := kept.get(name), str)
     }
-    count = kept.get("count")
-    return Binding(**texts, count=count if isinstance(count, int) else 0)
+    numbers = {
+        name: value for name in ("count", "thoughts") if isinstance(value := kept.get(name), int)
+    }
+    return Binding(**texts, **numbers)
 
 
 def bound(metadata: JsonObject | None, host: str, binding: Binding) -> dict[str, Any]:
@@ -248,6 +254,19 @@ def _chain(places: Sequence[Place]) -> set[int]:
         kept.add(id(last))
         last = by_digest.get(last.binding.before, last)
     return kept
+
+
+def is_whole(places: Sequence[Place]) -> bool:
+    """Return whether the reasoning of an assistant's turn is all that was made, in its order.
+
+    So is that of which it is not known how much there was, and that of a reply just made.
+    """
+    bindings = [place.binding for place in places]
+    last = bindings[-1] if bindings else Binding()
+    if not last.thoughts or any(place.is_new for place in places):
+        return True
+    numbers = [binding.count for binding in bindings]
+    return len(numbers) == last.thoughts and all(b == a + 1 for a, b in pairwise(numbers))
 
 
 def number(places: Iterable[Place]) -> None:

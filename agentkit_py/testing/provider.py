@@ -89,7 +89,8 @@ class FakeProvider:
         Args:
             replies: The replies in order, or a callable (sync or async) that gets each accepted
                 request and returns its reply. A reply is a text, a dict `{"text", "tool_calls",
-                "usage", "reasoning", "finish"}`, a `Raw` or an `ErrorReply`.
+                "usage", "reasoning", "finish"}`, a `Raw` or an `ErrorReply`. A list of texts as
+                reasoning stands between the parts of the reply: before the text, then each call.
             strict: Whether requests that break a provider's rules are refused. Keys are checked in
                 any case.
             api_keys: The right key by provider name; others get a 401. Without it any key will do.

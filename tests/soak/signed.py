@@ -247,13 +247,18 @@ ODD = ("version", "half", "odd")
 """Ways in which rows lose what their reasoning is bound to: then a provider may refuse it, once."""
 
 
+def _replies(seed: str, chance: random.Random) -> Replies:
+    thoughts = random.Random(f"a {seed}").choice([1, 3])  # noqa: S311 - no secret
+    return Replies(chance.randrange(10**9), thoughts=thoughts)
+
+
 async def faults_in(seed: str) -> list[str]:
     """Return what the providers of a random network refused; nothing is expected."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     network = _network(chance)
     is_odd = chance.random() < 0.3
     signing = Signing() if is_odd else Signing(fail_on_loss=True)
-    fake = FakeProvider(Replies(chance.randrange(10**9)), signing=signing)
+    fake = FakeProvider(_replies(seed, chance), signing=signing)
     runtime = DirectRuntime(transport=fake.transport)
     if chance.random() < 0.3:
         network = replace(network, history=MemoryHistory())
@@ -394,7 +399,7 @@ async def faults_in_requests(seed: str) -> list[str]:
     chance = random.Random(seed)  # noqa: S311 - no secret
     models = chance.sample(sorted(MODELS), chance.choice([1, 1, 2, 3]))
     speakers = [Speaker.any(n, chance, models) for n in NAMES[: chance.choice([1, 2, 3, 4])]]
-    replies, ids, seen = Replies(chance.randrange(10**9)), Ids(), ClaudeCache()
+    replies, ids, seen = _replies(seed, chance), Ids(), ClaudeCache()
     history: list[Message] = [TextMessage("user", "Question 0?")]
     speaker = speakers[0]
     for number in range(REQUESTS):

@@ -143,6 +143,43 @@ def test_claude_refuses_thinking_that_was_made_without_what_is_put_back() -> Non
     assert post(fake, body).status_code == 400
 
 
+def swap(body: Body) -> None:
+    """Change the order of two blocks of thinking, of which each keeps its place."""
+    blocks = body["messages"][1]["content"]
+    blocks[0], blocks[2] = blocks[2], blocks[0]
+
+
+@pytest.mark.parametrize("model", ["claude-opus-5-5", "claude-opus-5", "claude-sonnet-4-5"])
+@pytest.mark.parametrize(
+    ("change", "taken"),
+    [
+        (nothing, True),
+        (without((1, 0), (1, 1)), True),
+        (without((1, 0)), False),
+        (without((1, 2)), False),
+        (swap, False),
+    ],
+)
+def test_claude_wants_the_open_turns_thinking_whole_or_not_at_all(
+    model: str, change: Change, taken: bool
+) -> None:
+    """So do those models that check nothing else."""
+    calls = [{"name": "find"}]
+    fake = FakeProvider(lambda _: {"reasoning": ["Hm.", "Oh."], "text": "So.", "tool_calls": calls})
+    body = claude(model)
+    content = post(fake, body).json()["content"]
+    assert [b["type"] for b in content] == ["thinking", "text", "thinking", "tool_use"]
+    result = {"type": "tool_result", "tool_use_id": content[-1]["id"], "content": "found"}
+    body["messages"] += [
+        {"role": "assistant", "content": content},
+        {"role": "user", "content": [result]},
+    ]
+    change(body)
+    reply = post(fake, body)
+    assert (reply.status_code == 200) is taken
+    assert taken or "thinking" in reply.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("model", "created", "status"),
     [

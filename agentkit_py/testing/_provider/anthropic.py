@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from agentkit_py.models.capabilities import capabilities_of
 
-from .replies import Ids, ReplyContent, Usage, pieces
+from .replies import Ids, ReplyContent, Usage, interleaved, pieces
 from .rules import (
     BASE64,
     IMAGES,
@@ -1164,9 +1164,10 @@ _FINISH = {
 def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[str, Any]:
     """Return the JSON with which Anthropic would give that reply."""
     content: list[dict[str, Any]] = []
-    if reply.reasoning is not None:
-        signature = ids.next("sig")
-        content.append({"type": "thinking", "thinking": reply.reasoning, "signature": signature})
+    thoughts = [
+        {"type": "thinking", "thinking": thought, "signature": ids.next("sig")}
+        for thought in reply.thoughts
+    ]
     if reply.text:
         content.append({"type": "text", "text": reply.text})
     for call in reply.calls:
@@ -1179,7 +1180,7 @@ def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[st
         "type": "message",
         "role": "assistant",
         "model": model,
-        "content": content,
+        "content": interleaved(thoughts, content),
         "stop_reason": _FINISH[reply.finish],
         "stop_sequence": None,
         "usage": {

@@ -12,7 +12,7 @@ from typing import Any
 
 from agentkit_py.models.capabilities import capabilities_of
 
-from .replies import Ids, ReplyContent, Usage, pieces
+from .replies import Ids, ReplyContent, Usage, interleaved, pieces
 from .rules import (
     Problem,
     Request,
@@ -849,8 +849,6 @@ def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[st
 
 def _reply_parts(reply: ReplyContent, model: str, ids: Ids) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    if reply.reasoning is not None:
-        found.append({"text": reply.reasoning, "thought": True})
     if reply.text:
         found.append({"text": reply.text})
     for position, call in enumerate(reply.calls):
@@ -861,7 +859,7 @@ def _reply_parts(reply: ReplyContent, model: str, ids: Ids) -> list[dict[str, An
         if position == 0 and _signs_calls(model):
             part["thoughtSignature"] = f"c2ln{ids.next('').zfill(4)}"
         found.append(part)
-    return found
+    return interleaved([{"text": text, "thought": True} for text in reply.thoughts], found)
 
 
 def streamed(plain: Mapping[str, Any]) -> Iterator[SseEvent]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count
-from typing import Any, cast
+from itertools import chain, count, zip_longest
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
 
 # Answers bear one fixed time, so that a test can compare whole bodies.
 CREATED = 1_750_000_000
@@ -60,10 +62,10 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class ReplyContent:
-    """The content of a reply: text, reasoning, calls, and the reason of its end."""
+    """The content of a reply: text, thoughts, calls, and the reason of its end."""
 
     text: str | None
-    reasoning: str | None
+    thoughts: tuple[str, ...]
     calls: tuple[Call, ...]
     finish: str
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
@@ -76,7 +78,7 @@ class ReplyContent:
             ValueError: The reply has unknown keys, or an unknown finish.
         """
         if isinstance(reply, str):
-            return cls(reply, None, (), "stop")
+            return cls(reply, (), (), "stop")
         unknown = set(reply) - {"text", "reasoning", "tool_calls", "usage", "finish"}
         if unknown:
             raise ValueError(
@@ -87,9 +89,20 @@ class ReplyContent:
         finish = reply.get("finish") or ("tool" if calls else "stop")
         if finish not in FINISHES:
             raise ValueError(f"finish={finish!r} is none of {sorted(FINISHES)}.")
-        return cls(
-            reply.get("text"), reply.get("reasoning"), calls, finish, reply.get("usage") or {}
-        )
+        given = reply.get("reasoning")
+        thoughts = () if given is None else (given,) if isinstance(given, str) else tuple(given)
+        return cls(reply.get("text"), thoughts, calls, finish, reply.get("usage") or {})
+
+    @property
+    def reasoning(self) -> str | None:
+        """All thoughts as one text, for formats that have one place for them."""
+        return "\n\n".join(self.thoughts) if self.thoughts else None
+
+
+def interleaved(thoughts: Sequence[T], parts: Sequence[T]) -> list[T]:
+    """Return the parts of a reply, each behind a thought of its own as long as there are any."""
+    pairs = chain.from_iterable(zip_longest(thoughts, parts))
+    return [one for one in pairs if one is not None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from .openai import (
     wrong_type,
     wrong_value,
 )
-from .replies import CREATED, Call, Ids, ReplyContent, Usage, pieces
+from .replies import CREATED, Call, Ids, ReplyContent, Usage, interleaved, pieces
 from .rules import (
     DATA_URL,
     IMAGES,
@@ -629,16 +629,12 @@ def _cached(usage: Usage) -> dict[str, int]:
 
 def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[str, Any]:
     """Return the JSON with which the Responses API would give that reply."""
-    output: list[dict[str, Any]] = []
-    if reply.reasoning is not None:
-        summary = [{"type": "summary_text", "text": reply.reasoning}] if reply.reasoning else []
-        item = {"id": ids.next("rs_"), "type": "reasoning", "summary": summary}
-        output.append({**item, "encrypted_content": f"gAAAAA{ids.next('')}"})
-    if reply.text:
-        output.append(_message(reply, ids))
-    output += [_call(call, ids) for call in reply.calls]
-    if len(output) > 1 and output[0]["type"] == "reasoning":
-        output[1]["id"] += f"{_LED_TO}{output[0]['id']}"
+    said = [_message(reply, ids)] if reply.text else []
+    said += [_call(call, ids) for call in reply.calls]
+    output = interleaved([_thought(text, ids) for text in reply.thoughts], said)
+    for before, item in pairwise(output):
+        if before["type"] == "reasoning" != item["type"]:
+            item["id"] += f"{_LED_TO}{before['id']}"
     reason = _FINISH[reply.finish]
     complete = reason == "completed"
     return {
@@ -660,6 +656,12 @@ def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[st
             "total_tokens": usage.prompt + usage.completion,
         },
     }
+
+
+def _thought(text: str, ids: Ids) -> dict[str, Any]:
+    summary = [{"type": "summary_text", "text": text}] if text else []
+    item = {"id": ids.next("rs_"), "type": "reasoning", "summary": summary}
+    return {**item, "encrypted_content": f"gAAAAA{ids.next('')}"}
 
 
 def _message(reply: ReplyContent, ids: Ids) -> dict[str, Any]:

@@ -55,6 +55,9 @@ class Token:
     text: str = ""
     """A digest of the reasoning itself."""
 
+    thoughts: int = 0
+    """Claude: the number of blocks in the assistant's turn; 0: not known."""
+
     def written(self) -> str:
         """Return it as a signature: base64, as Gemini wants it."""
         names = self.__slots__
@@ -189,6 +192,9 @@ def sign_claude(request: Request, plain: dict[str, Any]) -> None:
             asked, message = head, {**message, "content": content[starts[-1] :]}  # noqa: PLW2901 - as it counts
         asked = _chained(asked, message)
     content = plain["content"]
+    own = {block.get("signature") or block.get("data") for block in begun}
+    thoughts = len([block for block in content if block["type"] in _THINKING])
+    thoughts += len(own.intersection(before))
     for index, block in enumerate(content):
         if is_summary(block):
             asked, before, begun = head, [], []
@@ -196,12 +202,14 @@ def sign_claude(request: Request, plain: dict[str, Any]) -> None:
             continue
         start = max((n for n in range(index) if is_summary(content[n])), default=0)
         prefix = _claude_prefix(asked, [*begun, *content[start:index]])
-        token = _token(request, prefix, before, block.get("thinking"))
+        token = _token(request, prefix, before, block.get("thinking"), thoughts)
         block["signature" if block["type"] == "thinking" else "data"] = token
         before.append(token)
 
 
-def _token(request: Request, prefix: str, before: list[str], text: Any = "") -> str:
+def _token(
+    request: Request, prefix: str, before: list[str], text: Any = "", thoughts: int = 0
+) -> str:
     return Token(
         request.provider,
         request.host,
@@ -211,6 +219,7 @@ def _token(request: Request, prefix: str, before: list[str], text: Any = "") -> 
         _digest(before[-1]) if before else "",
         len(before),
         _digest(text),
+        thoughts,
     ).written()
 
 
@@ -297,6 +306,31 @@ def changed_prefix(request: Request) -> Iterator[Problem]:
             if DROP_BETA not in request.headers.get("anthropic-beta", ""):
                 words += f" with the header `anthropic-beta: {DROP_BETA}`"
             yield Problem(f"{_at(place.where)}: {words}.", place.where)
+
+
+@_rule("platform.claude.com/docs/en/build-with-claude/thinking, thinking-troubleshooting")
+def changed_open_turn(request: Request) -> Iterator[Problem]:
+    """A turn that waits for results comes back with all its thinking, in order, or none."""
+    messages: list[Any] = request.body["messages"]
+    turn: list[int] = []
+    for index, message in enumerate(messages):
+        if message["role"] == "assistant":
+            turn = [*turn, index] if turn[-1:] == [index - 1] else [index]
+    said = [fields_of(b) for index in turn for b in items_of(messages[index]["content"])]
+    begins = tuple(f"messages[{index}]." for index in turn)
+    places = [place for place in _claude_places(request) if place.where.startswith(begins)]
+    tokens = [token for place in places if (token := read_token(place.signature))]
+    waits = any(block.get("type") == "tool_use" for block in said)
+    if not waits or not tokens or not tokens[-1].thoughts:
+        return
+    last = tokens[-1]
+    whole = list(range(last.count - last.thoughts + 1, last.count + 1))
+    if [token.count for token in tokens][-len(whole) :] != whole:
+        words = (
+            "`thinking` or `redacted_thinking` blocks in the latest assistant message cannot be "
+        )
+        words += "modified. These blocks must remain as they were in the original response."
+        yield Problem(f"{_at(places[0].where)}: {words}", places[0].where)
 
 
 @_rule("platform.claude.com/docs/en/build-with-claude/prefix-checks, block_binding")
