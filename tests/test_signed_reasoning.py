@@ -482,7 +482,7 @@ async def test_thinking_of_a_reply_that_waits_for_results_goes_back_whole_or_not
     name: str, change: str
 ) -> None:
     """Claude refuses the rest, which nobody can see in it: "blocks … cannot be modified"."""
-    calls = [{"name": "look", "arguments": {}}]
+    calls: list[dict[str, Any]] = [{"name": "look", "arguments": {}}]
     thoughts = ["One.", "Two.", "Three."]
     fake = FakeProvider(
         [{"reasoning": thoughts, "text": "So.", "tool_calls": calls * 2}, "Yes."], signing=STRICT

@@ -44,10 +44,12 @@ from agentkit_py.models.base import (
     with_settings,
 )
 from agentkit_py.models.binding import (
+    Binding,
     Place,
     Prefix,
     Reason,
     Standing,
+    account_of,
     binding_of,
     bindings_of,
     digest_of,
@@ -279,8 +281,13 @@ class AnthropicAdapter(Adapter):
             return made
         draft = self._draft(model, request, made)
         bindings = bindings_of(draft.places, asked.places, model, request, draft.head)
-        thoughts = draft.turns.last_count
-        counted = {key: replace(one, thoughts=thoughts) for key, one in bindings.items()}
+        facts: dict[str, Any] = {"model": model.model, "thoughts": draft.turns.last_count}
+        unplaced = Binding(account=account_of(model, request))  # nothing follows it in the reply
+        counted = {
+            id(message): replace(bindings.get(id(message), unplaced), **facts)
+            for message in made
+            if isinstance(message, ReasoningMessage)
+        }
         return with_bindings(made, counted, host)
 
     def left_out(self, model: Model, request: ModelRequest) -> Sequence[tuple[Message, Reason]]:
@@ -500,8 +507,8 @@ class _Turns:
         return found, prefix.head
 
     def _last_reply(self) -> list[Block]:
-        replies = (turn["content"] for turn in reversed(self.found) if turn["role"] == "assistant")
-        return next(replies, [])
+        last = next((turn for turn in reversed(self.found) if turn["role"] == "assistant"), None)
+        return [] if last is None else last["content"]
 
     def _last_thoughts(self) -> list[Place]:
         return [self._thoughts[id(b)] for b in self._last_reply() if id(b) in self._thoughts]

@@ -80,10 +80,10 @@ def binding_of(metadata: JsonObject | None) -> Binding:
         for name in ("account", "model", "head", "prefix", "before")
         if isinstance(value := kept.get(name), str)
     }
-    numbers = {
-        name: value for name in ("count", "thoughts") if isinstance(value := kept.get(name), int)
-    }
-    return Binding(**texts, **numbers)
+    count, thoughts = (
+        value if isinstance(value := kept.get(name), int) else 0 for name in ("count", "thoughts")
+    )
+    return Binding(**texts, count=count, thoughts=thoughts)
 
 
 def bound(metadata: JsonObject | None, host: str, binding: Binding) -> dict[str, Any]:
