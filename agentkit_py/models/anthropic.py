@@ -282,7 +282,7 @@ class AnthropicAdapter(Adapter):
         draft = self._draft(model, request, made)
         bindings = bindings_of(draft.places, asked.places, model, request, draft.head)
         facts: dict[str, Any] = {"model": model.model, "thoughts": draft.turns.last_count}
-        unplaced = Binding(account=account_of(model, request))  # nothing follows it in the reply
+        unplaced = Binding(account=account_of(model, request), count=-1)
         counted = {
             id(message): replace(bindings.get(id(message), unplaced), **facts)
             for message in made
@@ -295,7 +295,7 @@ class AnthropicAdapter(Adapter):
         if not has_reasoning(request):
             return ()
         draft = self._asked(model, request)
-        return missing(draft.request, draft.places)
+        return missing(draft.request, draft.places, draft.turns.host)
 
     def _asked(self, model: Model, request: ModelRequest, *, take: bool = False) -> _Draft:
         """Return the draft of a request, made once."""
@@ -572,11 +572,12 @@ class _Turns:
         if isinstance(message, ReasoningMessage):
             # "The final block in an assistant message cannot be `thinking`": a block is sent with
             # what the assistant says next, else not at all.
-            if self._keep_thinking and (block := _own_thinking(message, self.host)) is not None:
+            binding = binding_of(message.provider_metadata)
+            block = _own_thinking(message, self.host) if self._keep_thinking else None
+            if block is not None and binding.count >= 0:
                 self._thinking.append(block)
                 reason = self._standing.reason(message, message.provider_metadata)
-                made_by = binding_of(message.provider_metadata).model
-                if reason is None and not reads_thinking(self._model, made_by):
+                if reason is None and not reads_thinking(self._model, binding.model):
                     reason = "model"  # left out in silence, which the next reply would not know
                 self._thoughts[id(block)] = Place(message, digest_of(block), reason=reason)
         elif isinstance(message, OpaqueMessage):

@@ -22,12 +22,12 @@ from typing import Any, Literal, TypeAlias
 from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.messages import Message, OpaqueMessage, ReasoningMessage, ToolCallMessage
 from agentkit_py.models.base import Model, ModelRequest
-from agentkit_py.models.blocks import ORIGIN, host_of
+from agentkit_py.models.blocks import ORIGIN, host_of, origin_of_block
 
 VERSION = 1
 
 Reason: TypeAlias = Literal[
-    "host", "account", "model", "head", "messages", "gap", "unknown", "refused", "turn"
+    "host", "account", "model", "head", "messages", "gap", "unknown", "refused", "turn", "alone"
 ]
 """Why reasoning is not sent back; see `WORDS`."""
 
@@ -41,6 +41,7 @@ WORDS: Mapping[str, str] = {
     "unknown": "it is not known what it was made with",
     "refused": "the provider has refused it",
     "turn": "other reasoning of the same reply cannot be sent",
+    "alone": "what followed it in its reply is not there",
 }
 
 
@@ -64,7 +65,7 @@ class Binding:
     """A digest of the reasoning before it that was sent; empty: none was."""
 
     count: int = 0
-    """The number of reasoning blocks sent before it."""
+    """The number of reasoning blocks sent before it; -1: nothing of its reply follows it."""
 
     thoughts: int = 0
     """Claude: the number of thinking blocks in the assistant's turn with it; 0: not known."""
@@ -297,13 +298,16 @@ def has_reasoning(request: ModelRequest) -> bool:
     return bool([m for m in request.messages if m.type == "reasoning"])
 
 
-def missing(request: ModelRequest, places: Iterable[Place]) -> list[tuple[Message, Reason]]:
+def missing(
+    request: ModelRequest, places: Iterable[Place], host: str
+) -> list[tuple[Message, Reason]]:
     """Return the reasoning of a request that has no place in it, or is not sent there, with why."""
     reasons: dict[int, Reason | None] = {id(p.message): p.reason for p in places}
     found: list[tuple[Message, Reason]] = []
     for message in request.messages:
         if isinstance(message, ReasoningMessage):
-            why: Reason | None = reasons.get(id(message), "host")
+            is_ours = origin_of_block(message.provider_metadata).get("host") == host
+            why = reasons.get(id(message), "alone" if is_ours else "host")
             if why is not None:
                 found.append((message, why))
     return found

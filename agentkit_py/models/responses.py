@@ -162,7 +162,7 @@ class ResponsesAdapter(Adapter):
         if not has_reasoning(request):
             return ()
         items = self._asked(model, request)[1]
-        return missing(items.request, items.places)
+        return missing(items.request, items.places, host_of(model))
 
     def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
         """Return the messages without those for which the model's summary stands."""
