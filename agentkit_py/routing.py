@@ -78,13 +78,28 @@ def sequence(*agents: Agent[StateT, Any] | Together | str) -> RouterFunction[Sta
     return route
 
 
-def handoffs(start: Agent[StateT, Any] | str) -> RouterFunction[StateT]:
+def handoffs(start: Agent[StateT, Any] | str, *, stay: bool = False) -> RouterFunction[StateT]:
     """Return a router that begins with one agent; the agents' ``handoffs`` say who goes on.
 
     The run ends with the agent who answers instead of handing over. Agents that hand over in
     circles end it with the stop reason ``"handoff_loop"``; see `Handoff`.
+
+    Args:
+        start: The first agent.
+        stay: Whether later runs on a thread begin with the agent that gave its last answer, if
+            the network has it and it is enabled, as OpenAI Agents' ``last_agent`` would.
     """
-    return sequence(start)
+    if not stay:
+        return sequence(start)
+
+    async def route(context: RouterContext[StateT]) -> Routed:
+        if context.call_count:
+            return None
+        agents = {agent.name: agent for agent in await context.network.available_agents()}
+        last = context.last_result
+        return start if last is None else agents.get(last.agent_name, start)
+
+    return route
 
 
 _BEFORE, _AFTER = r"(?<![\w@.])@", r"(?![\w-])(?!\.\w)"

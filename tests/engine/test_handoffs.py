@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from agentkit_py import Agent, Network
+from agentkit_py import Agent, Lifecycle, MemoryHistory, Network
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.routing import Handoff, handoffs, once, sequence
 from agentkit_py.testing import ScriptedModel, tool_call
@@ -109,6 +109,30 @@ async def test_a_handoff_s_arguments_are_the_fields_of_its_input(
     run = await runner.run(network, "Pay me back")
     assert said == [heard]
     assert run.handoffs[0].input == (given if "reason" in given else given["input"])
+
+
+async def test_a_thread_stays_with_the_agent_that_answered_last_if_the_router_says_so(
+    runner: Runner,
+) -> None:
+    """A new thread, and an agent that is disabled, begin with the first one."""
+    open_now = [True]
+    hours = Lifecycle(enabled=lambda _: open_now[0])
+    billing = named("billing", "Paid back.", "Twice.", "Hello.", lifecycle=hours)
+    call = tool_call("transfer_to_billing")
+    desk = named("desk", call, "No billing today.", call, handoffs=[billing])
+    router = handoffs(desk, stay=True)
+    network = Network(name="n", agents=[desk], router=router, history=MemoryHistory())
+
+    async def answered(text: str, thread: str) -> list[str]:
+        run = await runner.run(network, text, thread_id=thread)
+        return [result.agent_name for result in run.results]
+
+    assert await answered("Pay me back", "1") == ["desk", "billing"]
+    assert await answered("Again", "1") == ["billing"]
+    open_now[0] = False
+    assert await answered("Once more", "1") == ["desk"]
+    open_now[0] = True
+    assert await answered("Hi", "2") == ["desk", "billing"]
 
 
 async def test_agents_that_hand_over_in_circles_are_stopped_with_a_reason(runner: Runner) -> None:
