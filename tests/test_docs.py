@@ -15,9 +15,14 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from textwrap import dedent
+from typing import get_args
 
 import pytest
 from markdown_it import MarkdownIt
+from typer.testing import CliRunner
+
+from agentkit_py.cli.app import app as command_line
+from agentkit_py.events.chunks import EventName
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -368,6 +373,29 @@ def test_every_example_runs_without_network_and_keys(program: Path, tmp_path: Pa
     for page in PAGES:
         for shown in outputs_of(program, page):
             assert re.sub(r"\d+", "n", shown) in without_counts, page.name
+
+
+def test_the_reference_has_every_option_of_every_command() -> None:
+    """As `--help` prints them; the modules of most commands are loaded when they are called."""
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## `(agentkit [\w -]+)`\n(.*?)(?=^## |\Z)", page, re.M | re.S))
+    assert len(sections) > 25
+    for path, section in sections.items():
+        shown = CliRunner().invoke(
+            command_line, [*path.split()[1:], "--help"], env={"COLUMNS": "250", "NO_COLOR": "1"}
+        )
+        options = set(re.findall(r"(?<=[\s/])--[a-z][a-z-]+", shown.output)) - {"--help"}
+        assert {option for option in options if f"`{option}`" not in section} == set(), path
+        assert "| --- |\n| `" in section, path
+
+
+def test_the_reference_has_every_chunk() -> None:
+    """All that a run publishes; what is only declared is named."""
+    page = (ROOT / "docs" / "reference" / "chunks.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"^## `([\w.]+)`$", page, re.M))
+    declared = {"step.started", "step.completed", "step.failed", "error"}
+    assert shown | declared == set(get_args(EventName))
+    assert all(f"`{name}`" in page for name in declared)
 
 
 def outputs_of(program: Path, page: Path) -> list[str]:

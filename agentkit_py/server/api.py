@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_type_hints
@@ -142,12 +143,12 @@ class Endpoint(Generic[P]):
             "summary": self.summary,
             "responses": _responses(_content(self.response), self.statuses),
         }
+        parameters = _parameters(self.params, self.path)
         if self.method == "POST":
+            parameters = [one for one in parameters if one["in"] == "path"]
             described["requestBody"] = {"required": True, "content": _content(self.params)}
             described["responses"] = _responses(_content(self.response), (413, *self.statuses))
-        else:
-            described["parameters"] = _parameters(self.params, self.path)
-        return described
+        return {**described, "parameters": parameters} if parameters else described
 
 
 def endpoint(method: str, path: str, *statuses: int) -> Callable[[Handler[P]], Endpoint[P]]:
@@ -276,6 +277,11 @@ def openapi_document(endpoints: tuple[Endpoint[Any], ...]) -> dict[str, Any]:
     _, schemas = TypeAdapter.json_schemas(
         [(name, "validation", adapter) for name, adapter in adapters], ref_template=_REF
     )
+    for endpoint in endpoints:
+        if endpoint.method == "POST":  # what stands in the path stands in no body
+            body = schemas["$defs"][endpoint.params.__name__]
+            for name in re.findall(r"{(\w+)}", endpoint.path):
+                body["properties"].pop(name, None)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -322,8 +328,8 @@ def _parameters(model: type[BaseModel], path: str) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "in": "path" if in_path else "query",
-                "required": name in whole.get("required", ()),
-                "description": schema.pop("description"),
+                "required": in_path or name in whole.get("required", ()),
+                "description": schema.pop("description", ""),
                 "schema": schema,
             }
         )

@@ -164,7 +164,10 @@ class _Fields(BaseModel):
     """Fields as on the wire; unknown ones are ignored, since later hooks may send more."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
-        alias_generator=to_camel, populate_by_name=True, extra="ignore"
+        alias_generator=to_camel,
+        populate_by_name=True,
+        extra="ignore",
+        use_attribute_docstrings=True,
     )
 
 
@@ -172,12 +175,18 @@ class ChatMessage(_Fields):
     """A message of the user."""
 
     id: Id | None = None
+    """Its id; a message that is sent twice under one id is answered once."""
+
     content: Text = Field(min_length=1)
+    """The text."""
+
     role: Literal["user"] = "user"
     state: dict[str, Any] | None = None
     """Client state; keys that are not allowed are ignored."""
 
     client_timestamp: Time | None = None
+    """When it was written."""
+
     system_prompt: None = None
     """Only the server writes system prompts."""
 
@@ -186,7 +195,11 @@ class ChatRequest(_Fields):
     """`POST /api/chat`. ``userId`` and ``channelKey`` are known from `auth`, and not read."""
 
     user_message: ChatMessage
+    """The message."""
+
     thread_id: Id | None = None
+    """The thread; a new one unless given."""
+
     edits: Id | None = None
     """The id of an earlier message that this one takes the place of: the thread goes back to before
     it. The hook says it in ``userMessage.state``, as ``editFromMessageId``."""
@@ -199,36 +212,48 @@ class ChatRequest(_Fields):
     """The messages that the client shows; only their texts are read, if at all."""
 
     network: str | None = None
+    """The network that answers; the first unless given."""
+
     agent: str | None = None
+    """The agent that answers, where agents are served."""
 
 
 class CancelRequest(_Fields):
     """`POST /api/chat/cancel`."""
 
     thread_id: Id
+    """The thread whose runs are stopped."""
 
 
 class NewThread(_Fields):
     """`POST /api/threads`."""
 
     title: Annotated[Text, StringConstraints(max_length=200, strip_whitespace=True)] | None = None
+    """Its title; the beginning of its first message unless given."""
+
     thread_id: Id | None = None
+    """Its id; a new one unless given."""
 
 
 class ForkRequest(_Fields):
     """`POST /api/threads/{threadId}/fork`."""
 
     thread_id: Id = ""
+    """The thread."""
+
     before: Id | None = Field(
         None, description="The id of a message of the user; the fork has what was before it."
     )
     title: Annotated[Text, StringConstraints(max_length=200, strip_whitespace=True)] | None = None
+    """The fork's title."""
 
 
 class RewindRequest(_Fields):
     """`POST /api/threads/{threadId}/rewind`."""
 
     thread_id: Id = ""
+    """The thread."""
+
     before: Id = Field(description="The id of a message of the user; it goes, with all after it.")
 
 
@@ -246,16 +271,27 @@ class ApprovalRequestBody(_Fields):
     """The approval request's ``requestId``, or a call's ``partId`` or ``toolCallId``."""
 
     thread_id: Id
+    """The thread."""
+
     action: Literal["approve", "deny"]
+    """The decision."""
+
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    """The reason, which the model reads with a denial."""
 
 
 class CallDecision(_Fields):
     """A decision on one call of a question."""
 
     index: int = Field(ge=0)
+    """The call, counted from 0."""
+
     action: Literal["approve", "deny"]
+    """The decision."""
+
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    """The reason, which the model reads with a denial."""
+
     arguments: Arguments | None = None
     """Arguments in place of the model's."""
 
@@ -273,9 +309,16 @@ class AnswerBody(_Fields):
     """`POST /api/approvals/{questionId}`."""
 
     question_id: Id = ""
+    """The question."""
+
     action: Literal["approve", "deny"] | None = None
+    """The decision on all calls that `calls` does not name; without it they stay open."""
+
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    """The reason, which the model reads with a denial."""
+
     calls: list[CallDecision] = Field(default_factory=list[CallDecision], max_length=1000)
+    """Decisions on single calls."""
 
     @field_validator("calls")
     @classmethod
@@ -311,6 +354,8 @@ class JoinBody(_Fields):
     """`POST /api/takeovers/{threadId}/join`."""
 
     thread_id: Id
+    """The thread."""
+
     name: Annotated[Text, StringConstraints(max_length=100)] | None = None
     """The name that the user and agents read; the id of the person unless given."""
 
@@ -322,7 +367,11 @@ class SayBody(_Fields):
     """`POST /api/takeovers/{threadId}/say`."""
 
     thread_id: Id
+    """The thread."""
+
     text: Annotated[Text, StringConstraints(min_length=1, max_length=32_000)]
+    """What the person writes to the user."""
+
     message_id: Id | None = None
     """A second one of the same id is stored once."""
 
@@ -331,6 +380,8 @@ class HandBackBody(_Fields):
     """`POST /api/takeovers/{threadId}/hand-back`."""
 
     thread_id: Id
+    """The thread."""
+
     note: Annotated[Text, StringConstraints(max_length=8000)] = ""
     """A note for agents; the user does not get it."""
 

@@ -116,6 +116,7 @@ async def test_a_run_pauses_and_goes_on_where_nothing_is_known_of_it(world: Worl
         run = await first.run("Money back!", observer=observer)
         assert (run.stop_reason, world.done) == ("pending", ["look"])
         (question,) = run.pending
+        assert f"waits for an answer to {question.id}: " in str(run)
         assert [(c.name, c.arguments) for c in question.calls] == [("refund", {"amount": 5})]
         thread = run.thread_id
         assert thread is not None

@@ -82,3 +82,17 @@ async def test_responses_match_the_document() -> None:
             statuses.append(answer.status_code)
             jsonschema.validate(answer.json(), schema_of(method, path, answer.status_code))
     assert statuses == [200, 200, 200, 200, 200, 404, 200, 400, 200, 404, 200]
+
+
+def test_each_name_in_a_path_is_a_parameter_and_stands_in_no_body() -> None:
+    """Generators of clients refuse the document otherwise."""
+    document = openapi_document(ENDPOINTS)
+    for path, methods in document["paths"].items():
+        for method, facts in methods.items():
+            found = [one for one in facts.get("parameters", ()) if one["in"] == "path"]
+            assert [one["name"] for one in found] == re.findall(r"{(\w+)}", path), (method, path)
+            assert all(one["required"] and one["description"] for one in found)
+            body = facts.get("requestBody", {}).get("content", {}).get("application/json", {})
+            name = body.get("schema", {}).get("$ref", "").rpartition("/")[2]
+            fields = document["components"]["schemas"].get(name, {}).get("properties", {})
+            assert not fields.keys() & {one["name"] for one in found}
