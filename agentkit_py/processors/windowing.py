@@ -72,7 +72,8 @@ class MessageWindow(ConfiguredProcessor):
     segment goes as a whole if it does not fit as a whole. Only the newest segment always stays.
 
     Protected and pinned messages always stay and are counted first. Where agents share a prefix
-    (see `Network.prefix`), what stays begins with a user's turn.
+    (see `Network.prefix`), what stays begins with a user's turn, and thinking is not counted: it
+    stays or goes with what it led to.
 
     Args:
         max_messages: How many messages at the most.
@@ -135,7 +136,7 @@ class MessageWindow(ConfiguredProcessor):
             return messages
         held = context.held
         system = [index for index, m in enumerate(messages) if m.role == "system"]
-        excess = self._excess(messages, context, len(system))
+        excess = self._excess(messages, context)
         if not excess:
             return messages
         staying = sorted({*system, *(i for i, m in enumerate(messages) if id(m) in held)})
@@ -147,23 +148,30 @@ class MessageWindow(ConfiguredProcessor):
 
     async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
         """Return whether something has to go, so that all that is older does."""
-        count = sum(m.role != "system" for m in newest)
-        return not context.unloaded.system and count > self.max_messages
+        others = [m for m in newest if m.role != "system"]
+        return not context.unloaded.system and self._over(others, context) > 0
 
-    def _excess(self, messages: Messages, context: ProcessorContext, system: int) -> int:
+    def _excess(self, messages: Messages, context: ProcessorContext) -> int:
         """Return how many messages have to go: as many until a whole block more has to."""
-        count = len(messages) - system
-        excess = max(0, count - self.max_messages)
+        others = [m for m in messages if m.role != "system"]
+        excess = self._over(others, context)
         block = self.max_messages + 1 - self._lower(shared=context.shares_prefix)
         if not excess or block == 1:
             return excess
         # Blocks of the whole thread, so that they do not depend on how much of it is loaded.
-        others = [m for m in messages if m.role != "system"]
         blocks = [rank // block for rank in ThreadPositions(messages, context).ranks(others)]
         bounds = [n for n in range(1, len(others)) if blocks[n] > blocks[n - 1]]
         if context.shares_prefix:
             bounds = [_turn_before(others, n, self.max_messages - block) for n in bounds]
         return next((n for n in bounds if n >= excess), excess)
+
+    def _over(self, others: Messages, context: ProcessorContext) -> int:
+        """Return how many of the oldest messages are too many."""
+        counted = range(len(others))
+        if context.shares_prefix:
+            counted = [n for n in counted if others[n].type != "reasoning"]
+        over = len(counted) - self.max_messages
+        return counted[over - 1] + 1 if over > 0 else 0
 
     def _lower(self, *, shared: bool) -> int:
         if self.lower is not None:
