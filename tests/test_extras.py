@@ -68,7 +68,7 @@ NEEDS = [
 
 OPTIONAL = (
     *("apsw", "botocore", "fastapi", "fastembed", "google", "google.auth", "jsonschema", "mcp"),
-    *("opentelemetry", "psycopg", "psycopg_pool", "pypdf", "semantic_text_splitter", "sqlite_vec"),
+    *("opentelemetry", "psycopg", "psycopg_pool", "pypdf", "semantic_text_splitter", "numpy"),
     *("sse_starlette", "starlette", "uvicorn", "watchfiles", "websockets"),
 )
 """Modules of all extras but the command line's."""

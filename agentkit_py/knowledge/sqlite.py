@@ -1,13 +1,13 @@
-"""SqliteKnowledge: documents in one SQLite file, with sqlite-vec and FTS5.
+"""SqliteKnowledge: documents in one SQLite file, with FTS5; numpy compares their vectors.
 
-Not the standard library's sqlite3: many builds of Python cannot load extensions. apsw brings an
-SQLite of its own that can. Both load when a store is first used.
+Not the standard library's sqlite3, which may be too old: apsw brings an SQLite of its own. Both
+load when a store is first used.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
@@ -21,26 +21,72 @@ from agentkit_py.errors import KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk
 from agentkit_py.knowledge.filters import FilterExpr
 from agentkit_py.knowledge.ranking import rarity, words
-from agentkit_py.knowledge.sql import FOUND, VERSION, Execute, SqlStore, compiled
+from agentkit_py.knowledge.sql import FOUND, Execute, SqlStore, compiled
 
 if TYPE_CHECKING:
     import apsw
+    import numpy as np
+    from numpy.typing import NDArray
 
 T = TypeVar("T")
 
 APPLICATION_ID = 0x41674B6E
 """At the beginning of each such file: "AgKn"."""
 
-_MAX_NEAREST = 4096
-"""The most rows that sqlite-vec returns for one query."""
+_VERSION = 3
+"""The version of the file's schema; since 3, vectors are rows of a plain table."""
+
+
+class _Vectors:
+    """Vectors in memory, in the order of their chunks' ids."""
+
+    def __init__(self, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Take ids and vectors as they are in the file."""
+        import numpy as np  # noqa: PLC0415 - an extra
+
+        self.ids: NDArray[np.int64] = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        numbers = np.frombuffer(b"".join(row[1] for row in rows), np.float32)
+        self.matrix: NDArray[np.float32] = numbers.reshape(len(rows), -1) if rows else numbers
+
+    def changed(self, removed: Collection[int], added: _Vectors) -> _Vectors:
+        """Return them without those that were removed, and with those added after all others."""
+        import numpy as np  # noqa: PLC0415 - an extra
+
+        stay = ~np.isin(self.ids, list(removed))
+        found = _Vectors([])
+        found.ids = np.concatenate([self.ids[stay], added.ids])
+        parts = [one for one in (self.matrix[stay], added.matrix) if len(one)]
+        found.matrix = np.concatenate(parts) if parts else self.matrix[:0]
+        return found
+
+    def nearest(
+        self, sought: array[float], among: Sequence[int] | None, k: int
+    ) -> list[tuple[int, float]]:
+        """Return the ids of the nearest with their likeness, best first."""
+        import numpy as np  # noqa: PLC0415 - an extra
+
+        ids, matrix = self.ids, self.matrix
+        if among is not None:
+            chosen = np.isin(ids, among)
+            ids, matrix = ids[chosen], matrix[chosen]
+        if not len(ids):
+            return []
+        likeness = matrix @ np.asarray(sought, np.float32)
+        k = min(k, len(ids))
+        best = np.argpartition(-likeness, k - 1)[:k]
+        # Of equal ones the first; partitioning chose any of them.
+        best = np.flatnonzero(likeness >= likeness[best].min())
+        best = best[np.lexsort((ids[best], -likeness[best]))][:k]
+        return [(int(ids[one]), float(likeness[one])) for one in best]
 
 
 class SqliteKnowledge(SqlStore):
     """Documents in a file: ``Knowledge(store=SqliteKnowledge("docs.db"), embedder=…)``.
 
-    Needs the extra ``knowledge`` (apsw and sqlite-vec). Several processes may use the file; it must
-    be another one than that of a `SqliteHistory`. Vectors are compared one by one, which is exact,
-    and quick enough for some hundred thousand chunks.
+    Needs the extra ``knowledge`` (apsw and numpy). Several processes may use the file; it must be
+    another one than that of a `SqliteHistory`. All vectors are compared, which is exact, and quick
+    enough for some hundred thousand chunks: from the first search without a narrow filter on, the
+    process has them in memory, with 4 bytes per number.
     """
 
     _dialect = "sqlite"
@@ -60,15 +106,23 @@ class SqliteKnowledge(SqlStore):
             busy_timeout: Seconds to wait while another process writes.
 
         Raises:
-            MissingDependencyError: apsw or sqlite-vec is not installed.
+            MissingDependencyError: apsw or numpy is not installed.
         """
-        if package := missing_package("apsw", "sqlite_vec"):
+        if package := missing_package("apsw", "numpy"):
             raise MissingDependencyError(package, "knowledge", "SqliteKnowledge")
         self.path: str = str(path)
         self._tokenizer = "porter unicode61" if language == "english" else "unicode61"
         self._busy_timeout = busy_timeout
         self._lock = Lock()
         self._connection: apsw.Connection | None = None
+        self._vectors: _Vectors | None = None
+        self._seen: object = None
+        """The version of the file's data whose vectors are in memory."""
+
+        self._removed = set[int]()
+        """Ids of chunks that this process has removed since."""
+
+        self._added = set[int]()
 
     def __repr__(self) -> str:
         return f"<SqliteKnowledge: {self.path}>"
@@ -81,7 +135,7 @@ class SqliteKnowledge(SqlStore):
         with self._lock:
             if self._connection is not None:
                 self._connection.close()
-            self._connection = None
+            self._connection = self._vectors = None
 
     def _transact(self, work: Callable[[Execute], T], *, write: bool) -> T:
         import apsw  # noqa: PLC0415 - an extra
@@ -97,6 +151,7 @@ class SqliteKnowledge(SqlStore):
                 finally:
                     if connection.in_transaction:
                         run("ROLLBACK")
+                        self._vectors = None
                 return done
             except apsw.Error as error:
                 problem = f"{type(error).__name__}: {error}"
@@ -122,8 +177,6 @@ class SqliteKnowledge(SqlStore):
         return retried(connect, is_busy, seconds=self._busy_timeout)
 
     def _prepare(self, connection: apsw.Connection) -> None:
-        import sqlite_vec  # noqa: PLC0415 - an extra  # pyright: ignore[reportMissingTypeStubs] - it has none
-
         connection.set_busy_timeout(int(self._busy_timeout * 1000))
         run = _runner(connection)
         # One transaction for both: between them another process may make the tables.
@@ -136,21 +189,16 @@ class SqliteKnowledge(SqlStore):
                 f"{self.path} is another program's SQLite database, or one with threads; "
                 "give documents a file of their own."
             )
-        connection.enable_load_extension(True)  # noqa: FBT003 - the library's own argument
-        connection.load_extension(sqlite_vec.loadable_path())
-        connection.enable_load_extension(False)  # noqa: FBT003 - the library's own argument
         run("PRAGMA journal_mode = WAL")
         run("PRAGMA foreign_keys = ON")
         run("BEGIN IMMEDIATE")
         version = run("PRAGMA user_version")[0][0]
         if version == 0:
             self._make_tables(run)
-        elif version == 1:
-            self._add_sources(run)
-            run(f"PRAGMA user_version = {VERSION}")
-        elif version != VERSION:
+        elif version != _VERSION:
             raise KnowledgeError(
-                f"{self.path} has schema version {version}, this library knows {VERSION}."
+                f"{self.path} has schema version {version}, this library knows {_VERSION}: add the "
+                "documents to a new file, or use the version of pyagentkit that made this one."
             )
         run("COMMIT")
 
@@ -167,16 +215,9 @@ class SqliteKnowledge(SqlStore):
             f"contentless_delete=1, tokenize='{self._tokenizer}')"
         )
         run(f"PRAGMA application_id = {APPLICATION_ID}")
-        run(f"PRAGMA user_version = {VERSION}")
-
-    def _claim(self, run: Execute, embedder: str, dimensions: int) -> bool:
-        first = super()._claim(run, embedder, dimensions)
-        if first:
-            run(
-                "CREATE VIRTUAL TABLE knowledge_vectors USING vec0("
-                f"embedding float[{dimensions}] distance_metric=cosine)"
-            )
-        return first
+        # Apart from the chunks, so that their rows stay short.
+        run("CREATE TABLE knowledge_vectors (id INTEGER PRIMARY KEY, vector BLOB NOT NULL)")
+        run(f"PRAGMA user_version = {_VERSION}")
 
     def _add(self, run: Execute, number: int, chunks: Sequence[Chunk]) -> None:
         for position, chunk in enumerate(chunks):
@@ -187,48 +228,66 @@ class SqliteKnowledge(SqlStore):
             )[0][0]
             text = " ".join(words(chunk.text))
             run("INSERT INTO knowledge_words (rowid, words) VALUES (?, ?)", [chunk_id, text])
-            vector = chunk.vector.tobytes()
-            run(
-                "INSERT INTO knowledge_vectors (rowid, embedding) VALUES (?, ?)", [chunk_id, vector]
-            )
+            if any(chunk.vector):  # nothing is like a zero vector
+                vector = chunk.vector.tobytes()
+                run("INSERT INTO knowledge_vectors (id, vector) VALUES (?, ?)", [chunk_id, vector])
+                if self._vectors is not None:
+                    self._added.add(chunk_id)
 
     def _remove(self, run: Execute, numbers: Sequence[int]) -> None:
         for number in numbers:
             chunks = run("SELECT id FROM knowledge_chunks WHERE document = ?", [number])
             for (chunk,) in chunks:
                 run("DELETE FROM knowledge_words WHERE rowid = ?", [chunk])
-                run("DELETE FROM knowledge_vectors WHERE rowid = ?", [chunk])
+                run("DELETE FROM knowledge_vectors WHERE id = ?", [chunk])
+                if self._vectors is not None:
+                    self._removed.add(chunk)
+                    self._added.discard(chunk)
             run("DELETE FROM knowledge_documents WHERE id = ?", [number])
 
     def _nearest(
         self, run: Execute, sought: array[float], filters: FilterExpr | None, k: int
     ) -> list[Any]:
+        if not any(sought):
+            return []
         few = self._few(run, filters)
         if few is not None:
-            return run(
-                f"SELECT {FOUND}, 1 - vec_distance_cosine(v.embedding, ?) AS score "  # noqa: S608 - parameters
-                "FROM json_each(?) one JOIN knowledge_vectors v ON v.rowid = one.value "
-                "JOIN knowledge_chunks c ON c.id = one.value "
-                "JOIN knowledge_documents d ON d.id = c.document ORDER BY score DESC, c.id LIMIT ?",
-                [sought.tobytes(), dumps(few), k],
+            rows = run(
+                "SELECT id, vector FROM knowledge_vectors WHERE id IN "
+                "(SELECT value FROM json_each(?)) ORDER BY id",
+                [dumps(few)],
             )
-        condition, values = compiled(filters, self._dialect)
-        among = ""
-        if filters is not None:
-            among = (
-                "AND rowid IN (SELECT c.id FROM knowledge_chunks c "  # noqa: S608 - parameters
-                f"JOIN knowledge_documents d ON d.id = c.document WHERE {condition})"
+            found = _Vectors(rows).nearest(sought, None, k)
+        else:
+            condition, values = compiled(filters, self._dialect)
+            passing = (
+                "SELECT c.id FROM knowledge_chunks c "  # noqa: S608 - parameters
+                f"JOIN knowledge_documents d ON d.id = c.document WHERE {condition}"
             )
-        near = (
-            "SELECT rowid, distance FROM knowledge_vectors "  # noqa: S608 - parameters
-            f"WHERE embedding MATCH ? AND k = ? {among}"
-        )
+            among = None if filters is None else [row[0] for row in run(passing, values)]
+            found = self._all_vectors(run).nearest(sought, among, k)
         return run(
-            f"SELECT {FOUND}, 1 - near.distance FROM ({near}) near "  # noqa: S608 - parameters
-            "JOIN knowledge_chunks c ON c.id = near.rowid "
-            "JOIN knowledge_documents d ON d.id = c.document ORDER BY near.distance, c.id",
-            [sought.tobytes(), min(k, _MAX_NEAREST), *values],
+            f"SELECT {FOUND}, one.value ->> 1 AS score FROM json_each(?) one "  # noqa: S608 - parameters
+            "JOIN knowledge_chunks c ON c.id = one.value ->> 0 "
+            "JOIN knowledge_documents d ON d.id = c.document ORDER BY one.key",
+            [dumps(found)],
         )
+
+    def _all_vectors(self, run: Execute) -> _Vectors:
+        """Return the vectors of the file as it is now, from memory where nobody changed them."""
+        seen = run("PRAGMA data_version")  # another one once another connection has written
+        query = "SELECT id, vector FROM knowledge_vectors"
+        if self._vectors is None or self._seen != seen:
+            self._vectors, self._seen = _Vectors(run(f"{query} ORDER BY id")), seen
+        elif self._removed or self._added:
+            rows = run(
+                f"{query} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",  # noqa: S608 - parameters
+                [dumps(sorted(self._added))],
+            )
+            self._vectors = self._vectors.changed(self._removed, _Vectors(rows))
+        self._removed.clear()
+        self._added.clear()
+        return self._vectors
 
     def _matching(
         self, run: Execute, sought: Sequence[str], filters: FilterExpr | None, k: int
@@ -239,12 +298,21 @@ class SqliteKnowledge(SqlStore):
         terms = [f'"{word}"' for word in sought]
         # The BM25 of a chunk of usual length that has each word once.
         perfect = sum(rarity(total, run(count, [term])[0][0]) for term in terms)
+        # Ids and scores alone are sorted, so that no text is read that is not shown.
+        passing = (
+            "SELECT c.id FROM knowledge_chunks c JOIN knowledge_documents d "  # noqa: S608 - parameters
+            f"ON d.id = c.document WHERE {condition}"
+        )
+        among = "" if filters is None else f" AND rowid IN ({passing})"
+        best = (
+            "SELECT rowid AS id, -bm25(knowledge_words) AS score FROM knowledge_words "  # noqa: S608 - parameters
+            f"WHERE knowledge_words MATCH ?{among} ORDER BY score DESC, rowid LIMIT ?"
+        )
         return run(
-            f"SELECT {FOUND}, -bm25(knowledge_words) / ? AS score "  # noqa: S608 - parameters
-            "FROM knowledge_words JOIN knowledge_chunks c ON c.id = knowledge_words.rowid "
-            "JOIN knowledge_documents d ON d.id = c.document "
-            f"WHERE knowledge_words MATCH ? AND {condition} ORDER BY score DESC, c.id LIMIT ?",
-            [perfect, " OR ".join(terms), *values, k],
+            f"SELECT {FOUND}, best.score / ? FROM ({best}) best "  # noqa: S608 - parameters
+            "JOIN knowledge_chunks c ON c.id = best.id "
+            "JOIN knowledge_documents d ON d.id = c.document ORDER BY best.score DESC, c.id",
+            [perfect, " OR ".join(terms), *([] if filters is None else values), k],
         )
 
 

@@ -149,7 +149,7 @@ def test_invalid_json_of_a_filter_is_refused(given_json: Any) -> None:
 
 def test_importing_knowledge_loads_no_database() -> None:
     """Each loads when a store is first used."""
-    slow = ["apsw", "sqlite_vec", "psycopg", "pypdf", "semantic_text_splitter", "sqlite3"]
+    slow = ["apsw", "numpy", "psycopg", "pypdf", "semantic_text_splitter", "sqlite3"]
     slow += ["numpy", "fastembed", "onnxruntime", "tokenizers"]
     script = f"import sys, agentkit_py.knowledge; print(*[m for m in {slow} if m in sys.modules])"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COV")}
