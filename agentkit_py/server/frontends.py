@@ -262,7 +262,10 @@ class _Exchange:
         if working:
             return next(reversed(working))
         asked = await self.open_questions()
-        return asked[-1].run_id if asked else None
+        if asked:
+            return asked[-1].run_id
+        elsewhere = self.api.hub.answered(channel_of(self.user_id), self.thread_id)
+        return elsewhere[-1] if elsewhere else None
 
     async def just_answered(self) -> str | None:
         """Return the last message if its run has ended since a client may have been cut off."""
@@ -474,9 +477,10 @@ class _Story:
         mine = [one for one in asked if await may_answer(exchange.api, exchange.user_id, one)]
         if mine:
             return await self._ask(mine)
-        if asked:
-            return []  # somebody else has to answer
-        store: object = exchange.api.settings.store
+        api = exchange.api
+        if asked or api.hub.works_on(channel_of(exchange.user_id), self.message_id):
+            return []  # somebody else has to answer, or it works in another process
+        store: object = api.settings.store
         run = None
         if isinstance(store, RunStore) and exchange.thread_id:
             with suppress(ThreadNotFoundError):

@@ -76,12 +76,12 @@ async def events(client: httpx.AsyncClient, path: str, body: Any = None) -> list
 
 @asynccontextmanager
 async def opened(
-    url: str, path: str, body: Any, user: str = "ada"
+    url: str, path: str, body: Any = None, user: str = "ada"
 ) -> AsyncGenerator[AsyncIterator[dict[str, Any]]]:
     """The events of an answer, as they come."""
     async with (
         httpx.AsyncClient(timeout=NO_LIMIT, trust_env=False, headers={"x-user": user}) as client,
-        client.stream("POST", f"{url}{path}", json=body) as response,
+        client.stream("POST" if body else "GET", f"{url}{path}", json=body) as response,
     ):
         assert response.status_code == 200
 

@@ -21,6 +21,7 @@ from agentkit_py.server.workers import Workers
 from agentkit_py.stores import HistoryStore, PostgresHistory
 from agentkit_py.stores.broadcast import Broadcast, Receiver
 from agentkit_py.testing import tool_call
+from tests.server.test_front_ends import opened, until
 from tests.server.world import (
     app_of,
     by_header,
@@ -83,6 +84,32 @@ async def test_a_process_that_begins_later_streams_open_runs_from_their_start(
     assert stream.text == "Done."
     numbers = [chunk["sequenceNumber"] for chunk in stream.chunks]
     assert numbers == list(range(len(numbers)))
+
+
+async def test_a_page_that_comes_back_to_another_process_gets_its_reply_whole(
+    where: dict[str, Any],
+) -> None:
+    """Though nothing of it is in the thread yet."""
+    wait, begun, go = waiting()
+    model = (tool_call("wait", {}), "Straw hats. " * 200)
+    parts = [{"type": "text", "text": "Hats?"}]
+    first = app_of(support(*model, tools=(wait,)), history=store_at(where))
+    second = app_of(support(), history=store_at(where))
+    body = {"id": "t1", "messages": [{"id": "m1", "role": "user", "parts": parts}]}
+    async with served(first) as url, served(second) as other:
+        hub: Hub = second.state.api.hub
+        async with opened(url, "/api/vercel", body) as reply:
+            await until(reply, "tool-input-available")
+        await begun.wait()
+        await eventually(lambda: hub.answered("user:ada", "t1") == ["m1"])
+        async with opened(other, "/api/vercel/t1/stream") as reply:
+            found = [await anext(reply)]
+            go.set()
+            found += [event async for event in reply]
+    assert "reset-step" not in {event["type"] for event in found[2:]}
+    text = "".join(event["delta"] for event in found if event["type"] == "text-delta")
+    assert text == model[1]
+    assert found[-1]["finishReason"] == "stop"
 
 
 async def test_a_cancel_reaches_the_process_of_the_run(where: dict[str, Any]) -> None:
