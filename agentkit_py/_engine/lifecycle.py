@@ -52,14 +52,20 @@ class StartContext(AgentContext[StateT]):
     processing: ProcessorContext = field(default_factory=ProcessorContext, repr=False)
     """The context that the processors had: who asks, the agent's tools, what is protected."""
 
-    async def apply(self, *processors: Processor) -> Messages:
+    async def apply(self, *processors: Processor | Sequence[Processor]) -> Messages:
         """Return what processors leave of the history; what is protected stays.
+
+        Args:
+            processors: Processors in their order, or lists of them as ``processors=`` takes them.
 
         Raises:
             ConfigurationError: One of them is no processor.
             ProcessorError: One of them failed.
         """
-        return await apply_processors(self.history, processors, self.processing)
+        given: list[Processor] = []
+        for one in processors:
+            given += one if isinstance(one, Sequence) else [one]
+        return await apply_processors(self.history, given, self.processing)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

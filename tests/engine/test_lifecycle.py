@@ -167,6 +167,7 @@ async def test_on_start_cannot_hide_the_calls_that_an_agent_has_just_made(runner
     async def no_calls(context: StartContext) -> Start:
         left = await context.apply(ToolCallFilter())
         assert list(left) == list(context.history)  # protected, as in a chain
+        assert left == await context.apply([ToolCallFilter()])  # as processors= takes them
         assert context.processing.agent == context.agent.name
         assert context.processing.own_tools == {"look"}
         return Start(context.prompt, [m for m in context.history if m.type == "text"])
