@@ -30,7 +30,7 @@ from agentkit_py.knowledge import (
     SqliteKnowledge,
 )
 from agentkit_py.knowledge.documents import Chunk, Document
-from agentkit_py.processors.vectors import normalized
+from agentkit_py.search.vectors import normalized
 
 DIMENSIONS = 384
 PER_DOCUMENT = 50

@@ -27,7 +27,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import product
 from pathlib import Path
@@ -45,7 +45,8 @@ from agentkit_py.processors import (  # noqa: E402 - the path is set first
     Recall,
     apply_processors,
 )
-from agentkit_py.processors.vectors import Weights, ranked  # noqa: E402 - the path is set first
+from agentkit_py.search import TURNS as DEFAULT  # noqa: E402 - the path is set first
+from agentkit_py.search import Weights, by_words, ranked  # noqa: E402 - the path is set first
 from tests.knowledge.minilm import local_embedder  # noqa: E402 - the path is set first
 from tests.knowledge.retrieval import Remembering  # noqa: E402 - the path is set first
 
@@ -54,7 +55,7 @@ SAMPLE = 4
 """Weights are chosen on every fourth question."""
 
 GRID = [
-    Weights(words=words, beside=beside, length=length)
+    replace(DEFAULT, words=words, beside=beside, length=length)
     for words, beside, length in product((0.5, 0.7, 0.9), (0, 0.2, 0.4), (0.4, 0.75))
 ]
 _EVIDENCE = re.compile(r"D\d+:\d+")
@@ -170,8 +171,13 @@ async def by_weights(
             place: sum(a * b for a, b in zip(sought, vector, strict=True))
             for place, vector in enumerate(vectors)
         }
+        shares: dict[float, list[float]] = {}
         for weights, rows in found.items():
-            order = ranked(question, texts, near, weights=weights)
+            if weights.length not in shares:
+                shares[weights.length] = by_words(question, texts, weights)
+            found_words = shares[weights.length]
+            scored = ranked(question, texts, near, weights=weights, shares=found_words)
+            order = [place for place, _ in scored]
             places = (p for best in order for p in (best, best - 1, best + 1))
             five = list(dict.fromkeys(p for p in places if 0 <= p < len(turns)))[:TURNS]
             ids = {one.id for place in five for one in turns[place]}
@@ -208,8 +214,8 @@ async def leave_one_out(talks: Sequence[Talk], embedder: Remembering) -> None:
         others = [grid for number, grid in enumerate(grids) if number != place]
         scores = {w: mean(sum(grid[w]) for grid in others) for w in GRID}
         best = max(GRID, key=scores.__getitem__)
-        found = await by_weights(talk, embedder, [Weights(), best])
-        rows.append((*found[Weights()], *found[best]))
+        found = await by_weights(talk, embedder, [DEFAULT, best])
+        rows.append((*found[DEFAULT], *found[best]))
         print(f"{talk.name:>12}{_cells(rows[-1])}  {best}")
     print(f"{'mean':>12}{_cells([mean(column) for column in zip(*rows, strict=True)])}")
 

@@ -36,10 +36,10 @@ from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages, count_text
 from agentkit_py.processors.tool_results import head_and_tail
 from agentkit_py.processors.validity import ensure_valid
-from agentkit_py.processors.vectors import VectorIndex
 from agentkit_py.processors.windowing import TokenLimiter
 from agentkit_py.runtime.asking import Replied, first_answer
 from agentkit_py.runtime.keys import bind_keys
+from agentkit_py.search.vectors import VectorIndex
 from agentkit_py.state import tenant_of
 
 _CHOICES = ("auto", "any")

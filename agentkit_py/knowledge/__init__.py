@@ -28,7 +28,7 @@ from agentkit_py.knowledge.filters import (
 from agentkit_py.knowledge.library import Knowledge
 from agentkit_py.knowledge.postgres import PostgresKnowledge
 from agentkit_py.knowledge.sqlite import SqliteKnowledge
-from agentkit_py.processors.vectors import Embedder
+from agentkit_py.search import Embedder
 
 __all__ = [
     "AND",

@@ -15,7 +15,7 @@ from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.filters import FilterExpr, Metadata, Scalar, is_storable
 from agentkit_py.processors.settings import whole
-from agentkit_py.processors.vectors import Vector
+from agentkit_py.search.vectors import Vector
 
 Format: TypeAlias = Literal["text", "markdown", "pdf", "csv", "json"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -40,10 +40,10 @@ from agentkit_py.knowledge.filters import (
     is_storable,
     storable,
 )
-from agentkit_py.knowledge.ranking import fused
 from agentkit_py.knowledge.search_tool import Precedence, SearchTool
 from agentkit_py.processors.settings import whole
-from agentkit_py.processors.vectors import Embedder, embed_all, normalized
+from agentkit_py.search import DOCUMENTS, Embedder, embed_all, ranked
+from agentkit_py.search.vectors import normalized
 
 Mode: TypeAlias = Literal["vector", "keyword", "hybrid"]
 Filters: TypeAlias = FilterExpr | Sequence[FilterExpr]
@@ -190,7 +190,7 @@ class Knowledge:
             worded = await self.store.matching(query, wanted, most)
         found = [*near, *worded]
         if how == "hybrid":
-            found = await anyio.to_thread.run_sync(fused, query, near, worded)
+            found = await anyio.to_thread.run_sync(_fused, query, near, worded)
         # Stores filter already; this check does not depend on any of them.
         return [one for one in found if _passes(wanted, one)][:count]
 
@@ -280,6 +280,25 @@ def _combined(filters: Filters | None) -> FilterExpr | None:
             "(FilterExpr.from_dict makes one of JSON)"
         )
     return AND(*filters)
+
+
+def _fused(query: str, near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:
+    """Return the chunks found by meaning and by words in one ranking."""
+    likeness = {_key(one): one.score for one in near}
+    shares = {_key(one): one.score for one in worded}
+    hits = sorted({_key(one): one for one in (*near, *worded)}.items())
+    found = ranked(
+        query,
+        [one.text for _, one in hits],
+        {place: likeness[key] for place, (key, _) in enumerate(hits) if key in likeness},
+        weights=DOCUMENTS,
+        shares=[shares.get(key, 0.0) for key, _ in hits],
+    )
+    return [replace(hits[place][1], score=score) for place, score in found]
+
+
+def _key(hit: Hit) -> tuple[str, int]:
+    return hit.document, hit.position
 
 
 def _passes(wanted: FilterExpr | None, hit: Hit) -> bool:

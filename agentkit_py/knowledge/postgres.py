@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
 
@@ -17,8 +17,16 @@ from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import ConfigurationError, KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk, Document
 from agentkit_py.knowledge.filters import FilterExpr
-from agentkit_py.knowledge.ranking import rarity, words
-from agentkit_py.knowledge.sql import FOUND, VERSION, Condition, Execute, SqlStore, compiled
+from agentkit_py.knowledge.sql import (
+    FOUND,
+    VERSION,
+    Condition,
+    Execute,
+    SqlStore,
+    checked_language,
+    compiled,
+)
+from agentkit_py.search.ranking import rarity
 
 if TYPE_CHECKING:
     import psycopg
@@ -35,6 +43,8 @@ _ONCE = 0.0607927
 _LENGTH = "2.2 / (1.3 + 0.9 * length(c.words) / avg(length(c.words)) OVER ())"
 """BM25's factor (k1 = 1.2, b = 0.75) for the length of a chunk among all that match."""
 
+_PLACES = 16_383
+"""The words of a chunk that PostgreSQL counts."""
 
 _INDEXED = 10_000
 """How many chunks were ever added when searches without a filter begin to use the index."""
@@ -62,7 +72,7 @@ class PostgresKnowledge(SqlStore):
         conninfo: str,
         *,
         schema: str = "agentkit_knowledge",
-        language: Literal["english", "simple"] = "english",
+        language: str | None = None,
         connections: int = 4,
     ) -> None:
         """Remember the database; nothing is connected yet.
@@ -70,11 +80,13 @@ class PostgresKnowledge(SqlStore):
         Args:
             conninfo: ``postgresql://user:password@host/database``, or ``key=value`` pairs.
             schema: The schema for the tables; each schema is a store of its own.
-            language: Whether words are reduced to their English stems.
+            language: The language of the texts, whose words are searched by their stems;
+                ``"simple"`` leaves words as they are; None: guessed for each text. Set when the
+                schema is made.
             connections: How many connections there are at the most.
 
         Raises:
-            ConfigurationError: A number makes no sense.
+            ConfigurationError: A number makes no sense, or the language is not known.
             MissingDependencyError: psycopg is not installed.
         """
         if package := missing_package("psycopg", "psycopg_pool"):
@@ -83,7 +95,7 @@ class PostgresKnowledge(SqlStore):
             raise ConfigurationError(f"connections must be 1 or more, not {connections}.")
         self.schema = schema
         self._conninfo = conninfo
-        self._language = language
+        self._language = checked_language(language)
         self._connections = connections
         self._pool: ConnectionPool[psycopg.Connection[Any]] | None = None
         self._lock = Lock()
@@ -173,9 +185,20 @@ class PostgresKnowledge(SqlStore):
             return
         self._index_vectors(run)
         version = self._setting(run, "version")
-        if version == "1":
-            self._add_sources(run)
-            run("UPDATE knowledge_facts_of_store SET value = ? WHERE name = 'version'", ["2"])
+        if version in ("1", "2"):
+            if version == "1":
+                self._add_sources(run)
+            self._set_language(run)
+            for chunk, text in run("SELECT id, text FROM knowledge_chunks ORDER BY id"):
+                (words,) = map(_indexed, self._terms(run, [text]))
+                run(
+                    "UPDATE knowledge_chunks SET words = ?::text::tsvector WHERE id = ?",
+                    [words, chunk],
+                )
+            run(
+                "UPDATE knowledge_facts_of_store SET value = ? WHERE name = 'version'",
+                [str(VERSION)],
+            )
         elif version != str(VERSION):
             raise KnowledgeError(
                 f"{database_name(self._conninfo)} has schema version {version}, this library "
@@ -199,6 +222,7 @@ class PostgresKnowledge(SqlStore):
             "WITH (fastupdate = off)"
         )
         run("INSERT INTO knowledge_facts_of_store VALUES ('version', ?)", [str(VERSION)])
+        self._set_language(run)
 
     def _put(
         self, run: Execute, document: Document, chunks: Sequence[Chunk], embedder: str
@@ -233,15 +257,14 @@ class PostgresKnowledge(SqlStore):
     def _add(self, run: Execute, number: int, chunks: Sequence[Chunk]) -> None:
         run(
             "INSERT INTO knowledge_chunks (document, position, text, words, embedding) "
-            "SELECT ?, n.position, n.text, to_tsvector(?::text::regconfig, n.words), "
+            "SELECT ?, n.position, n.text, n.words::tsvector, "
             "n.embedding::vector FROM unnest(?::int[], ?::text[], ?::text[], ?::text[]) "
             "AS n (position, text, words, embedding)",
             [
                 number,
-                self._language,
                 list(range(len(chunks))),
                 [chunk.text for chunk in chunks],
-                [" ".join(words(chunk.text)) for chunk in chunks],
+                [*map(_indexed, self._terms(run, [chunk.text for chunk in chunks]))],
                 [_literal(chunk.vector) for chunk in chunks],
             ],
         )
@@ -284,9 +307,9 @@ class PostgresKnowledge(SqlStore):
         return compiled(filters, self._dialect) if few is None else ("c.id = ANY(?)", [few])
 
     def _matching(
-        self, run: Execute, sought: Sequence[str], filters: FilterExpr | None, k: int
+        self, run: Execute, asked: Sequence[Sequence[str]], filters: FilterExpr | None, k: int
     ) -> list[Any]:
-        found, perfect = self._weights(run, sought)
+        found, perfect = self._weights(run, asked)
         if not found:
             return []
         condition, values = self._condition(run, filters)
@@ -305,24 +328,20 @@ class PostgresKnowledge(SqlStore):
             ],
         )
 
-    def _weights(self, run: Execute, sought: Sequence[str]) -> tuple[dict[str, float], float]:
+    def _weights(
+        self, run: Execute, asked: Sequence[Sequence[str]]
+    ) -> tuple[dict[str, float], float]:
         """Return the weight of each stem that some chunk has, and that of the whole query."""
         total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
-        rows = run(
-            "SELECT tsvector_to_array(to_tsvector(?::text::regconfig, word)) "
-            "FROM unnest(?::text[]) AS word",
-            [self._language, list(sought)],
-        )
         weights: dict[str, float] = {}
         perfect = 0.0
-        # What the dictionary leaves out (again, above, …) is in the query all the same.
-        for lexeme in dict.fromkeys(one for (several,) in rows for one in several or [None]):
-            word = f"'{lexeme}'"  # letters and digits only; a value all the same
+        for stems in asked:
+            found = [f"'{stem}'" for stem in stems]  # letters and digits only; a value all the same
             query = "SELECT COUNT(*) FROM knowledge_chunks WHERE words @@ ?::text::tsquery"
-            have = 0 if lexeme is None else run(query, [word])[0][0]
+            have = run(query, [" | ".join(found)])[0][0]
             perfect += rarity(total, have)
             if have:
-                weights[word] = rarity(total, have)
+                weights |= dict.fromkeys(found, rarity(total, have))
         return weights, perfect
 
 
@@ -333,6 +352,14 @@ def _runner(connection: psycopg.Connection[Any]) -> Execute:
         return cursor.fetchall() if cursor.description is not None else []
 
     return run
+
+
+def _indexed(stems: Sequence[str]) -> str:
+    """Return stems, which are letters and digits only, as PostgreSQL keeps them."""
+    places: dict[str, list[int]] = {}
+    for place, stem in enumerate(stems[:_PLACES], 1):
+        places.setdefault(stem, []).append(place)
+    return " ".join(f"'{stem}':{','.join(map(str, found))}" for stem, found in places.items())
 
 
 def _literal(vector: Sequence[float]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 import anyio.to_thread
 
 from agentkit_py._core.json import as_object, dumps
-from agentkit_py.errors import FilterError, KnowledgeError
+from agentkit_py.errors import ConfigurationError, FilterError, KnowledgeError
 from agentkit_py.knowledge.documents import Chunk, Document, Hit, KnowledgeStore
 from agentkit_py.knowledge.filters import (
     AND,
@@ -37,16 +37,17 @@ from agentkit_py.knowledge.filters import (
     facts_of,
     kind_of,
 )
-from agentkit_py.knowledge.ranking import telling
-from agentkit_py.processors.vectors import Vector, normalized
+from agentkit_py.search.vectors import Vector, normalized
+from agentkit_py.search.words import LANGUAGES, sought, terms
 
 T = TypeVar("T")
 Dialect: TypeAlias = Literal["sqlite", "postgres"]
 Condition: TypeAlias = tuple[str, list[Any]]
 """A condition on ``knowledge_documents d``, and its parameters in order."""
 
-VERSION = 2
-"""The version of the tables' schema; since 2, documents can be filtered by their source."""
+VERSION = 3
+"""The version of the tables' schema. Since 2, documents can be filtered by their source; since 3,
+words are the stems of `agentkit_py.search`."""
 
 FOUND = "c.text, c.position, d.name, d.source, d.metadata"
 """The columns of a found chunk ``c`` of a document ``d``; its score follows."""
@@ -81,6 +82,7 @@ class SqlStore(KnowledgeStore):
     """A store in an SQL database: each method is one transaction, in a worker thread."""
 
     _dialect: Dialect
+    _language: str | None
 
     async def get(self, document_id: str) -> Document | None:
         """Return the document, or None if there is none."""
@@ -127,9 +129,13 @@ class SqlStore(KnowledgeStore):
 
     async def matching(self, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
         """Return the chunks with the most telling words of the query, best first."""
-        sought = telling(query)
-        rows = await self._do(lambda run: self._matching(run, sought, filters, k)) if sought else []
-        return [_hit(row) for row in rows]
+
+        def work(run: Execute) -> list[Any]:
+            known = self._setting(run, "languages")
+            asked = sought(query, known.split() if known else ())
+            return self._matching(run, asked, filters, k) if asked else []
+
+        return [_hit(row) for row in await self._do(work)]
 
     async def keys(self, filters: FilterExpr | None, values: int) -> dict[str, list[Scalar]]:
         """Return the metadata keys of the documents that pass, each with a few of its values."""
@@ -166,9 +172,16 @@ class SqlStore(KnowledgeStore):
 
     @abstractmethod
     def _matching(
-        self, run: Execute, sought: Sequence[str], filters: FilterExpr | None, k: int
+        self, run: Execute, asked: Sequence[Sequence[str]], filters: FilterExpr | None, k: int
     ) -> list[Any]:
-        """Return rows of `FOUND` and the share of the words' weight, best first."""
+        """Return rows of `FOUND` and the share of the words' weight, best first.
+
+        Args:
+            run: Runs statements.
+            asked: Words, each as its stems in the languages of the store.
+            filters: What documents must pass.
+            k: The most rows.
+        """
 
     def _make_tables(self, run: Execute) -> None:
         """Create the tables that both databases have."""
@@ -190,6 +203,23 @@ class SqlStore(KnowledgeStore):
         run("CREATE INDEX knowledge_facts_by_document ON knowledge_facts (document, key)")
         run("CREATE INDEX knowledge_facts_by_text ON knowledge_facts (key, text, document)")
         run("CREATE INDEX knowledge_facts_by_number ON knowledge_facts (key, number, document)")
+
+    def _terms(self, run: Execute, texts: Sequence[str]) -> list[list[str]]:
+        """Return the stems of texts; the store knows their languages from then on."""
+        found = [terms(text, self._setting(run, "language")) for text in texts]
+        known = self._setting(run, "languages") or ""
+        every = " ".join(sorted({*known.split(), *(language for language, _ in found)}))
+        if every != known:
+            run(
+                "INSERT INTO knowledge_facts_of_store VALUES ('languages', ?) "
+                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                [every],
+            )
+        return [stems for _, stems in found]
+
+    def _set_language(self, run: Execute) -> None:
+        if self._language is not None:
+            run("INSERT INTO knowledge_facts_of_store VALUES ('language', ?)", [self._language])
 
     def _setting(self, run: Execute, name: str) -> str | None:
         """Return a setting of the store itself, e.g. its embedder."""
@@ -302,6 +332,21 @@ class SqlStore(KnowledgeStore):
             f"ON d.id = c.document WHERE {condition}"
         )
         return run(documents, values)[0][0], run(chunks, values)[0][0]
+
+
+def checked_language(language: str | None) -> str | None:
+    """Return the language of a store.
+
+    Raises:
+        ConfigurationError: There is none of this name.
+    """
+    if language is not None and language not in (*LANGUAGES, "simple"):
+        names = ", ".join(sorted(LANGUAGES))
+        raise ConfigurationError(
+            f"language={language!r} is not known. Pass None, which guesses it for each text, "
+            f"'simple', which leaves words as they are, or one of {names}."
+        )
+    return language
 
 
 def compiled(filters: FilterExpr | None, dialect: Dialect) -> Condition:

@@ -10,7 +10,7 @@ from array import array
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio.to_thread
 
@@ -20,8 +20,8 @@ from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk
 from agentkit_py.knowledge.filters import FilterExpr
-from agentkit_py.knowledge.ranking import rarity, words
-from agentkit_py.knowledge.sql import FOUND, Execute, SqlStore, compiled
+from agentkit_py.knowledge.sql import FOUND, Execute, SqlStore, checked_language, compiled
+from agentkit_py.search.ranking import rarity
 
 if TYPE_CHECKING:
     import apsw
@@ -34,7 +34,8 @@ APPLICATION_ID = 0x41674B6E
 """At the beginning of each such file: "AgKn"."""
 
 _VERSION = 3
-"""The version of the file's schema; since 3, vectors are rows of a plain table."""
+"""The version of the file's schema; since 3, vectors are rows of a plain table, and words
+are the stems of `agentkit_py.search`."""
 
 
 class _Vectors:
@@ -95,23 +96,26 @@ class SqliteKnowledge(SqlStore):
         self,
         path: str | Path,
         *,
-        language: Literal["english", "simple"] = "english",
+        language: str | None = None,
         busy_timeout: float = 30.0,
     ) -> None:
         """Remember the file; it is made when the store is first used.
 
         Args:
             path: The file, made with mode 0600; or ``":memory:"``.
-            language: Whether words are reduced to their English stems; set when the file is made.
+            language: The language of the texts, whose words are searched by their stems;
+                ``"simple"`` leaves words as they are; None: guessed for each text. Set when the
+                file is made.
             busy_timeout: Seconds to wait while another process writes.
 
         Raises:
+            ConfigurationError: The language is not known.
             MissingDependencyError: apsw or numpy is not installed.
         """
         if package := missing_package("apsw", "numpy"):
             raise MissingDependencyError(package, "knowledge", "SqliteKnowledge")
         self.path: str = str(path)
-        self._tokenizer = "porter unicode61" if language == "english" else "unicode61"
+        self._language = checked_language(language)
         self._busy_timeout = busy_timeout
         self._lock = Lock()
         self._connection: apsw.Connection | None = None
@@ -210,24 +214,29 @@ class SqliteKnowledge(SqlStore):
             "text TEXT NOT NULL)"
         )
         run("CREATE INDEX knowledge_chunks_by_document ON knowledge_chunks (document)")
+        # Its words are stems between spaces: it must take them as they are.
         run(
             "CREATE VIRTUAL TABLE knowledge_words USING fts5(words, content='', "
-            f"contentless_delete=1, tokenize='{self._tokenizer}')"
+            "contentless_delete=1, tokenize='ascii')"
         )
+        self._set_language(run)
         run(f"PRAGMA application_id = {APPLICATION_ID}")
         # Apart from the chunks, so that their rows stay short.
         run("CREATE TABLE knowledge_vectors (id INTEGER PRIMARY KEY, vector BLOB NOT NULL)")
         run(f"PRAGMA user_version = {_VERSION}")
 
     def _add(self, run: Execute, number: int, chunks: Sequence[Chunk]) -> None:
-        for position, chunk in enumerate(chunks):
+        told = self._terms(run, [chunk.text for chunk in chunks])
+        for position, (chunk, stems) in enumerate(zip(chunks, told, strict=True)):
             chunk_id = run(
                 "INSERT INTO knowledge_chunks (document, position, text) VALUES (?, ?, ?) "
                 "RETURNING id",
                 [number, position, chunk.text],
             )[0][0]
-            text = " ".join(words(chunk.text))
-            run("INSERT INTO knowledge_words (rowid, words) VALUES (?, ?)", [chunk_id, text])
+            run(
+                "INSERT INTO knowledge_words (rowid, words) VALUES (?, ?)",
+                [chunk_id, " ".join(stems)],
+            )
             if any(chunk.vector):  # nothing is like a zero vector
                 vector = chunk.vector.tobytes()
                 run("INSERT INTO knowledge_vectors (id, vector) VALUES (?, ?)", [chunk_id, vector])
@@ -290,14 +299,14 @@ class SqliteKnowledge(SqlStore):
         return self._vectors
 
     def _matching(
-        self, run: Execute, sought: Sequence[str], filters: FilterExpr | None, k: int
+        self, run: Execute, asked: Sequence[Sequence[str]], filters: FilterExpr | None, k: int
     ) -> list[Any]:
         condition, values = compiled(filters, self._dialect)
         total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
         count = "SELECT COUNT(*) FROM knowledge_words WHERE knowledge_words MATCH ?"
-        terms = [f'"{word}"' for word in sought]
+        words = [" OR ".join(f'"{stem}"' for stem in stems) for stems in asked]
         # The BM25 of a chunk of usual length that has each word once.
-        perfect = sum(rarity(total, run(count, [term])[0][0]) for term in terms)
+        perfect = sum(rarity(total, run(count, [word])[0][0]) for word in words)
         # Ids and scores alone are sorted, so that no text is read that is not shown.
         passing = (
             "SELECT c.id FROM knowledge_chunks c JOIN knowledge_documents d "  # noqa: S608 - parameters
@@ -312,7 +321,7 @@ class SqliteKnowledge(SqlStore):
             f"SELECT {FOUND}, best.score / ? FROM ({best}) best "  # noqa: S608 - parameters
             "JOIN knowledge_chunks c ON c.id = best.id "
             "JOIN knowledge_documents d ON d.id = c.document ORDER BY best.score DESC, c.id",
-            [perfect, " OR ".join(terms), *([] if filters is None else values), k],
+            [perfect, " OR ".join(words), *([] if filters is None else values), k],
         )
 
 

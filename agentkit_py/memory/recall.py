@@ -17,8 +17,8 @@ from agentkit_py.memory.users import UserMemory
 from agentkit_py.messages import Messages, TextMessage, text_of
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
 from agentkit_py.processors.cutting import past_length
-from agentkit_py.processors.vectors import by_words
 from agentkit_py.results import USER
+from agentkit_py.search import by_words
 from agentkit_py.state import State
 
 logger: logging.Logger = logging.getLogger("agentkit_py")

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
         TruncateToolResults,
     )
     from agentkit_py.processors.validity import ensure_valid
-    from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex
     from agentkit_py.processors.views import ByAuthor, HandoffView, KeepImages, StripImages
     from agentkit_py.processors.windowing import (
         DropUnanswered,
@@ -55,6 +54,7 @@ if TYPE_CHECKING:
         RecentTurns,
         TokenLimiter,
     )
+    from agentkit_py.search.vectors import Embedder, MemoryIndex, VectorIndex
 
 __all__ = [
     "ApproximateTokenizer",
@@ -131,7 +131,7 @@ if not TYPE_CHECKING:  # else every misspelled name would be an Any
             "agentkit_py.processors.tool_results": "ClearToolResults CompressToolResults "
             "Deduplicate ToolCallFilter TruncateToolResults",
             "agentkit_py.processors.validity": "ensure_valid",
-            "agentkit_py.processors.vectors": "Embedder MemoryIndex VectorIndex",
+            "agentkit_py.search.vectors": "Embedder MemoryIndex VectorIndex",
             "agentkit_py.processors.views": "ByAuthor HandoffView KeepImages StripImages",
             "agentkit_py.processors.windowing": "DropUnanswered MessageWindow Pin RecentToolCalls "
             "RecentTurns TokenLimiter",

@@ -13,8 +13,8 @@ from agentkit_py.messages import Message, Messages, text_of
 
 if TYPE_CHECKING:
     from agentkit_py.models.base import Compaction, Model, ModelReply, ToolSpec
-    from agentkit_py.processors.vectors import VectorIndex
     from agentkit_py.runtime.port import StepTools
+    from agentkit_py.search.vectors import VectorIndex
 
 Level: TypeAlias = Literal["history", "network", "agent", "run", "chain"]
 """Level at which a processor was configured; ``"run"``: given to ``run(processors=…)``;

@@ -19,7 +19,13 @@ from agentkit_py.processors.settings import ConfiguredProcessor, number, whole
 from agentkit_py.processors.summarize import conversation_text
 from agentkit_py.processors.time_words import Period, periods
 from agentkit_py.processors.tokenizers import default_tokenizer, prepare
-from agentkit_py.processors.vectors import Embedder, MemoryIndex, VectorIndex, embed_all, ranked
+from agentkit_py.search import (
+    Embedder,
+    MemoryIndex,
+    VectorIndex,
+    embed_all,
+    ranked,
+)
 
 _MOST_CHARS = 4000
 """Characters of one message that are embedded."""
@@ -35,7 +41,7 @@ _AT_ONCE = 64
 class Recall(ConfiguredProcessor):
     """Leaves older turns out, but for those that what the user says now is about.
 
-    They are found by words and by meaning: see `agentkit_py.processors.vectors`. So names, numbers
+    They are found by words and by meaning: see `agentkit_py.search`. So names, numbers
     and dates in a question count, and what is said in other words is found, too. Turns next to
     those come along, as far as there is room.
 
@@ -205,7 +211,7 @@ class Recall(ConfiguredProcessor):
         asked = _asked(context)
         timely = {places[turn.id] for turn in turns if turn.is_of(asked)}
         order = ranked(context.input, list(texts.values()), near, timely)
-        best = [[ids[place], near.get(place, 0.0)] for place in order[: self.k]]
+        best = [[ids[place], near.get(place, 0.0)] for place, _ in order[: self.k]]
         return {"found": best, "left": len(missing) - len(now)}
 
     def _index(self, context: ProcessorContext) -> VectorIndex:

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Self, TypeAlias, cast, get_type_hints
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.base import Model
 from agentkit_py.processors.base import HistoryProcessor, SummaryStore
-from agentkit_py.processors.vectors import Embedder, VectorIndex
+from agentkit_py.search.vectors import Embedder, VectorIndex
 
 SettingCheck: TypeAlias = Callable[[str, object], Any]
 """Gets a setting's name and value; returns the value to use, or raises `ConfigurationError`."""

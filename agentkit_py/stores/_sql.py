@@ -35,8 +35,8 @@ from agentkit_py.history.staff import Takeover, TakeoverStatus
 from agentkit_py.history.users import Fact, Refused, Spending
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Extent, Processors, Summary
-from agentkit_py.processors.vectors import Vector, nearest
 from agentkit_py.results import USER
+from agentkit_py.search.vectors import Vector, nearest
 from agentkit_py.stores import _sql_branches as branches
 from agentkit_py.stores import _sql_records as records
 from agentkit_py.stores import _sql_words as indexing

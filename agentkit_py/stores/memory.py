@@ -31,8 +31,8 @@ from agentkit_py.history.staff import Takeover, TakeoverStatus
 from agentkit_py.history.users import Fact, Refused, Spending
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Extent, Processors, Summary
-from agentkit_py.processors.vectors import MemoryIndex, Vector, nearest
 from agentkit_py.results import USER, AgentResult
+from agentkit_py.search.vectors import MemoryIndex, Vector, nearest
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import (
     Row,

@@ -15,8 +15,8 @@ from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.history.staff import Takeover, TakeoverStore
 from agentkit_py.processors.base import Summary, SummaryStore
-from agentkit_py.processors.vectors import Vector, VectorIndex, normalized
 from agentkit_py.results import AgentResult
+from agentkit_py.search.vectors import Vector, VectorIndex, normalized
 
 _OWNER, _SECONDS = "import", 60.0
 

@@ -19,8 +19,8 @@ from agentkit_py.history.staff import Takeover, TakeoverStatus, TakeoverStore
 from agentkit_py.history.users import Fact
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Summary, SummaryStore
-from agentkit_py.processors.vectors import Vector, VectorIndex
 from agentkit_py.results import AgentResult
+from agentkit_py.search.vectors import Vector, VectorIndex
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import (
     Match,

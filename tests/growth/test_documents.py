@@ -14,7 +14,7 @@ from psycopg import sql
 from agentkit_py.knowledge import EQ, PostgresKnowledge, SqliteKnowledge
 from agentkit_py.knowledge.documents import Chunk, Document
 from agentkit_py.knowledge.sql import Execute
-from agentkit_py.processors.vectors import normalized
+from agentkit_py.search.vectors import normalized
 
 T = TypeVar("T")
 

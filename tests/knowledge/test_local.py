@@ -12,7 +12,7 @@ import pytest
 
 from agentkit_py.errors import KnowledgeError
 from agentkit_py.knowledge import Knowledge, LocalEmbedder, SqliteKnowledge
-from agentkit_py.processors.vectors import Vector
+from agentkit_py.search.vectors import Vector
 
 from .minilm import folder_of_minilm, installed, local_embedder
 

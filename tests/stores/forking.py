@@ -12,8 +12,8 @@ from agentkit_py.errors import HistoryError, MessageNotFoundError, ThreadNotFoun
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.messages import TextMessage
 from agentkit_py.processors.base import Summary, SummaryStore
-from agentkit_py.processors.vectors import VectorIndex
 from agentkit_py.results import USER, AgentResult
+from agentkit_py.search.vectors import VectorIndex
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.rows import first_title_of
 

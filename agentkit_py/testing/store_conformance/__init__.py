@@ -27,7 +27,7 @@ from agentkit_py.history.runs import RunStore
 from agentkit_py.history.staff import TakeoverStore
 from agentkit_py.history.users import FactStore
 from agentkit_py.processors.base import SummaryStore
-from agentkit_py.processors.vectors import VectorIndex
+from agentkit_py.search.vectors import VectorIndex
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing.store_conformance import results, thread_data, threads
 

@@ -1,0 +1,18 @@
+"""One search by words and by meaning: of recall, documents, memory and tool results."""
+
+from __future__ import annotations
+
+from agentkit_py.search.ranking import DOCUMENTS, TURNS, Weights, by_words, ranked
+from agentkit_py.search.vectors import Embedder, MemoryIndex, VectorIndex, embed_all
+
+__all__ = [
+    "DOCUMENTS",
+    "TURNS",
+    "Embedder",
+    "MemoryIndex",
+    "VectorIndex",
+    "Weights",
+    "by_words",
+    "embed_all",
+    "ranked",
+]

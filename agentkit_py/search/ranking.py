@@ -1,0 +1,142 @@
+"""One ranking by words (BM25) and by meaning (likeness of vectors).
+
+A name, a number or a date in a question finds the text that has it; likeness finds what is said in
+other words. Not by reciprocal ranks: a rank does not say whether the best text by words has every
+word of the question or one that is everywhere, nor whether the best by meaning is nearer than any
+other. On the questions of docs/retrieval.md that lost to one of the two alone in each class.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from agentkit_py.search.words import identifiers, sought, terms, words
+
+_HALF = 0.5
+_FEW = 2
+"""Half of what the query's words say, or two of them, a text may have by chance;"""
+
+_MANY = 3
+"""three it does not, however long the query is."""
+
+_TIMELY = 1.0
+"""The weight of a text of the time that is asked for: as much as all else together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """What counts how much; see `TURNS` and `DOCUMENTS`."""
+
+    words: float
+    """The share of words, beside meaning."""
+
+    beside: float = 0.0
+    """How much a good text counts for the one before and the one after it."""
+
+    doubt: float = 0.0
+    """How much less words count where no text has half of the query's, or three: 1, not at all."""
+
+    identifiers: float = 0.5
+    """The weight of having the query's identifiers (``ERR-4012``)."""
+
+    length: float = 0.4
+    """The loss of longer texts, from 0 to 1 (BM25's b)."""
+
+    saturation: float = 1.2
+    """The weight of a word that comes again (BM25's k1)."""
+
+
+TURNS = Weights(words=0.7, beside=0.2)
+"""For turns of a conversation: an answer stands beside its question, and people repeat each other's
+words. Chosen by ``scripts/recall_quality.py``."""
+
+DOCUMENTS = Weights(words=0.9, doubt=1.0)
+"""For pieces of documents: where they do not use the words of a query, what has some of them has
+them by chance. Chosen on the tuning half of the questions in tests/knowledge."""
+
+
+def rarity(total: int, have: int) -> float:
+    """Return BM25's weight of a word that ``have`` of ``total`` texts have."""
+    return max(math.log((total - have + 0.5) / (have + 0.5)), 1e-6)
+
+
+def by_words(query: str, texts: Sequence[str], weights: Weights = TURNS) -> list[float]:
+    """Return the share of what a query's words say that each text has, by BM25; about 1: all."""
+    told = [terms(text) for text in texts]
+    asked = sought(query, {language for language, _ in told})
+    counts = [Counter(stems) for _, stems in told]
+    lengths = [max(count.total(), 1) for count in counts]
+    usual = sum(lengths) / max(len(lengths), 1)
+    found = [[sum(count[stem] for stem in word) for count in counts] for word in asked]
+    weight = [rarity(len(texts), len(texts) - times.count(0)) for times in found]
+    most, loss = weights.saturation, weights.length
+    damping = [most * (1 - loss + loss * length / usual) for length in lengths]
+    scores = [0.0] * len(texts)
+    for rare, times in zip(weight, found, strict=True):
+        for place, count in enumerate(times):
+            if count:
+                scores[place] += rare * count * (most + 1) / (count + damping[place])
+    return [score / (sum(weight) or 1) for score in scores]
+
+
+def ranked(
+    query: str,
+    texts: Sequence[str],
+    likeness: Mapping[int, float],
+    timely: Collection[int] = (),
+    *,
+    weights: Weights = TURNS,
+    shares: Sequence[float] | None = None,
+) -> list[tuple[int, float]]:
+    """Return the indices of texts with scores up to 1, best first.
+
+    Args:
+        query: The question.
+        texts: Texts; in the order in which they were said, if those beside others count.
+        likeness: Likeness to the question by index; of those that are not there nothing is known.
+        timely: Indices of texts of a time that the question names.
+        weights: What counts how much.
+        shares: What each text has of the query's words, where an index says it; see `by_words`.
+    """
+    if shares is None:
+        shares = by_words(query, texts, weights)
+    background = median(likeness.values()) if likeness else 0.0
+    near = _scaled([max(likeness.get(i, background) - background, 0) for i in range(len(texts))])
+    worded = _scaled(shares)
+    trust = 1 - weights.doubt * (1 - _trust(query, max(shares, default=0.0)))
+    share = weights.words * trust if any(worded) else 0.0
+    rest = 1 - weights.words if any(near) else 0.0
+    named = identifiers(query)
+    own = [share * w + rest * n for w, n in zip(worded, near, strict=True)]
+    if named:
+        having = (len(named.intersection(words(text))) / len(named) for text in texts)
+        own = [score + weights.identifiers * one for score, one in zip(own, having, strict=True)]
+    before, after = [0.0, *own][:-1], [*own, 0.0][1:]
+    scores = [a + weights.beside * (b + c) for a, b, c in zip(own, before, after, strict=True)]
+    scores = [score + _TIMELY * (index in timely) for index, score in enumerate(scores)]
+    # Of what counts in this query, so that 1 can be reached whatever it is.
+    whole = share + rest + (weights.identifiers if named else 0) + _TIMELY * bool(timely)
+    whole *= 1 + 2 * weights.beside
+    order = sorted(range(len(texts)), key=lambda i: (-scores[i], -likeness.get(i, -1.0), i))
+    return [(i, scores[i] / (whole or 1)) for i in order if scores[i] > 0 or i in likeness]
+
+
+def _trust(query: str, best: float) -> float:
+    """Return from 0 to 1 how far the texts use the words of the query."""
+    share = min(best, 1.0)
+    several = _between(share * len(sought(query, ())), _FEW, _MANY)
+    return max(_between(share, _HALF, 1), several)
+
+
+def _between(value: float, low: float, high: float) -> float:
+    """Return the share of the way from ``low`` to ``high``."""
+    return min(1.0, max(0.0, (value - low) / (high - low)))
+
+
+def _scaled(scores: Sequence[float]) -> list[float]:
+    most = max(scores, default=0.0)
+    return [score / most for score in scores] if most > 0 else [0.0] * len(scores)
