@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
+from psycopg import sql
 
 from agentkit_py import Agent, MemoryHistory, Network, State, tool
 from agentkit_py.errors import ConfigurationError, ReplayError
-from agentkit_py.knowledge import EQ, Knowledge, SqliteKnowledge
+from agentkit_py.knowledge import EQ, Knowledge, PostgresKnowledge, SqliteKnowledge
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.fakes import HashingEmbedder
 from tests.engine.runner import Runner
@@ -232,16 +232,18 @@ async def test_source_is_filterable(recipes: Knowledge) -> None:
     assert not await recipes.search("soup", filters=EQ("source", "mine"))
 
 
-async def test_source_is_filterable_in_a_store_of_the_version_before(tmp_path: Path) -> None:
+async def test_source_is_filterable_in_a_store_of_the_version_before(
+    postgres_url: str, postgres_schema: str
+) -> None:
     """It is brought to this version when it is opened."""
-    path = tmp_path / "old.db"
-    made = Knowledge(store=SqliteKnowledge(path), embedder=HashingEmbedder())
+    store = PostgresKnowledge(postgres_url, schema=postgres_schema)
+    made = Knowledge(store=store, embedder=HashingEmbedder())
     await made.add("Soup", source="old", metadata={"year": 2020})
     await made.close()
-    with closing(sqlite3.connect(path)) as connection:
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(postgres_schema)))
         connection.execute("DELETE FROM knowledge_facts WHERE key = 'source'")
-        connection.execute("PRAGMA user_version = 1")
-        connection.commit()
+        connection.execute("UPDATE knowledge_facts_of_store SET value='1' WHERE name = 'version'")
     assert [hit.source for hit in await made.search("soup", filters=EQ("source", "old"))] == ["old"]
     assert await made.keys() == {"year": [2020]}
     await made.close()
