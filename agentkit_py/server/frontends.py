@@ -264,7 +264,7 @@ class _Exchange:
         asked = await self.open_questions()
         if asked:
             return asked[-1].run_id
-        elsewhere = self.api.hub.answered(channel_of(self.user_id), self.thread_id)
+        elsewhere = self.api.hub.answered_elsewhere(channel_of(self.user_id), self.thread_id)
         return elsewhere[-1] if elsewhere else None
 
     async def just_answered(self) -> str | None:
@@ -478,7 +478,9 @@ class _Story:
         if mine:
             return await self._ask(mine)
         api = exchange.api
-        if asked or api.hub.works_on(channel_of(exchange.user_id), self.message_id):
+        channel = channel_of(exchange.user_id)
+        elsewhere = api.hub.answered_elsewhere(channel, exchange.thread_id)
+        if asked or self.message_id in elsewhere:
             return []  # somebody else has to answer, or it works in another process
         store: object = api.settings.store
         run = None
