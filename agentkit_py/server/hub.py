@@ -17,7 +17,7 @@ import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from agentkit_py._core.json import as_object, dumps
@@ -79,6 +79,9 @@ class HubLimits:
     channel_bytes: int = 2 * 2**20
     """Bytes that one channel keeps."""
 
+    ended_bytes: int = 256 * 2**10
+    """Bytes of runs that have ended which a channel keeps when the next one begins."""
+
     idle_channels: int = 1024
     """Channels without readers and runs that are kept for readers who come back."""
 
@@ -87,9 +90,9 @@ class HubLimits:
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        for name in ("channel_chunks", "channel_bytes", "idle_channels", "idle_bytes"):
-            if getattr(self, name) < 1:
-                raise ConfigurationError(f"HubLimits: {name} must be 1 or more")
+        for one in fields(self):
+            if getattr(self, one.name) < 1:
+                raise ConfigurationError(f"HubLimits: {one.name} must be 1 or more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +170,8 @@ class _Channel:
         if not isinstance(message, str):
             return
         if event == "run.started" and "parentRunId" not in data:
+            while not self.open and self.size > self.limits.ended_bytes and self.ring:
+                self.size -= self.ring.popleft().size
             run = _OpenRun(entry.number, entry.thread_id, entry.answers, entry.source)
             self.open.setdefault(message, run)
         elif event == "stream.ended":

@@ -48,6 +48,21 @@ def test_a_connection_costs_the_same_among_many() -> None:
     assert _instructions(2000) <= 1.1 * few
 
 
+def _kept_after(runs: int) -> int:
+    hub, chunk = Hub(HubLimits(ended_bytes=10_000)), {"messageId": "m", "delta": "x" * 500}
+    with hub.subscribe("c"):
+        for _ in range(runs):
+            for event in ("run.started", *["text.delta"] * 30, "stream.ended"):
+                hub.publish("c", {"event": event, "data": chunk})
+    return hub.kept_bytes
+
+
+def test_a_channel_keeps_the_same_after_many_runs() -> None:
+    """The last run whole, for readers that come back, and little of those before it."""
+    one = _kept_after(1)
+    assert one + 8_000 < _kept_after(20) == _kept_after(100) < one + 12_000
+
+
 def test_of_the_channels_that_nobody_uses_the_newest_are_kept() -> None:
     """A reader that comes back in time finds its place."""
     hub = Hub(HubLimits(idle_channels=2))

@@ -125,7 +125,9 @@ async def test_a_new_reader_begins_with_the_oldest_open_run() -> None:
         assert await read(reader, 6) == ([6], 0)
 
 
-@pytest.mark.parametrize("name", ["channel_chunks", "channel_bytes", "idle_channels"])
+@pytest.mark.parametrize(
+    "name", ["channel_chunks", "channel_bytes", "ended_bytes", "idle_channels"]
+)
 def test_limits_are_positive(name: str) -> None:
     """The error names the limit."""
     with pytest.raises(ConfigurationError, match=name):
