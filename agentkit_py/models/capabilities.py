@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from ipaddress import ip_address
 from typing import Any, Literal, TypeAlias
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
@@ -158,7 +159,8 @@ class Capabilities:
     reasoning_fields: tuple[str, ...] = ()
     """Chat completions: the members of an assistant's message that take its reasoning back.
 
-    ``"content"`` stands for Mistral's thinking chunks inside the content.
+    ``"content"`` stands for Mistral's thinking chunks inside the content, ``"given"`` for the
+    member in which the host gave it.
     """
 
     reasoning_required: bool = False
@@ -335,6 +337,7 @@ _FAMILIES = (
     ),
 )
 
+GIVEN = "given"
 _NO_REASONING: dict[str, Any] = {"reasoning_fields": (), "reasoning_required": False}
 _DEEPSEEK: dict[str, Any] = {"reasoning_fields": ("reasoning_content",), "reasoning_required": True}
 _MINIMAX: dict[str, Any] = {"reasoning_fields": ("reasoning_details",)}
@@ -381,12 +384,10 @@ COMPATIBLE: Mapping[str, Host] = {
         _compatible("cerebras", "https://api.cerebras.ai/v1", **_NO_REASONING),
         _compatible("huggingface", "https://router.huggingface.co/v1", key="HF_TOKEN"),
         _compatible("ollama", "http://localhost:11434/v1", key_required=False),
-        # Input: `reasoning`, and before November 2025 `reasoning_content`.
+        # It takes the member that it gives: `reasoning`, `reasoning_content` before November 2025.
+        # Both together are "duplicate field" to some models' servers (NVIDIA-NeMo/Gym#2177).
         _compatible(
-            "vllm",
-            "http://localhost:8000/v1",
-            key_required=False,
-            reasoning_fields=("reasoning", "reasoning_content"),
+            "vllm", "http://localhost:8000/v1", key_required=False, reasoning_fields=(GIVEN,)
         ),
         _compatible("litellm", "http://localhost:4000/v1", key_required=False),
     )
@@ -397,6 +398,25 @@ COMPATIBLE: Mapping[str, Host] = {
 def host_of_url(base_url: str) -> str:
     """Return the host of a URL with its port, in lower case."""
     return base_url.partition("://")[2].partition("/")[0].lower()
+
+
+_LITELLM = ":4000"
+"""Its usual port. It hands reasoning on to hosts that refuse it (BerriAI/litellm#30835)."""
+
+
+def _is_own_server(host: str) -> bool:
+    """Return whether a host is in one's own network, where inference servers run.
+
+    vLLM, SGLang, llama.cpp and Ollama read the member in which they give reasoning, LM Studio
+    leaves it out. What hosts elsewhere do is known of some only, and Groq refuses what it gives.
+    """
+    name = host.rpartition("@")[2]
+    name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
+    try:
+        return ip_address(name).is_private and not host.endswith(_LITELLM)
+    except ValueError:
+        inside = "." not in name or name.endswith((".localhost", ".local", ".internal"))
+        return bool(name) and inside and not host.endswith(_LITELLM)
 
 
 _HOST_FACTS: Mapping[str, Mapping[str, Any]] = {
@@ -455,6 +475,8 @@ def capabilities_of(model: str, base_url: str = "") -> Capabilities:
     if host and host not in _COMPACTING:
         found = replace(found, compaction=False)
     facts = _HOST_FACTS.get(host) or _in_cloud(host, model.lower())
+    if not found.reasoning_fields and _is_own_server(host):
+        facts = {"reasoning_fields": (GIVEN,)}
     return replace(found, **facts) if facts else found
 
 

@@ -25,6 +25,7 @@ from agentkit_py.models.binding import (
     with_bindings,
 )
 from agentkit_py.models.blocks import ORIGIN, host_of, origin_of_block
+from agentkit_py.models.capabilities import GIVEN
 from agentkit_py.models.encoding import clean, wired
 from agentkit_py.models.replies import objects, text_or_empty
 
@@ -97,13 +98,20 @@ class ReasoningFields:
         own = [m for m in said if isinstance(m, ReasoningMessage) and self._is_own(m)]
         text = clean("".join(message.content for message in own))
         details = [one for message in own for one in _details(message.provider_metadata)]
-        for name in self._fields:
+        for name in self._names(own):
             if name == DETAILS and details:
                 turn[name] = details
             elif name != DETAILS and text:
                 turn[name] = text
             elif name != DETAILS and self._required and "tool_calls" in turn:
                 turn[name] = ""
+
+    def _names(self, own: Sequence[ReasoningMessage]) -> tuple[str, ...]:
+        if GIVEN not in self._fields:
+            return self._fields
+        given = [name for message in own for name in _given(message.provider_metadata)]
+        # Of two it is the newer one: servers to which both are one refuse both together.
+        return (*[name for name in reversed(TEXT_FIELDS) if name in given][:1], DETAILS)
 
     def _is_own(self, message: ReasoningMessage) -> bool:
         metadata = message.provider_metadata or {}
@@ -117,9 +125,16 @@ class ReasoningFields:
         return why is None
 
 
+def _kept(metadata: JsonObject | None) -> JsonObject:
+    return as_object((metadata or {}).get(KEY)) or {}
+
+
+def _given(metadata: JsonObject | None) -> list[Any]:
+    return as_list(_kept(metadata).get("fields")) or []
+
+
 def _details(metadata: JsonObject | None) -> list[dict[str, Any]]:
-    kept = as_object((metadata or {}).get(KEY)) or {}
-    return [wired(one) for one in objects(as_list(kept.get(DETAILS)))]
+    return [wired(one) for one in objects(as_list(_kept(metadata).get(DETAILS)))]
 
 
 def bind_reasoning(

@@ -17,7 +17,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
 )
-from agentkit_py.models import Model, ModelRequest, ToolSpec, capabilities_of, openai
+from agentkit_py.models import Model, ModelRequest, ToolSpec, capabilities_of, compatible, openai
 
 DEEPSEEK = openai("deepseek-v4", base_url="https://api.deepseek.com", api_key="d")
 KIMI = openai("kimi-k2.6", base_url="https://api.moonshot.ai/v1", api_key="k")
@@ -33,6 +33,11 @@ VLLM = openai(
         capabilities_of("qwen3"), reasoning_fields=("reasoning", "reasoning_content")
     ),
 )
+OWN = [
+    *("http://localhost:8000/v1", "http://127.0.0.1:30000/v1", "http://[::1]:8080/v1"),
+    *("http://vllm:8000/v1", "http://10.1.2.3/v1", "http://gpu.default.svc.cluster.local/v1"),
+]
+OTHERS = ["https://api.example.com/v1", "http://8.8.8.8/v1", "http://localhost:4000/v1"]
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 DETAILS = [{"type": "reasoning.text", "text": "Hm.", "signature": "s", "index": 0}]
 
@@ -84,6 +89,38 @@ def test_a_host_gets_its_reasoning_back_in_the_member_that_it_takes(
     turn = sent(model, said)
     assert {k: v for k, v in turn.items() if k.startswith("reasoning")} == back
     assert turn["tool_calls"][0]["function"]["name"] == "look"
+
+
+@pytest.mark.parametrize(
+    ("given", "back"),
+    [
+        ({"reasoning": "Hm."}, {"reasoning": "Hm."}),
+        ({"reasoning_content": "Hm."}, {"reasoning_content": "Hm."}),
+        ({"reasoning_content": "Hm.", "reasoning": "Hm."}, {"reasoning": "Hm."}),
+    ],
+)
+def test_a_server_of_ones_own_gets_the_member_that_it_gave(
+    given: dict[str, Any], back: dict[str, Any]
+) -> None:
+    """Elsewhere a host may refuse what it gives, and a proxy hands on what the next one refuses."""
+    models = [openai("qwen3", base_url=url, api_key="k") for url in OWN]
+    for model in [*models, compatible("vllm", "qwen3", base_url="https://gpu.example.com/v1")]:
+        turn = sent(model, reply(model, **given, tool_calls=[CALL]))
+        assert {k: v for k, v in turn.items() if k.startswith("reasoning")} == back
+    for url in OTHERS:
+        model = openai("qwen3", base_url=url, api_key="k")
+        turn = sent(model, reply(model, **given, tool_calls=[CALL]))
+        assert not [name for name in turn if name.startswith("reasoning")]
+
+
+def test_a_stored_row_cannot_name_a_member_of_another_kind() -> None:
+    """Rows may come from anywhere."""
+    model = openai("qwen3", base_url=OWN[0], api_key="k")
+    thought, call = reply(model, reasoning="Hm.", tool_calls=[CALL])
+    metadata = {**(thought.provider_metadata or {}), "chat_reasoning": {"fields": ["role", 1]}}
+    turn = sent(model, (replace(thought, provider_metadata=metadata), call))
+    assert turn["role"] == "assistant"
+    assert "Hm." not in json.dumps(turn)
 
 
 @pytest.mark.parametrize("model", [KIMI, OPENAI, GROQ, VLLM], ids=lambda model: model.model)

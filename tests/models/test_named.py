@@ -39,8 +39,8 @@ async def test_named_host_takes_a_conversation_with_tools(host: str) -> None:
 
 def test_facts_of_a_host_hold_at_an_address_of_ones_own() -> None:
     """A vLLM server takes reasoning back wherever it runs; its key is not required there."""
-    model = compatible("vllm", "qwen3", base_url="http://gpu:9000/v1")
-    assert model.takes.reasoning_fields == ("reasoning", "reasoning_content")
+    model = compatible("vllm", "qwen3", base_url="https://gpu.example.com/v1")
+    assert model.takes.reasoning_fields == ("given",)
     assert not model.key_required
 
 

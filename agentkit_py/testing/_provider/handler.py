@@ -16,7 +16,7 @@ from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from agentkit_py.models.capabilities import capabilities_of
+from agentkit_py.models.capabilities import GIVEN, capabilities_of
 
 from . import anthropic, chat, compaction, gemini, hosts, openai, responses, signing
 from .anthropic import cache_marks
@@ -91,9 +91,9 @@ def rendered(
         return responses.rendered(content, usage, received.model, ids)
     shown = received.provider == "grok" or (
         received.provider == "compatible"
-        and "reasoning_content" in hosts.takes(request).reasoning_fields
+        and {"reasoning_content", GIVEN} & {*hosts.takes(request).reasoning_fields}
     )
-    return chat.rendered(content, usage, received.model, ids, shows_reasoning=shown)
+    return chat.rendered(content, usage, received.model, ids, shows_reasoning=bool(shown))
 
 
 def streamed(
