@@ -21,10 +21,11 @@ class FilterLike(Protocol):
 Values: TypeAlias = Mapping[str, Any]
 """A filter as a dict: each key has this value, or one of a list of values."""
 
-_Given: TypeAlias = FilterLike | Sequence[FilterLike | Values]
+_Filter: TypeAlias = FilterLike | Values
+_Given: TypeAlias = _Filter | Sequence[_Filter]
 
 FilterRule: TypeAlias = (
-    FilterLike
+    _Filter
     | Callable[
         [State[Any]],
         "_Given | Awaitable[_Given]",
@@ -32,9 +33,9 @@ FilterRule: TypeAlias = (
 )
 """A filter, or a function of the run's state that gives one or several, sync or async."""
 
-KnowledgeFilters: TypeAlias = FilterRule | Sequence[FilterRule | Values]
-"""One or several, of which a document must pass all; in a list a filter may be a dict of values by
-key, ``[{"cuisine": "thai"}]``."""
+KnowledgeFilters: TypeAlias = FilterRule | Sequence[FilterRule]
+"""One or several, of which a document must pass all; a filter may be a dict of values by key,
+``{"cuisine": "thai"}``."""
 
 
 def described(filters: KnowledgeFilters | None) -> JsonValue:

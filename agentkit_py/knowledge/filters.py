@@ -99,7 +99,9 @@ def as_filter(given: object) -> FilterExpr:
     if not fields:
         raise FilterError("{} is no filter; leave it out to search everything")
     found = [
-        IN(key, cast("list[Scalar]", value)) if isinstance(value, list) else EQ(key, value)
+        IN(key, cast("Sequence[Scalar]", value))
+        if isinstance(value, list | tuple)
+        else EQ(key, value)
         for key, value in fields.items()
     ]
     return found[0] if len(found) == 1 else AND(*found)

@@ -15,7 +15,6 @@ import anyio.to_thread
 from agentkit_py._core.json import dumps
 from agentkit_py.errors import (
     ConfigurationError,
-    FilterError,
     KnowledgeError,
     MissingDependencyError,
 )
@@ -35,6 +34,7 @@ from agentkit_py.knowledge.filters import (
     AND,
     FilterExpr,
     Scalar,
+    as_filter,
     checked_metadata,
     facts_of,
     is_storable,
@@ -46,7 +46,7 @@ from agentkit_py.search import DOCUMENTS, Embedder, embed_all, ranked
 from agentkit_py.search.vectors import normalized
 
 Mode: TypeAlias = Literal["vector", "keyword", "hybrid"]
-Filters: TypeAlias = FilterExpr | Sequence[FilterExpr]
+Filters: TypeAlias = FilterExpr | Mapping[str, Any] | Sequence[FilterExpr | Mapping[str, Any]]
 
 ProgressTo: TypeAlias = Callable[[Progress], None] | Literal["bar"] | None
 
@@ -167,7 +167,8 @@ class Knowledge:
 
         Args:
             query: A question or words.
-            filters: What a document must pass; several: all of them.
+            filters: What a document must pass, as `EQ` and the like or as values by key; several:
+                all of them.
             k: How many, if not as usual.
             mode: ``"vector"`` (by meaning), ``"keyword"`` (by words) or ``"hybrid"`` (both).
 
@@ -272,14 +273,11 @@ async def _load(content: str | bytes | Path, source: str | None, kind: Format | 
 
 
 def _combined(filters: Filters | None) -> FilterExpr | None:
-    if filters is None or isinstance(filters, FilterExpr):
-        return filters
-    if isinstance(filters, str | Mapping):
-        raise FilterError(
-            f"{filters!r:.80} is no filter; give EQ(key, value) and the like "
-            "(FilterExpr.from_dict makes one of JSON)"
-        )
-    return AND(*filters)
+    if filters is None:
+        return None
+    given: Any = filters if isinstance(filters, list | tuple) else [filters]
+    found = [as_filter(one) for one in given]
+    return found[0] if len(found) == 1 else AND(*found)
 
 
 def _fused(query: str, near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:

@@ -183,7 +183,7 @@ class SearchTool:
             except FilterError as error:
                 raise ConfigurationError(
                     f"A function in knowledge_filters gave {made!r:.80}, so nothing was searched; "
-                    "let it give EQ(key, value) and the like, or a list: [{key: value}]"
+                    "let it give EQ(key, value) and the like, {key: value}, or a list of them"
                 ) from error
         try:
             return AND(*found) if len(found) > 1 else found[0] if found else None
@@ -263,10 +263,6 @@ def _rules(filters: Any) -> list[Rule]:
     items: list[Any] = [filters]
     if isinstance(filters, Sequence) and not isinstance(filters, str | bytes):
         items = list(cast("Sequence[Any]", filters))
-    elif isinstance(filters, Mapping):
-        raise ConfigurationError(
-            f"knowledge_filters={filters!r:.80}: put it into [ ], as one filter of several may be"
-        )
     if not items:
         raise ConfigurationError("knowledge_filters is empty; leave it out to search everything")
     try:
@@ -283,11 +279,10 @@ def _made(given: object) -> list[FilterExpr]:
     Raises:
         FilterError: There is none.
     """
-    if isinstance(given, FilterExpr):
-        return [given]
-    if not isinstance(given, list | tuple) or not given:
-        raise FilterError(f"{given!r:.80} is no filter, and no list of filters")
-    return [as_filter(one) for one in cast("Sequence[object]", given)]
+    several = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
+    if not several:
+        raise FilterError(f"{given!r} is no filter")
+    return [as_filter(one) for one in several]
 
 
 def _check_kinds(filters: FilterExpr, known: Mapping[str, Sequence[Scalar]]) -> None:

@@ -23,6 +23,9 @@ _FEW = 2
 _MANY = 3
 """three it does not, however long the query is."""
 
+_LONELY = 2
+"""So few vectors do not say how like any text is."""
+
 _TIMELY = 1.0
 """The weight of a text of the time that is asked for: as much as all else together."""
 
@@ -104,7 +107,7 @@ def ranked(
     """
     if shares is None:
         shares = by_words(query, texts, weights)
-    background = median(likeness.values()) if likeness else 0.0
+    background = median(likeness.values()) if len(likeness) > _LONELY else 0.0
     near = _scaled([max(likeness.get(i, background) - background, 0) for i in range(len(texts))])
     worded = _scaled(shares)
     trust = 1 - weights.doubt * (1 - _trust(query, max(shares, default=0.0)))

@@ -65,6 +65,15 @@ async def test_knowledge_filters_are_plain_dicts_and_several_are_merged(recipes:
     """As in Agno; a list of values means one of them."""
     both = ["thai-2020", "thai-2024"]
     assert await sources(cook(recipes, knowledge_filters=[{"cuisine": "thai"}])) == both
+    assert await sources(cook(recipes, knowledge_filters={"cuisine": "thai"})) == both
+
+    def of_2020(state: State[Any]) -> Any:
+        return {"year": (2020,)}
+
+    of_year = ["italian-2020", "thai-2020"]
+    assert await sources(cook(recipes, knowledge_filters=of_2020)) == of_year
+    found = await recipes.search("soup", filters={"cuisine": "thai", "year": 2020})
+    assert [hit.source for hit in found] == ["thai-2020"]
     merged: list[Any] = [{"cuisine": "thai"}, {"year": 2020}]
     assert await sources(cook(recipes, knowledge_filters=merged)) == ["thai-2020"]
     assert await sources(cook(recipes, knowledge_filters=[merged[0] | merged[1]])) == ["thai-2020"]
@@ -80,7 +89,7 @@ async def test_knowledge_filters_are_plain_dicts_and_several_are_merged(recipes:
         [{"cuisine": None}],
         [{"year": {"gt": 2020}}],
         [{"op": "EQ"}],
-        {"year": 1},
+        {},
     ]
     for wrong in wrongs:
         with pytest.raises(ConfigurationError, match="knowledge_filters"):
