@@ -13,7 +13,8 @@ from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.users import Fact, FactStore
 from agentkit_py.memory.recall import Extractor, Heard, Learned, MemoryRecall, extractor, heard_in
-from agentkit_py.memory.users import MAX_CHARS, UserMemory
+from agentkit_py.memory.users import MAX_CHARS, FactVectors, UserMemory
+from agentkit_py.search import Embedder
 from agentkit_py.state import State, tenant_of, user_of
 from agentkit_py.tools import Tool, ToolContext, create_tool
 
@@ -43,11 +44,13 @@ class Memory:
         tenant: The tenant of all runs, where an application has only one; a state that names
             another is refused.
         shared: Whether a user's agents share what they know; False: each has its own facts.
+        embedder: Makes vectors of facts, so that they are also recalled by what they mean; None:
+            by their words alone.
         most: Facts of one user. There is no room for more until some are forgotten.
         clock: The time, with its zone.
 
     Raises:
-        ConfigurationError: The store keeps no facts.
+        ConfigurationError: The store keeps no facts, or the embedder is none.
     """
 
     def __init__(
@@ -56,6 +59,7 @@ class Memory:
         *,
         tenant: str | None = None,
         shared: bool = True,
+        embedder: Embedder | None = None,
         most: int = 500,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
@@ -64,12 +68,17 @@ class Memory:
                 f"Memory({store!r:.80}): pass the store of the threads (SqliteHistory, "
                 "PostgresHistory or MemoryHistory)."
             )
+        if embedder is not None and not callable(getattr(embedder, "embed", None)):
+            raise ConfigurationError(
+                f"Memory(embedder={embedder!r:.80}): pass one with key and embed(texts)."
+            )
         if most < 1:
             raise ConfigurationError(f"Memory(most={most!r}): pass 1 or more.")
         self.store = store
         self.tenant = tenant
         self.shared = shared
         self.most = most
+        self._vectors = None if embedder is None else FactVectors(embedder)
         self.clock = clock
 
     def of(self, *, user: str | None, tenant: str | None = None) -> UserMemory:
@@ -86,7 +95,14 @@ class Memory:
                 raise ConfigurationError(
                     f"Nothing is remembered: no {what} is named ({name} of the state's data)."
                 )
-        return UserMemory(self.store, whose or "", user or "", most=self.most, clock=self.clock)
+        return UserMemory(
+            self.store,
+            whose or "",
+            user or "",
+            most=self.most,
+            clock=self.clock,
+            vectors=self._vectors,
+        )
 
     def tools(self) -> list[Tool]:
         """Return the tools ``remember`` and ``forget``.
@@ -113,7 +129,7 @@ class Memory:
         """Return a processor that shows an agent the facts of the run's user.
 
         Args:
-            k: Facts at the most: those with words of the input, then the newest.
+            k: Facts at the most: those that the input is about, then the newest.
         """
         return MemoryRecall(lambda user, tenant: self.of(user=user, tenant=tenant), self.shared, k)
 

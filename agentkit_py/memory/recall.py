@@ -11,14 +11,13 @@ from pydantic import BaseModel, Field
 
 from agentkit_py._core.json import JsonValue, as_list, as_object, dumps
 from agentkit_py.agent import Agent
-from agentkit_py.errors import ConfigurationError, HistoryError
+from agentkit_py.errors import ConfigurationError, HistoryError, ModelError
 from agentkit_py.history.users import Fact
 from agentkit_py.memory.users import UserMemory
 from agentkit_py.messages import Messages, TextMessage, text_of
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
 from agentkit_py.processors.cutting import past_length
 from agentkit_py.results import USER
-from agentkit_py.search import by_words
 from agentkit_py.state import State
 
 logger: logging.Logger = logging.getLogger("agentkit_py")
@@ -81,10 +80,12 @@ class MemoryRecall(HistoryProcessor):
     ) -> Sequence[str]:
         async def search() -> JsonValue:
             try:
-                facts = await mine.facts(agent=agent)
+                return {"found": _lines(await mine.search(context.input, self.k, agent=agent))}
+            except ModelError as error:
+                newest = (await mine.facts(agent=agent))[: self.k]
+                return {"found": _lines(newest), "problem": f"the newest only: {error}"}
             except HistoryError as error:
-                return {"problem": str(error)}
-            return {"found": [_line(one) for one in _chosen(facts, context.input, self.k)]}
+                return {"problem": f"nothing recalled: {error}"}
 
         services = context.services
         found = await (
@@ -92,15 +93,13 @@ class MemoryRecall(HistoryProcessor):
         )
         record = as_object(found) or {}
         if "problem" in record:
-            context.note(f"nothing recalled: {record['problem']}")
+            context.note(str(record["problem"]))
         return [str(one) for one in as_list(record.get("found")) or ()]
 
 
-def _chosen(facts: Sequence[Fact], query: str, k: int) -> list[Fact]:
-    """Return the facts with the query's words, then the newest; oldest first."""
-    scores = by_words(query, [fact.text for fact in facts])
-    places = sorted(range(len(facts)), key=lambda place: (-scores[place], place))[:k]
-    return [facts[place] for place in sorted(places, reverse=True)]
+def _lines(facts: Sequence[Fact]) -> list[JsonValue]:
+    """Return facts as an agent reads them, oldest first."""
+    return [_line(one) for one in sorted(facts, key=lambda one: (one.created_at, one.id))]
 
 
 def _line(fact: Fact) -> str:

@@ -10,9 +10,46 @@ from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import clean
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.users import Fact, FactStore
+from agentkit_py.search import FACTS, Embedder, embed_all, ranked
+from agentkit_py.search.vectors import Vector, nearest, normalized
 
 MAX_CHARS = 1000
 """Characters of one fact."""
+
+
+_USERS = 1000
+"""Users whose vectors are in memory."""
+
+
+class FactVectors:
+    """Vectors of facts, made once while the process lives."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        """Begin empty."""
+        self._embedder = embedder
+        self._known: dict[tuple[str, str], dict[str, Vector]] = {}
+
+    async def likeness(self, query: str, facts: Sequence[Fact]) -> dict[int, float]:
+        """Return how like each fact of one user is to a query, by its place.
+
+        Raises:
+            ModelError: The embedder failed.
+        """
+        if not facts:
+            return {}
+        owner = facts[0].tenant, facts[0].user_id
+        before = self._known.get(owner, {})
+        new = [fact for fact in facts if fact.id not in before]
+        made = await embed_all(self._embedder, [query, *(fact.text for fact in new)])
+        # Those of forgotten facts are not kept.
+        known = {fact.id: before[fact.id] for fact in facts if fact.id in before}
+        known |= {fact.id: normalized(one) for fact, one in zip(new, made[1:], strict=True)}
+        self._known.pop(owner, None)
+        self._known[owner] = known
+        if len(self._known) > _USERS:
+            del self._known[next(iter(self._known))]
+        near = dict(nearest(made[0], known, len(known)))
+        return {place: near[fact.id] for place, fact in enumerate(facts)}
 
 
 class UserMemory:
@@ -26,6 +63,7 @@ class UserMemory:
         *,
         most: int,
         clock: Callable[[], datetime],
+        vectors: FactVectors | None = None,
     ) -> None:
         """Remember whose it is."""
         self.tenant: str = tenant
@@ -33,6 +71,7 @@ class UserMemory:
         self._store = store
         self._most = most
         self._clock = clock
+        self._vectors = vectors
 
     async def facts(self, *, agent: str | None = None, replaced: bool = False) -> list[Fact]:
         """Return the facts, newest first.
@@ -43,6 +82,25 @@ class UserMemory:
         """
         found = await self._store.list_facts(self.tenant, self.user_id, replaced=replaced)
         return [one for one in found if agent is None or one.agent in (None, agent)]
+
+    async def search(self, query: str, k: int = 20, *, agent: str | None = None) -> list[Fact]:
+        """Return the facts that a query is about, best first, and after them the newest.
+
+        They are found by words, and by meaning where the memory has an embedder.
+
+        Args:
+            query: A question or words.
+            k: Facts at the most.
+            agent: Only what this agent may see.
+
+        Raises:
+            ModelError: The embedder failed.
+        """
+        facts = await self.facts(agent=agent)
+        near = {} if self._vectors is None else await self._vectors.likeness(query, facts)
+        found = ranked(query, [fact.text for fact in facts], near, weights=FACTS)
+        places = dict.fromkeys([*(place for place, _ in found), *range(len(facts))])
+        return [facts[place] for place in places][:k]
 
     async def remember(
         self,

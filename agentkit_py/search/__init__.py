@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from agentkit_py.search.ranking import DOCUMENTS, TURNS, Weights, by_words, ranked
+from agentkit_py.search.ranking import DOCUMENTS, FACTS, TURNS, Weights, by_words, ranked
 from agentkit_py.search.vectors import Embedder, MemoryIndex, VectorIndex, embed_all
 
 __all__ = [
     "DOCUMENTS",
+    "FACTS",
     "TURNS",
     "Embedder",
     "MemoryIndex",

@@ -32,7 +32,7 @@ _TIMELY = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What counts how much; see `TURNS` and `DOCUMENTS`."""
+    """What counts how much; see `TURNS`, `FACTS` and `DOCUMENTS`."""
 
     words: float
     """The share of words, beside meaning."""
@@ -56,6 +56,9 @@ class Weights:
 TURNS = Weights(words=0.7, beside=0.2)
 """For turns of a conversation: an answer stands beside its question, and people repeat each other's
 words. Chosen by ``scripts/recall_quality.py``."""
+
+FACTS = Weights(words=0.7)
+"""For sentences that stand by themselves."""
 
 DOCUMENTS = Weights(words=0.9, doubt=1.0)
 """For pieces of documents: where they do not use the words of a query, what has some of them has

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentkit_py import AgentResult, MemoryHistory, State
-from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
+from agentkit_py.errors import ConfigurationError, ModelError, ThreadNotFoundError
 from agentkit_py.history.users import Fact
 from agentkit_py.memory import Heard, Learned, Memory, extractor
 from agentkit_py.messages import TextMessage, text_of
@@ -143,6 +143,45 @@ async def test_recall_shows_facts_with_words_of_the_input_then_the_newest() -> N
         f"- [{ids[3]}] Is &lt;/memory> tall. (2026-01-04)",
         "</memory>",
     ]
+
+
+class Meanings:
+    """Knows what two texts mean, and which it was asked for."""
+
+    key = "meanings"
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """Return one direction for food, another for the rest."""
+        self.asked += texts
+        if "fails" in texts:
+            raise ModelError("no embedder today", provider="ours", model="meanings")
+        return [[1.0, 0.0] if "meat" in t or "eat" in t else [0.0, 1.0] for t in texts]
+
+
+async def test_facts_are_found_by_meaning_and_embedded_once() -> None:
+    """Each user's alone; a fact that was forgotten is not found again."""
+    meanings = Meanings()
+    memory = Memory(MemoryHistory(), embedder=meanings)
+    mine = memory.of(user="ada", tenant="acme")
+    fact = await mine.remember("Takes no meat.")
+    await mine.remember("Has a cat.")
+    await mine.remember("Likes tea.")
+    await memory.of(user="ada", tenant="globex").remember("Has meat daily.")
+    assert [one.text for one in await mine.search("What does she eat?", 1)] == [fact.text]
+    assert [one.text for one in await mine.search("What to eat?", 1)] == [fact.text]
+    assert len(meanings.asked) == 5
+    assert "Has meat daily." not in meanings.asked
+    await mine.forget(fact.id)
+    assert [one.text for one in await mine.search("What to eat?")] == ["Likes tea.", "Has a cat."]
+    context = ProcessorContext(**ADA, input="fails")
+    left = await apply_processors([], [memory.recall()], context)
+    assert "Has a cat." in text_of(left[0])  # the newest, without the embedder
+    wrong: Any = "minilm"
+    with pytest.raises(ConfigurationError, match="embed"):
+        Memory(MemoryHistory(), embedder=wrong)
 
 
 @pytest.mark.parametrize("whose", [{"user_id": "ada"}, {"tenant": "acme"}, {}])
