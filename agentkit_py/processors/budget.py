@@ -26,6 +26,7 @@ from agentkit_py.processors.cutting import (
     steady_cut,
 )
 from agentkit_py.processors.pairing import is_same
+from agentkit_py.processors.recall import Recall
 from agentkit_py.processors.settings import (
     ConfiguredProcessor,
     flag,
@@ -43,6 +44,7 @@ from agentkit_py.processors.tokenizers import (
     prepare,
 )
 from agentkit_py.processors.tool_results import CompressToolResults, older_results
+from agentkit_py.search import Embedder
 
 Method = Literal["tiktoken", "estimate"]
 
@@ -74,8 +76,9 @@ class Budget(ConfiguredProcessor):
     Of ``target`` of the window, the prompt and the tools' schemas take what they take. Of the rest
     the newest messages have the share ``recent``, a summary of the older ones the share
     ``summary`` where there is a model to make it, and what is left is a buffer for what the user
-    says and for the calls of the current run. When a share is exceeded, 30 % of it are cleared at
-    once, so that the next turns begin as this one does.
+    says and for the calls of the current run. With an ``embedder``, older turns that the user's
+    message is about come along, as with `Recall`: in the share of the summary, or half of it. When
+    a share is exceeded, 30 % of it are cleared at once, so that the next turns begin as this one.
 
     Args:
         context_window: Tokens; None: the model's, as far as it is known.
@@ -83,6 +86,7 @@ class Budget(ConfiguredProcessor):
         summary: The share of a summary.
         recent: The share of the newest messages.
         model: Makes summaries; None: older messages are left out.
+        embedder: Makes vectors, by which older turns are found again; None: they are not.
         compress_tool_output: Whether older tool results are shortened first.
         tool_output_max_tokens: Tokens of such a result.
         keep_recent_results: How many of the newest results are never shortened.
@@ -103,6 +107,7 @@ class Budget(ConfiguredProcessor):
     recent: Annotated[float, number(0, 1)] = 0.65
     _: KW_ONLY
     model: Model | None = None
+    embedder: Embedder | None = None
     compress_tool_output: Annotated[bool, flag] = True
     tool_output_max_tokens: Annotated[int, whole(30)] = 200
     keep_recent_results: Annotated[int, whole()] = 5
@@ -120,7 +125,7 @@ class Budget(ConfiguredProcessor):
         "enable_context_optimization": "enabled",
     }
 
-    parts: ClassVar[tuple[str, ...]] = ("model", "store")
+    parts: ClassVar[tuple[str, ...]] = ("model", "embedder", "store")
 
     def __post_init__(self) -> None:
         """Check the shares."""
@@ -137,7 +142,7 @@ class Budget(ConfiguredProcessor):
         if not self.enabled:
             return ()
         first = [_Shorten(self)] if self.compress_tool_output else []
-        return (*first, _Fit(self))
+        return (*first, _Fit(self)) if self.embedder is None else (_Relevant(self, first),)
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what its members leave."""
@@ -157,11 +162,14 @@ class Budget(ConfiguredProcessor):
         buffer = room * (1 - self.summary - self.recent)
         current = count_messages(others, tokenizer) + count_messages(present, tokenizer)
         room = max(0, room - _up(max(0, current - buffer), max(1, room // 8)))
+        older = int(room * self.summary)
+        relevant = 0 if self.embedder is None else older // 2 if self.model else older
         return Shares(
             window=known,
             known=window is not None,
             fixed=fixed,
-            summary=int(room * self.summary) if self.model is not None else 0,
+            relevant=relevant,
+            summary=older - relevant if self.model is not None else 0,
             recent=int(room * self.recent),
         )
 
@@ -190,15 +198,19 @@ class Shares:
     fixed: int
     """Tokens of the system prompt and the tools."""
 
+    relevant: int
+    """Tokens of older turns that are found again."""
+
     summary: int
     recent: int
 
     def __str__(self) -> str:
         guess = "" if self.known else " (not known, a guess)"
         summary = f"a summary of {self.summary} and " if self.summary else ""
+        older = f"{self.relevant} of older turns, " if self.relevant else ""
         return (
             f"window {self.window}{guess}, prompt and tools {self.fixed}: "
-            f"{summary}{self.recent} tokens of recent messages"
+            f"{older}{summary}{self.recent} tokens of recent messages"
         )
 
 
@@ -299,6 +311,28 @@ class _Fit(HistoryProcessor):
             summary_tokens=shares.summary,
             store=budget.store,
         )
+
+
+class _Relevant(HistoryProcessor):
+    """Fits the history into its shares, and finds older turns again that the input is about."""
+
+    def __init__(self, budget: Budget, first: Sequence[HistoryProcessor]) -> None:
+        self._budget = budget
+        self._window = [*first, _Fit(budget)]
+
+    @property
+    def name(self) -> str:
+        """The name of the processor it belongs to."""
+        return "Budget"
+
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
+        """Return what fits, with older turns right before the user's message."""
+        assert self._budget.embedder is not None
+        tokenizer = await prepare(self._budget.tokenizer(context))
+        present = messages[past_length(messages, context) :]
+        room = self._budget.shares(context, present).relevant
+        recall = Recall(self._budget.embedder, window=self._window, max_tokens=max(room, 1))
+        return await recall.process(messages, replace(context, tokenizer=tokenizer))
 
 
 def _without_long_calls(

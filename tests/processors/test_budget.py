@@ -21,6 +21,7 @@ from agentkit_py.processors import (
     processor_from_settings,
 )
 from agentkit_py.processors.budget import UNKNOWN_WINDOW, tool_tokens
+from agentkit_py.testing import HashingEmbedder, ScriptedModel
 
 from .replies import Answers
 
@@ -232,3 +233,44 @@ def test_invalid_settings_raise_an_error_that_names_them(
     """The error names the key."""
     with pytest.raises(ConfigurationError, match=said):
         Budget.from_settings(settings)
+
+
+@pytest.mark.parametrize("with_model", [False, True])
+async def test_older_turns_that_the_question_is_about_come_back_within_the_budget(
+    with_model: bool,
+) -> None:
+    """In the share of a summary, or in half of it; a request stays below the target."""
+    said = "My hotel in Graz is the Astoria, booking 78123."
+    past = [TextMessage("user", said), TextMessage("assistant", "Noted."), *history(200)]
+    seen: list[str] = []
+    for embedder in (None, HashingEmbedder()):
+        model = ScriptedModel("The Astoria.")
+        budget = Budget(
+            context_window=6000,
+            method="estimate",
+            embedder=embedder,
+            model=ScriptedModel("They talked.") if with_model else None,
+        )
+        agent = Agent(name="clerk", system="You remember.", model=model, processors=[budget])
+        result = await agent.run("Which hotel in Graz is mine?", state=State(messages=past))
+        seen.append("".join(str(one["content"]) for one in model.bodies[0]["messages"]))
+        assert result.context is not None
+        assert result.context.tokens_after <= 0.6 * 6000
+        assert ("They talked." in seen[-1]) is with_model
+    assert said not in seen[0]
+    assert "<recalled_messages>" in seen[1]
+    assert said in seen[1]
+
+
+async def test_a_history_that_fits_its_budget_is_not_searched() -> None:
+    """The embedder is asked for nothing."""
+    embedder = HashingEmbedder()
+    agent = Agent(
+        name="clerk",
+        system="S",
+        model=ScriptedModel("ok"),
+        processors=[Budget(context_window=100_000, embedder=embedder)],
+    )
+    result = await agent.run("Which?", state=State(messages=history(10)))
+    assert result.context is not None
+    assert not any(entry.removed or entry.added for entry in result.context.entries)
