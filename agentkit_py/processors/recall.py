@@ -19,16 +19,21 @@ from agentkit_py.processors.settings import ConfiguredProcessor, number, whole
 from agentkit_py.processors.summarize import conversation_text
 from agentkit_py.processors.time_words import Period, periods
 from agentkit_py.processors.tokenizers import default_tokenizer, prepare
+from agentkit_py.processors.tool_results import head_and_tail
 from agentkit_py.search import (
     Embedder,
     MemoryIndex,
     VectorIndex,
     embed_all,
+    passages,
     ranked,
 )
 
 _MOST_CHARS = 4000
-"""Characters of one message that are embedded."""
+"""Characters of one message that are embedded, and shown."""
+
+_MOST_SEARCHED = 40_000
+"""Characters of one message, such as a tool's result, in which words are looked for."""
 
 _CANDIDATES = 1000
 """The turns nearest by meaning that are ranked, beside those that have words of the input."""
@@ -52,6 +57,9 @@ class Recall(ConfiguredProcessor):
     English words for times, such as "last week" and "in March", are understood: in the input
     against now, in a turn against the day on which it was said. Turns of a time that the input
     names count more, and are shown with their days.
+
+    Of messages longer than 4,000 characters, such as lists that a tool gave, the lines and records
+    that the input is about are shown.
 
     Each turn is embedded once; the vectors are stored with the thread where its store can. One run
     embeds 128 turns at the most, the newest first: of a longer thread that has no vectors yet, the
@@ -114,7 +122,8 @@ class Recall(ConfiguredProcessor):
             return left
         if chosen is None:
             chosen = await self._chosen(turns, context)
-        text = _fitting(self._with_neighbours(chosen, turns), turns, tokenizer, self.max_tokens)
+        found = self._with_neighbours(chosen, turns)
+        text = _fitting(found, turns, context.input, tokenizer, self.max_tokens)
         end = past_length(left, context)
         return [*left[:end], *text, *left[end:]]
 
@@ -210,7 +219,8 @@ class Recall(ConfiguredProcessor):
         near = {places[one]: likeness for one, likeness in found}
         asked = _asked(context)
         timely = {places[turn.id] for turn in turns if turn.is_of(asked)}
-        order = ranked(context.input, list(texts.values()), near, timely)
+        said = list({turn.id: turn.searched for turn in turns}.values())
+        order = ranked(context.input, said, near, timely)
         best = [[ids[place], near.get(place, 0.0)] for place, _ in order[: self.k]]
         return {"found": best, "left": len(missing) - len(now)}
 
@@ -230,7 +240,9 @@ class _Turn:
     """A checksum: the same turn has the same vector, wherever it stands."""
 
     text: str
-    """The text that is embedded, and shown."""
+    """The text that is embedded."""
+
+    messages: Messages
 
     day: date | None = None
     """The day (UTC) on which it began, if that matters and is known."""
@@ -243,9 +255,18 @@ class _Turn:
         return any(one.meets(other) for one in own for other in asked)
 
     @property
-    def shown(self) -> str:
-        """The text, with the day."""
-        return self.text if self.day is None else f"[{self.day.isoformat()}]\n{self.text}"
+    def searched(self) -> str:
+        """The text in which words are looked for."""
+        return conversation_text(self.messages, _MOST_SEARCHED)
+
+    def shown(self, query: str) -> str:
+        """Return the text, with the day; of long messages what the query is about."""
+
+        def cut(text: str, most: int) -> str:
+            return passages(query, text[:_MOST_SEARCHED], most) or head_and_tail(text, most)
+
+        text = conversation_text(self.messages, _MOST_CHARS, cut)
+        return text if self.day is None else f"[{self.day.isoformat()}]\n{text}"
 
 
 def _asked(context: ProcessorContext) -> list[Period]:
@@ -272,26 +293,28 @@ def _turns(past: Messages, left: Messages, times: Mapping[int, datetime]) -> lis
             known = (times.get(id(one)) for message in messages for one in lineage(message))
             when = next((time for time in known if time is not None), None)
             day = None if when is None else _day(when)
-            turns.append(_Turn(fingerprint(messages), text, day))
+            turns.append(_Turn(fingerprint(messages), text, messages, day))
     return turns
 
 
 def _fitting(
     chosen: Sequence[str],
     turns: Sequence[_Turn],
+    query: str,
     tokenizer: Tokenizer,
     most: int,
 ) -> list[Message]:
     """Return the turns that were found as one message: the best for which there is room."""
-    texts = {turn.id: turn.shown for turn in turns}
+    known = {turn.id: turn for turn in turns}
     room: float = most
-    taken: set[str] = set()
+    taken: dict[str, str] = {}
     for one in chosen:
-        tokens = tokenizer.count(texts.get(one, ""))
-        if one in texts and tokens <= room:
-            taken.add(one)
+        text = known[one].shown(query) if one in known else ""
+        tokens = tokenizer.count(text)
+        if text and tokens <= room:
+            taken[one] = text
             room -= tokens
-    shown = [turn.shown for turn in turns if turn.id in taken]
+    shown = [taken[turn.id] for turn in turns if turn.id in taken]
     if not shown:
         return []
     content = (

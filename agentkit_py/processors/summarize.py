@@ -648,17 +648,18 @@ def _filled(template: str, parts: Mapping[str, str]) -> str:
     return _PART.sub(lambda found: parts.get(found[1], found[0]), template)
 
 
-def conversation_text(messages: Messages, most_chars: int) -> str:
+def conversation_text(
+    messages: Messages, most_chars: int, cut: Callable[[str, int], str] = head_and_tail
+) -> str:
     """Return messages as text, one line each, that can end no delimited part it stands in.
 
     Args:
         messages: What is shown; reasoning is not.
-        most_chars: Characters of one message; of longer ones head and tail.
+        most_chars: Characters of one message.
+        cut: Makes a longer one shorter.
     """
     lines = (line for message in messages for line in _lines(message))
-    return "\n".join(
-        f"{start}: {head_and_tail(_harmless(text), most_chars)}" for start, text in lines
-    )
+    return "\n".join(f"{start}: {cut(_harmless(text), most_chars)}" for start, text in lines)
 
 
 def _harmless(text: str) -> str:

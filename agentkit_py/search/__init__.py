@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentkit_py.search.ranking import DOCUMENTS, FACTS, TURNS, Weights, by_words, ranked
+from agentkit_py.search.ranking import DOCUMENTS, FACTS, TURNS, Weights, by_words, passages, ranked
 from agentkit_py.search.vectors import Embedder, MemoryIndex, VectorIndex, embed_all
 
 __all__ = [
@@ -15,5 +15,6 @@ __all__ = [
     "Weights",
     "by_words",
     "embed_all",
+    "passages",
     "ranked",
 ]

@@ -9,6 +9,7 @@ other. On the questions of docs/retrieval.md that lost to one of the two alone i
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,11 @@ _MANY = 3
 
 _LONELY = 2
 """So few vectors do not say how like any text is."""
+
+_PIECE = re.compile(r"[^\n}]{1,400}[\n},]*")
+"""A piece of a text: a line, a record of JSON, or 400 characters of either."""
+
+_GAP = " … "
 
 _TIMELY = 1.0
 """The weight of a text of the time that is asked for: as much as all else together."""
@@ -129,6 +135,26 @@ def ranked(
     whole *= 1 + 2 * weights.beside
     order = sorted(range(len(texts)), key=lambda i: (-scores[i], -likeness.get(i, -1.0), i))
     return [(i, scores[i] / (whole or 1)) for i in order if scores[i] > 0 or i in likeness]
+
+
+def passages(query: str, text: str, most_chars: int) -> str:
+    """Return what a query is about in a text: the pieces with most of its words, in order.
+
+    A text that is short enough is left as it is; of one without the words nothing is left.
+    """
+    if len(text) <= most_chars:
+        return text
+    pieces = [one for one in _PIECE.findall(text) if one.strip()]
+    shares = by_words(query, pieces, FACTS)
+    least = _HALF * max(shares, default=0.0)
+    left, taken = most_chars, set[int]()
+    for place in sorted(range(len(pieces)), key=lambda place: (-shares[place], place)):
+        size = len(pieces[place]) + len(_GAP)
+        if shares[place] > 0 and shares[place] >= least and size <= left:
+            taken.add(place)
+            left -= size
+    gaps = (_GAP if place - 1 not in taken else "" for place in sorted(taken))
+    return "".join(gap + pieces[place] for place, gap in zip(sorted(taken), gaps, strict=True))
 
 
 def _trust(query: str, best: float) -> float:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentkit_py import (
     Agent,
@@ -23,7 +25,8 @@ from agentkit_py.errors import ConfigurationError, RateLimitError
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.processors import ApproximateTokenizer, MemoryIndex, MessageWindow, Recall
 from agentkit_py.processors.validity import is_valid
-from agentkit_py.testing import HashingEmbedder
+from agentkit_py.search import passages
+from agentkit_py.testing import HashingEmbedder, ScriptedModel
 
 from .replies import Answers
 
@@ -302,3 +305,37 @@ async def test_figures_of_recalls_quality_are_those_of_what_is_sent(
     assert [row[0] for row in rows if row][-3:] == ["7", "8", "mean"]
     assert rows[1][2:] == ["0.750", "0.750", "1.000"]
     assert rows[-1][1:] == ["0.750", "1.000"] * 2
+
+
+async def test_a_record_in_a_long_tool_result_is_found_and_shown() -> None:
+    """Wherever in the list it stands; its neighbours are not needed."""
+    rows = [{"parcel_id": f"TX-{n}", "town": "Graz", "weight": n} for n in range(400)]
+    call = ToolCall("c", "list_parcels", {})
+    past: list[Message] = [
+        TextMessage("user", "List all parcels."),
+        ToolCallMessage([call]),
+        ToolResultMessage(call, {"data": rows}),
+        TextMessage("assistant", "Here they are."),
+        *(TextMessage("user", f"Small talk {n}.") for n in range(30)),
+    ]
+    model = ScriptedModel("217.")
+    recall = Recall(HashingEmbedder(), k=1, keep_recent=4, neighbours=0)
+    agent = Agent(name="clerk", system="S", model=model, processors=[recall])
+    await agent.run("How heavy is TX-217?", state=State(messages=past))
+    model.assert_saw("<recalled_messages>", "list_parcels gives:", "TX-217", "Here they are.")
+    model.assert_not_saw("TX-100")
+    model.assert_not_saw("TX-216")
+
+
+@given(
+    st.text(st.sampled_from("ab1 .,}\n"), max_size=2000), st.text(max_size=30), st.integers(10, 500)
+)
+def test_passages_of_a_text_stand_in_it_and_have_their_room(
+    text: str, query: str, most: int
+) -> None:
+    """In their order."""
+    found = passages(query, text, most)
+    assert len(found) <= max(most, 0) or found == text
+    place = 0
+    for one in found.split(" … ") if found != text else []:
+        place = text.index(one, place)
