@@ -48,6 +48,9 @@ _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]{{2}}")
 _JOINED = re.compile(r"[^\W_]+(?:[-_./:#][^\W_]+)*")
 """Matches every word, joined or not: matching joined ones only takes quadratic time."""
 
+_BLOCK = re.compile(r"\S{1,500}|\s+")
+"""What is normalized at once: that takes quadratic time where accents follow each other."""
+
 _JOINT = re.compile(r"[-_./:#]")
 _DIGIT = re.compile(r"\d")
 
@@ -142,7 +145,9 @@ _stemmers = threading.local()
 
 def words(text: str) -> list[str]:
     """Return every word of a text, casefolded, with joined identifiers."""
-    plain = unicodedata.normalize("NFKC", text).casefold()
+    if not text.isascii():
+        text = "".join(unicodedata.normalize("NFKC", one) for one in _BLOCK.findall(text))
+    plain = text.casefold()
     found: list[str] = []
     for part in _PART.findall(plain):
         if _IS_UNSPACED.match(part):

@@ -16,6 +16,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.knowledge import Knowledge, PostgresKnowledge, SqliteKnowledge
 from agentkit_py.processors import Recall
 from agentkit_py.search import by_words
+from agentkit_py.search.words import words
 from agentkit_py.testing import HashingEmbedder, ScriptedModel
 
 TEXTS = {
@@ -133,3 +134,25 @@ async def test_words_of_a_schema_of_the_version_before_are_stems_now(
         connection.execute("UPDATE knowledge_facts_of_store SET value='2' WHERE name = 'version'")
     assert await found(made, "Rechnung") == "german"
     await made.close()
+
+
+HOSTILE = [
+    *("'", '"', "a\"b'c\\", "\x00", "'; DROP TABLE x; --", "( OR )", "NEAR(a b)", "*", "x:y"),
+    *("'::tsvector", "-a", "\u0301", "a\u0301\u0323", "ー", "🙂🙂", "ﷺ ½ ŉ", "a" * 300, "&|!<->"),
+]
+
+
+async def test_texts_and_queries_of_strangers_are_words_and_nothing_else(
+    knowledge: Knowledge,
+) -> None:
+    """Also in the databases' own languages for searches."""
+    for number, text in enumerate(HOSTILE):
+        await knowledge.add(f"{text} plain", source=str(number))
+    for text in HOSTILE:
+        await knowledge.search(text, mode="keyword")
+    assert len(await knowledge.search("plain", mode="keyword", k=50)) == len(HOSTILE)
+
+
+def test_words_of_any_text_take_linear_time() -> None:
+    """Accents that follow each other would take minutes to put in order."""
+    assert len(words("a" + "\u0301\u0323" * 200_000)) < 2000
