@@ -178,7 +178,7 @@ class Recall(ConfiguredProcessor):
         )
         record = as_object(found) or {}
         if "problem" in record:
-            context.note(f"nothing recalled: {record['problem']}")
+            context.note(f"found by words alone: {record['problem']}")
         if record.get("left"):
             context.note(
                 f"{record['left']} older turns have no vectors yet; agentkit threads index makes "
@@ -193,36 +193,48 @@ class Recall(ConfiguredProcessor):
         return chosen
 
     async def _search(self, turns: Sequence[_Turn], context: ProcessorContext) -> JsonValue:
-        """Embed what is new and the input, and find the nearest; runs inside a step."""
-        thread, key = context.thread_id or "", self.embedder.key
-        index = self._index(context)
-        texts = {turn.id: turn.text for turn in turns}
+        """Return the best turns, by words alone where the embedder fails; runs inside a step."""
+        known = {turn.id: turn for turn in turns}
+        found: dict[str, JsonValue] = {}
+        near: Mapping[str, float] = {}
         try:
-            missing = await index.missing_vectors(thread, key, list(texts))
-            missing.reverse()  # what is newest is asked about most
-            now = missing if context.catching_up else missing[: CATCH_UP_CALLS * _AT_ONCE]
-            for start in range(0, len(now), _AT_ONCE):
-                ids = now[start : start + _AT_ONCE]
-                vectors = await embed_all(self.embedder, [texts[one] for one in ids])
-                await index.add_vectors(thread, key, dict(zip(ids, vectors, strict=True)))
-            if not context.input:
-                return {"found": []}
-            (sought,) = await embed_all(self.embedder, [context.input])
-            count = max(_CANDIDATES, self.k)
-            found = await index.nearest_vectors(thread, key, sought, list(texts), count)
+            near, found["left"] = await self._near(known, context)
         except (ModelError, HistoryError) as error:
             if context.catching_up:
                 raise
-            return {"problem": str(error)}
-        ids = list(texts)
-        places = {one: place for place, one in enumerate(ids)}
-        near = {places[one]: likeness for one, likeness in found}
+            found["problem"] = str(error)
+        if not context.input:
+            return {"found": []}
         asked = _asked(context)
-        timely = {places[turn.id] for turn in turns if turn.is_of(asked)}
-        said = list({turn.id: turn.searched for turn in turns}.values())
-        order = ranked(context.input, said, near, timely)
-        best = [[ids[place], near.get(place, 0.0)] for place, _ in order[: self.k]]
-        return {"found": best, "left": len(missing) - len(now)}
+        ids = list(known)
+        order = ranked(
+            context.input,
+            [turn.searched for turn in known.values()],
+            {place: near[one] for place, one in enumerate(ids) if one in near},
+            {place for place, turn in enumerate(known.values()) if turn.is_of(asked)},
+        )
+        best: list[JsonValue] = [[ids[n], near.get(ids[n], 0.0)] for n, _ in order[: self.k]]
+        return {"found": best, **found}
+
+    async def _near(
+        self, turns: Mapping[str, _Turn], context: ProcessorContext
+    ) -> tuple[Mapping[str, float], int]:
+        """Embed what is new and the input; return likenesses, and how many have no vector yet."""
+        thread, key = context.thread_id or "", self.embedder.key
+        index = self._index(context)
+        missing = await index.missing_vectors(thread, key, list(turns))
+        missing.reverse()  # what is newest is asked about most
+        now = missing if context.catching_up else missing[: CATCH_UP_CALLS * _AT_ONCE]
+        for start in range(0, len(now), _AT_ONCE):
+            ids = now[start : start + _AT_ONCE]
+            vectors = await embed_all(self.embedder, [turns[one].text for one in ids])
+            await index.add_vectors(thread, key, dict(zip(ids, vectors, strict=True)))
+        left = len(missing) - len(now)
+        if not context.input:
+            return {}, left
+        (sought,) = await embed_all(self.embedder, [context.input])
+        count = max(_CANDIDATES, self.k)
+        return dict(await index.nearest_vectors(thread, key, sought, list(turns), count)), left
 
     def _index(self, context: ProcessorContext) -> VectorIndex:
         if self.index is not None:
