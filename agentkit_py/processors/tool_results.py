@@ -643,8 +643,9 @@ class Deduplicate(ConfiguredProcessor):
         content = message.content
         if not isinstance(content, str) or len(content) < self.min_chars:
             return False
-        is_seen = (message.role, content) in seen
-        seen.add((message.role, content))
+        said = (message.role, content.strip())  # pasted again, with another line's end
+        is_seen = said in seen
+        seen.add(said)
         return is_seen
 
     def _reference(

@@ -198,7 +198,7 @@ async def test_deduplicate_texts_of_the_user() -> None:
     """A long document that was pasted twice is sent once; what others say stays."""
     document = "A long document. " * 30
     past: list[Message] = [
-        TextMessage("user", document),
+        TextMessage("user", f"{document}\n"),
         TextMessage("assistant", document),
         TextMessage("user", "Short."),
         TextMessage("user", document),
