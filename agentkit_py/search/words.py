@@ -44,6 +44,7 @@ _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
 """Vowels and accents of words, which are no letters by themselves."""
 
 _PART = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
+_PLAIN = re.compile("[a-z0-9]+")
 _IS_UNSPACED = re.compile(rf"[{_UNSPACED}]{{2}}")
 _JOINED = re.compile(r"[^\W_]+(?:[-_./:#][^\W_]+)*")
 """Matches every word, joined or not: matching joined ones only takes quadratic time."""
@@ -149,11 +150,13 @@ def words(text: str) -> list[str]:
         text = "".join(unicodedata.normalize("NFKC", one) for one in _BLOCK.findall(text))
     plain = text.casefold()
     found: list[str] = []
-    for part in _PART.findall(plain):
-        if _IS_UNSPACED.match(part):
+    for part in (_PLAIN if plain.isascii() else _PART).findall(plain):
+        if not part.isascii() and _IS_UNSPACED.match(part):
             found += [part[i : i + 2] for i in range(len(part) - 1)]
         else:
             found.append(part[:MAX_WORD])
+    if not _DIGIT.search(plain):
+        return found
     joined = [_JOINT.sub("", one) for one in _JOINED.findall(plain) if not one.isalnum()]
     return found + [one for one in joined if len(one) <= _MAX_JOINED and _DIGIT.search(one)]
 
@@ -164,8 +167,9 @@ def language_of(found: Sequence[str]) -> str:
     Of what has neither, such as a list of names, it is English.
     """
     some = found[:_TOLD_BY]
-    for language, script in _SCRIPTS:
-        if sum(script.match(word) is not None for word in some) * 2 > len(some):
+    initials = "".join(word[0] for word in some)
+    for language, script in () if initials.isascii() else _SCRIPTS:
+        if len(script.findall(initials)) * 2 > len(initials):
             return language
     common = Counter(word for word in some if word in _EVERY)
     if not common:
