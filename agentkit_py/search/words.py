@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 from typing import Any
@@ -171,13 +170,8 @@ def language_of(found: Sequence[str]) -> str:
     for language, script in () if initials.isascii() else _SCRIPTS:
         if len(script.findall(initials)) * 2 > len(initials):
             return language
-    common = Counter(word for word in some if word in _EVERY)
-    if not common:
-        return ENGLISH
-    known = {
-        name: sum(common[one] for one in common if one in its) for name, its in _COMMON.items()
-    }
-    return max(known, key=known.__getitem__)
+    common = _EVERY.intersection(some)
+    return max(_COMMON, key=lambda name: len(common & _COMMON[name])) if common else ENGLISH
 
 
 def terms(text: str, language: str | None = None) -> tuple[str, list[str]]:
