@@ -52,6 +52,9 @@ words are the stems of `agentkit_py.search`."""
 FOUND = "c.text, c.position, d.name, d.source, d.metadata"
 """The columns of a found chunk ``c`` of a document ``d``; its score follows."""
 
+_SPOKEN = "language "
+"""Before the name of a language of some chunk, among the store's settings."""
+
 _MAX_KEYS = 50
 _IDENTITY = {
     "sqlite": "INTEGER PRIMARY KEY",
@@ -131,8 +134,7 @@ class SqlStore(KnowledgeStore):
         """Return the chunks with the most telling words of the query, best first."""
 
         def work(run: Execute) -> list[Any]:
-            known = self._setting(run, "languages")
-            asked = sought(query, known.split() if known else ())
+            asked = sought(query, self._languages(run))
             return self._matching(run, asked, filters, k) if asked else []
 
         return [_hit(row) for row in await self._do(work)]
@@ -206,16 +208,20 @@ class SqlStore(KnowledgeStore):
 
     def _terms(self, run: Execute, texts: Sequence[str]) -> list[list[str]]:
         """Return the stems of texts; the store knows their languages from then on."""
-        found = [terms(text, self._setting(run, "language")) for text in texts]
-        known = self._setting(run, "languages") or ""
-        every = " ".join(sorted({*known.split(), *(language for language, _ in found)}))
-        if every != known:
+        told = self._setting(run, "language")
+        found = [terms(text, told) for text in texts]
+        # A row for each, so that transactions beside this one can add others.
+        for language in sorted({language for language, _ in found} - self._languages(run)):
             run(
-                "INSERT INTO knowledge_facts_of_store VALUES ('languages', ?) "
-                "ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-                [every],
+                "INSERT INTO knowledge_facts_of_store VALUES (?, '') ON CONFLICT DO NOTHING",
+                [f"{_SPOKEN}{language}"],
             )
         return [stems for _, stems in found]
+
+    def _languages(self, run: Execute) -> set[str]:
+        """Return the languages of the chunks."""
+        rows = run("SELECT name FROM knowledge_facts_of_store")
+        return {row[0][len(_SPOKEN) :] for row in rows if row[0].startswith(_SPOKEN)}
 
     def _set_language(self, run: Execute) -> None:
         if self._language is not None:

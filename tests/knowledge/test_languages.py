@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import psycopg
 import pytest
 from hypothesis import given
@@ -130,10 +132,18 @@ async def test_words_of_a_schema_of_the_version_before_are_stems_now(
     with psycopg.connect(postgres_url) as connection:
         connection.execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(postgres_schema)))
         connection.execute("UPDATE knowledge_chunks SET words = to_tsvector('english', text)")
-        connection.execute("DELETE FROM knowledge_facts_of_store WHERE name = 'languages'")
+        connection.execute("DELETE FROM knowledge_facts_of_store WHERE name = 'language german'")
         connection.execute("UPDATE knowledge_facts_of_store SET value='2' WHERE name = 'version'")
     assert await found(made, "Rechnung") == "german"
     await made.close()
+
+
+async def test_texts_of_several_languages_may_be_added_at_once(knowledge: Knowledge) -> None:
+    """None of the store's languages is lost."""
+    async with anyio.create_task_group() as tasks:
+        for source, text in TEXTS.items():
+            tasks.start_soon(partial(knowledge.add, text, source=source))
+    assert [await found(knowledge, query) for query in ASKED.values()] == list(ASKED)
 
 
 HOSTILE = [
