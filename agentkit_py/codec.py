@@ -5,7 +5,6 @@ Both languages can read one thread table; keys that only one of them knows do no
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, cast, get_args
@@ -36,16 +35,6 @@ _STOPS = (None, *get_args(StopReason))
 _PARTS = ("call", "result", "whole", "")
 
 _STOP_BY_DEFAULT = ("tool_call", "tool_result")
-
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def escape_surrogates(json_text: str) -> str:
-    """Return JSON text with halves of surrogate pairs as escapes, so that UTF-8 can hold it.
-
-    JavaScript's ``JSON.stringify`` does the same. Reading it gives the same strings.
-    """
-    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", json_text)
 
 
 def message_to_dict(message: Message) -> dict[str, Any]:

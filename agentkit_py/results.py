@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, cast, get_args
 from typing_extensions import TypeVar
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
-from agentkit_py.codec import escape_surrogates, message_from_dict, message_to_dict
+from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import (
     CITATIONS,
@@ -210,7 +210,7 @@ class AgentResult:
         it is not reproduced.
         """
         messages = [message_to_dict(message) for message in self.messages]
-        text = escape_surrogates(dumps([messages, _to_iso(self.created_at)]))
+        text = dumps([messages, _to_iso(self.created_at)])
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     def on_side(self, *, past: bool) -> AgentResult:

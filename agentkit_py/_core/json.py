@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn, TypeAlias, cast
 
@@ -16,16 +17,26 @@ JsonObject: TypeAlias = Mapping[str, JsonValue]
 """A JSON object."""
 
 _compact = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def dumps(value: Any) -> str:
     """Return compact JSON with non-ASCII text as it is, like JavaScript's ``JSON.stringify``.
 
+    Halves of surrogate pairs are escapes, so that UTF-8 can hold it.
+
     Raises:
         ValueError: ``value`` holds NaN, an infinity or itself.
         TypeError: ``value`` holds something that JSON has no form for.
     """
-    return _compact.encode(value)
+    return escape_surrogates(_compact.encode(value))
+
+
+def escape_surrogates(text: str) -> str:
+    """Return text with halves of surrogate pairs as JSON's escapes."""
+    if text.isascii():
+        return text
+    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def as_object(value: object) -> dict[str, Any] | None:

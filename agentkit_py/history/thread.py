@@ -503,7 +503,7 @@ class Thread:
                 return thread_id
         created: object = await resolve_call(create, context)
         if created is None or isinstance(created, str):
-            return created
+            return created or None
         raise ConfigurationError(
             f"create_thread must return the thread's id itself, or None, got {created!r:.80}; "
             "TypeScript's { threadId } is a plain string here."

@@ -359,10 +359,12 @@ class AnthropicAdapter(Adapter):
             EmptyReplyError: It says nothing, and the model was not done.
         """
         found = checked_body(model, body)
-        if found.get("type", "message") != "message" or not {"type", "content"} & found.keys():
+        content = found.get("content")
+        known = found.get("type", "message") == "message" and {"type", "content"} & found.keys()
+        if not known or (content is not None and as_list(content) is None):
             raise unexpected(model, body, "the answer is no message")
         read = _Blocks(model, body)
-        messages = [read.message(block) for block in objects(found.get("content"))]
+        messages = [read.message(block) for block in objects(content)]
         word = text_or_empty(found.get("stop_reason"))
         beside = {name: found.get(name) for name in ("stop_sequence", "stop_details")}
         finish = finished(messages, _WORDS, word, beside)

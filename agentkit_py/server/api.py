@@ -17,7 +17,6 @@ from starlette.routing import Route
 
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import (
     MessageConflictError,
     MessageNotFoundError,
@@ -189,7 +188,7 @@ def respond(
 ) -> Response:
     """Return a JSON response for one user."""
     # A model's text may hold half of a surrogate pair, which UTF-8 cannot.
-    content = escape_surrogates(dumps(found)).encode()
+    content = dumps(found).encode()
     return Response(
         content, status, headers={**HEADERS, **(headers or {})}, media_type="application/json"
     )

@@ -24,7 +24,6 @@ from starlette.responses import Response
 
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.events.ag_ui import interrupts_of
 from agentkit_py.events.approvals import Decision
@@ -370,7 +369,7 @@ class _Answer(UserEvents):
 
 
 def _frames(events: Sequence[Mapping[str, Any]]) -> bytes:
-    return b"".join(f"data: {escape_surrogates(dumps(one))}\n\n".encode() for one in events)
+    return b"".join(f"data: {dumps(one)}\n\n".encode() for one in events)
 
 
 @dataclass(slots=True)

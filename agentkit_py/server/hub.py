@@ -22,7 +22,6 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from agentkit_py._core.json import as_object, dumps
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import ConfigurationError
 
 Missed: TypeAlias = Literal["too_old", "unknown"]
@@ -142,7 +141,7 @@ class _Channel:
         entry = Entry(
             self.next,
             f"{self.epoch}-{self.next}",
-            escape_surrogates(dumps(chunk)),
+            dumps(chunk),
             thread if isinstance(thread, str) else None,
             answers,
             source,

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps, strict_loads
-from agentkit_py.codec import escape_surrogates, message_to_dict
+from agentkit_py.codec import message_to_dict
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import (
     ContentPart,
@@ -65,7 +65,7 @@ async def export_threads(
         else:
             records = [archive]
         for record in records:
-            yield escape_surrogates(dumps(record)) + "\n"
+            yield dumps(record) + "\n"
 
 
 async def import_threads(

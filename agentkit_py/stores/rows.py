@@ -9,9 +9,8 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
-from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
+from agentkit_py._core.json import JsonObject, as_list, as_object, dumps, escape_surrogates
 from agentkit_py._core.untrusted import clean
-from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import (
     ConfigurationError,
     HistoryError,
@@ -307,7 +306,7 @@ def encode_json(value: object, what: str) -> str:
         HistoryError: The value is not JSON; the error begins with ``what``.
     """
     try:
-        return escape_surrogates(dumps(value))
+        return dumps(value)
     except (TypeError, ValueError, RecursionError) as error:
         raise HistoryError(f"{what}, it is not plain JSON: {error}") from error
 

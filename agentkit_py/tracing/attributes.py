@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 
 from agentkit_py._core.json import JsonValue, as_object, dumps
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py.codec import escape_surrogates
 from agentkit_py.errors import EmptyReplyError, ModelHTTPError
 from agentkit_py.events.types import GuardrailChecked
 from agentkit_py.messages import (
@@ -163,7 +162,7 @@ _LEFT_OUT = "(left out)"
 
 def _json(value: Any) -> str:
     """Return JSON that exporters can write: replies may hold half of a surrogate pair."""
-    return escape_surrogates(dumps(value))
+    return dumps(value)
 
 
 class Words:

@@ -183,11 +183,14 @@ async def test_a_store_that_only_appends_leaves_the_thread_id_alone(thread_id: s
     assert (state.thread_id, recorder.saved) == (thread_id, [NEW])
 
 
-async def test_create_thread_that_returns_nothing_keeps_the_thread_there_is() -> None:
+@pytest.mark.parametrize("made", [None, ""])
+async def test_create_thread_that_returns_nothing_keeps_the_thread_there_is(
+    made: str | None,
+) -> None:
     """TypeScript does the same."""
 
-    def create(context: HistoryContext) -> None:
-        return None
+    def create(context: HistoryContext) -> str | None:
+        return made
 
     state = State[Any](thread_id="t")
     await take_turn(thread_of(HistoryConfig(create_thread=create), state))

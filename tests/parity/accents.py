@@ -360,7 +360,7 @@ def _state(rand: random.Random) -> Json:
     if rand.random() < 0.7:
         state["messages"] = [m for _ in range(rand.randint(1, 3)) for m in _said(rand)]
     if rand.random() < 0.7:
-        state["results"] = [_result(rand) for _ in range(rand.randint(1, 3))]
+        state["results"] = [made_result(rand) for _ in range(rand.randint(1, 3))]
     return state
 
 
@@ -385,7 +385,8 @@ def _said(rand: random.Random) -> list[Json]:
     )
 
 
-def _result(rand: random.Random) -> Json:
+def made_result(rand: random.Random) -> Json:
+    """A result."""
     output = [m for _ in range(rand.randint(1, 2)) for m in _said(rand)]
     made: dict[str, Json] = {
         "agentName": rand.choice(("A", "B", "old")),
@@ -421,7 +422,11 @@ def inputs(spec: Spec, rand: random.Random) -> None:
 
 def history(spec: Spec, rand: random.Random) -> None:
     """Stores with any hooks, on agents and networks."""
-    spec["histories"] = {**spec.get("histories", {}), "f0": _store(rand), "f1": _store(rand)}
+    spec["histories"] = {
+        **spec.get("histories", {}),
+        "f0": made_store(rand),
+        "f1": made_store(rand),
+    }
     for owner in [*_ordinary(spec, rand), *spec["networks"].values()]:
         if rand.random() < 0.7:
             owner["history"] = rand.choice(("f0", "f1"))
@@ -431,7 +436,8 @@ def history(spec: Spec, rand: random.Random) -> None:
         spec["runs"].append(copy.deepcopy(spec["runs"][-1]))
 
 
-def _store(rand: random.Random) -> Json:
+def made_store(rand: random.Random) -> Json:
+    """A store."""
     store: dict[str, Json] = {}
     for hook in ("createThread", "get", "appendUserMessage", "appendResults"):
         if rand.random() < 0.25:
@@ -453,9 +459,9 @@ def _store(rand: random.Random) -> Json:
         store["createThread"]["return"] = {"threadId": rand.choice(("made", "made-2"))}
     if "get" in store:
         if rand.random() < 0.3:
-            store["get"]["sequence"] = [[], [_result(rand)]]
+            store["get"]["sequence"] = [[], [made_result(rand)]]
         else:
-            store["get"]["return"] = [_result(rand) for _ in range(rand.randrange(3))]
+            store["get"]["return"] = [made_result(rand) for _ in range(rand.randrange(3))]
     return store
 
 
@@ -473,10 +479,10 @@ def lifecycle(spec: Spec, rand: random.Random) -> None:
                 )
             )
         if rand.random() < 0.5:
-            made["onStart"] = _start(rand)
+            made["onStart"] = made_start(rand)
         for hook in ("onResponse", "onFinish"):
             if rand.random() < 0.5:
-                made[hook] = {"ops": [_edit(rand) for _ in range(rand.randrange(3))]}
+                made[hook] = {"ops": [made_edit(rand) for _ in range(rand.randrange(3))]}
         for hook in made.values():
             if rand.random() < 0.3:
                 hook["sync"] = True
@@ -487,7 +493,8 @@ def lifecycle(spec: Spec, rand: random.Random) -> None:
         messages(spec, rand)
 
 
-def _start(rand: random.Random) -> Json:
+def made_start(rand: random.Random) -> Json:
+    """An ``onStart`` hook."""
     kinds = ("append", "prepend", "set")
     targets = ("Prompt", "History")
     ops = [
@@ -505,7 +512,8 @@ def _start(rand: random.Random) -> Json:
     return made
 
 
-def _edit(rand: random.Random) -> Json:
+def made_edit(rand: random.Random) -> Json:
+    """A change of a result."""
     said = [m for m in _said(rand) if m["role"] == "assistant"]
     return rand.choice(
         (

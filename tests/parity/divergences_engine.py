@@ -102,7 +102,7 @@ ENGINE: tuple[Divergence, ...] = (
     Divergence(
         "arguments-are-read-as-json-first",
         "Arguments are read as the JSON they are before anything is repaired, and JSON "
-        "inside a JSON string is read, too.",
+        "inside a JSON string, or in place of one, is read, too.",
         "TypeScript strips quotes first and so spoils valid strings.",
         "openai.args.wrapped_*",
     ),
@@ -236,8 +236,8 @@ ENGINE: tuple[Divergence, ...] = (
         "The store has the last word on where it keeps things.",
     ),
     Divergence(
-        "empty-thread-ids",
-        "An empty thread id is none from the start.",
+        "empty-ids",
+        "An empty id of a thread or message is none from the start.",
         "Front ends send one before there is a thread; TypeScript shows it to create_thread.",
     ),
     Divergence(
@@ -288,6 +288,26 @@ ENGINE: tuple[Divergence, ...] = (
         "A negative max_iter is refused.",
         "TypeScript silently runs nobody.",
         "a network with maxIter -1",
+    ),
+    Divergence(
+        "names-are-checked",
+        "An agent has a name, and a tool's has 1 to 64 letters, digits, `_` or `-` and begins with "
+        "a letter or `_`.",
+        "Providers refuse other tools, which TypeScript sends, and its networks stop at an agent "
+        "without name.",
+        "a tool whose name holds a blank",
+    ),
+    Divergence(
+        "agents-run-by-themselves",
+        "An agent that runs by itself is in no network: pass it a model and a state.",
+        "TypeScript's `network` option lends both, and no streaming.",
+        "an agent with a network option, streamed",
+    ),
+    Divergence(
+        "routing-agents-stand-alone",
+        "A routing agent that a router returns in a list with others is refused.",
+        "TypeScript runs it as one more agent whose result is kept, and nobody is routed.",
+        "a router that returns a routing agent in a list",
     ),
     Divergence(
         "names-are-unique",
@@ -441,7 +461,8 @@ ENGINE: tuple[Divergence, ...] = (
     ),
     Divergence(
         "unknown-keys-are-dropped",
-        "Members of a stored message that the library does not know are left out.",
+        "Members of a message that the library does not know are left out, and a run's message is "
+        "the user's, whatever role it names.",
         "Messages are values with fixed fields; what you want to keep with one goes into the "
         "state.",
     ),
@@ -453,9 +474,10 @@ ENGINE: tuple[Divergence, ...] = (
     ),
     Divergence(
         "numbers-as-python-writes-them",
-        "Floats in JSON texts are written as Python writes them: `1e-07`, `1.0`.",
-        "JavaScript writes `1e-7` and `1`. It is the same number; a message's token count may "
-        "differ by one.",
+        "Floats in JSON texts are written as Python writes them, `1e-07`, `1.0`, and members as "
+        "they came.",
+        "JavaScript writes `1e-7` and `1`, and members named by numbers first: the same value in "
+        "other words.",
     ),
     Divergence(
         "agents-of-routers-join",

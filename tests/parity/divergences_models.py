@@ -253,7 +253,7 @@ MODELS: tuple[Divergence, ...] = (
     ),
     Divergence(
         "empty-parts-are-left-out",
-        "Empty parts of a text in parts are not sent.",
+        "Empty parts of a text in parts, and empty descriptions, are not sent.",
         "Providers refuse them.",
     ),
     Divergence(
@@ -279,6 +279,30 @@ MODELS: tuple[Divergence, ...] = (
         "TypeScript sends its base64 as a part of the result's JSON: thousands of tokens that no "
         "model can read.",
         "a tool that returns an image, at a further inference",
+    ),
+    Divergence(
+        "blanks-before-calls-stay",
+        "A text of blanks that a reply has beside its calls stays.",
+        "A request says again what the reply said; TypeScript drops it.",
+        "a reply of calls and a line feed",
+    ),
+    Divergence(
+        "blocks-go-back-whole",
+        "A text block of Claude's with more members, such as citations, goes back as it came.",
+        "TypeScript keeps the text alone, and Claude no longer knows what it cited.",
+        "a text with citations, at a further inference",
+    ),
+    Divergence(
+        "halves-are-not-sent",
+        "Halves of surrogate pairs in texts are sent as question marks.",
+        "Providers refuse a request that holds one.",
+        "an input that was cut inside an emoji",
+    ),
+    Divergence(
+        "keys-are-checked",
+        "A key that is empty, or that no HTTP header can carry, is refused when the model is made.",
+        "TypeScript takes an empty one for none, and sends any other.",
+        "a model with an empty key",
     ),
     Divergence(
         "addresses-are-checked",

@@ -22,6 +22,7 @@ from pathlib import Path
 
 from .accents import FAMILIES
 from .compare import shown
+from .corners import CORNERS
 from .divergences import ALL_IDS
 from .judge import documents, judge
 from .modes import CLASSES, FUNCTIONS, TYPESCRIPT, Mode
@@ -30,7 +31,7 @@ from .vectors import COMMITTED, Vector, load_folder
 
 PROGRAM = Path(__file__).parent / "node"
 SERVER = str(Path(__file__).with_name("mcp_oracle.py").resolve())
-EVERY = (*FAMILIES, "varied", "varied")
+EVERY = (*FAMILIES, *CORNERS, "varied", "varied")
 """The families: scenarios of their own, and recordings with something changed."""
 
 INSTALLED = PROGRAM.parent.parent.parent / ".cache" / "parity-recorder"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from agentkit_py import AgentResult, Lifecycle, Message, RouterContext, TextMessage, UserMessage
@@ -254,7 +254,7 @@ def _on_route(
 def _routed(spec: dict[str, Json], result: AgentResult) -> list[str] | None:
     match spec["kind"]:
         case "const":
-            return spec["agents"]
+            return spec.get("agents")
         case "firstText":
             text = next((m.text for m in result.output if isinstance(m, TextMessage)), "DONE")
             return None if text == "DONE" else [text]
@@ -290,6 +290,7 @@ def snapshot_parts(parts: Iterable[Any]) -> list[Json]:
 
 def iso(time: datetime) -> str:
     """A time as JavaScript writes it."""
+    time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
     return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 

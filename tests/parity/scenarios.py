@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .accents import FAMILIES, KEYS, TEXTS, format_of, value, varied
+from .corners import CORNERS
 from .swapped import OPTIONS, WRITERS
 from .vectors import Json, Vector
 
@@ -76,7 +77,7 @@ def scenario(pieces: Pieces, seed: str, family: str) -> dict[str, Json]:
         base = rand.choice(pieces.whole)
         return {**made, "area": base.data["area"], "spec": varied(base.spec, rand)}
     spec = Scenario(pieces, rand).spec
-    FAMILIES[family](spec, rand)
+    (FAMILIES | CORNERS)[family](spec, rand)
     shimmed = family == "mcp" and rand.random() < 0.75
     return {**made, **({"area": "mcp-shimmed"} if shimmed else {}), "spec": spec}
 

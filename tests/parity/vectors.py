@@ -58,6 +58,8 @@ class Vector:
             kinds = {message["type"] for message in self.data["messages"]}
             if kinds - {"text", "tool_call", "tool_result", "reasoning"}:
                 return "it holds messages of a type that nobody has declared"
+        if '"stop_reason": "odd"' in json.dumps(self.spec):
+            return "it holds messages that stopped for a reason that nobody has declared"
         tools = self.spec.get("tools", {}).values()
         forms = [tool["parameters"]["jsonSchema"] for tool in tools if tool.get("parameters")]
         if any(not has_schema(each) for each in forms):
@@ -79,7 +81,7 @@ def _time_of(given: Json) -> Json:
 
 def _is_time(text: str | None) -> bool:
     try:
-        return not text or bool(datetime.fromisoformat(text))
+        return text is None or bool(datetime.fromisoformat(text))
     except ValueError:
         return False
 

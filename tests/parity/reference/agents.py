@@ -12,9 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
 from . import anthropic, chat, gemini
-from .core import UNDEFINED, USER, Failure, Result, State, Switches, own_failure, public, read
+from .core import (
+    UNDEFINED,
+    USER,
+    Failure,
+    Result,
+    State,
+    Switches,
+    engine_failure,
+    our_failure,
+    own_failure,
+    public,
+    read,
+)
 from .history import processed
-from .js import stringify, written
+from .http import bare
+from .js import stringify, without_halves, written
 from .stream import Speaker, Stream
 from .tools import Calling, has_run, result_message, result_of_call
 from .turns import marked, whole
@@ -46,10 +59,12 @@ class Turn:
         routing: bool = False,
         path: str = "",
         first: int | None = None,
+        around: tuple[str, list[str]] = ("default", []),
     ) -> None:
         self.play, self.on = play, play.on
         self.agent, self.model, self.state, self.given = agent, model, state, given
         self.network = network
+        self.network_name, self._around = around if network is None else network.facts
         self.max_iter = max_iter if max_iter is not None or routing else play.mode.inferences
         self.stream = stream
         self.message_id = message_id
@@ -68,8 +83,8 @@ class Turn:
     # ------------------------------------------------------------------ names
 
     @property
-    def network_name(self) -> str:
-        return self.network.spec["name"] if self.network is not None else "default"
+    def _agents(self) -> list[str]:
+        return self._around if self.network is None else list(self.network.agents)
 
     def _said_before(self) -> Json:
         """Return the id by which a user turn of the past is this run's message; None: none is."""
@@ -198,10 +213,9 @@ class Turn:
         return re.sub(r"\{([\w.]+)\}", self._template_field, spec["template"])
 
     def _template_field(self, match: re.Match[str]) -> str:
-        names = list(self.network.agents) if self.network is not None else []
         values: dict[str, Json] = {
             "network.name": self.network_name,
-            "agentNames": ",".join(names),
+            "agentNames": ",".join(self._agents),
             "resultCount": str(len(self.state.answers(self.on))),
         }
         values |= {f"data.{key}": value for key, value in self.state.data.items()}
@@ -253,13 +267,18 @@ class Turn:
     def _infer(self, prompt: list[Json], history: list[Json], iteration: int) -> Result:
         path = f"{self.path}.{iteration}"
         key = (*self.key, iteration)
-        asked = self._body(prompt, history)
+        asked = self._body(self.model, prompt, history)
+        plain = self._body(bare(self.model), prompt, history) if self.play.durable else {}
+        plain.pop("_turn", "")
         mark = asked.pop("_turn", "")
-        body = self.play.infer(self.model, asked, key, path)
+        clean = without_halves(asked)
+        if clean != asked and self.on("halves-are-not-sent"):
+            asked = clean
+        body = self.play.infer(self.model, asked, plain, key, path)
         decode = _FORMATS.get(self.model["provider"], chat).decode
         result = Result(
             self.agent["name"],
-            marked(decode(body, self.on), mark),
+            marked(self._read(decode, body), mark),
             [],
             public(prompt),
             public(history),
@@ -269,7 +288,7 @@ class Turn:
         if made is not UNDEFINED and self.on("results-have-ids"):
             result.id = made
         result = self._hook("onResponse", result)
-        if self.network is None and not self.on("results-have-ids"):
+        if self.network is None and made is not UNDEFINED and not self.on("results-have-ids"):
             result.id = made  # agent.ts `run`, after the inference; networks name it at their end
         if self.stream is not None:
             self.stream.reply(self.who, result.output)
@@ -282,6 +301,19 @@ class Turn:
             result.tool_calls = given if replaced else [*result.tool_calls, *given]
         return result
 
+    def _read(self, decode: Callable[[Json, Switches], list[Json]], body: Json) -> list[Json]:
+        """The messages of a reply; one of another shape is a TypeError of JavaScript's."""
+        try:
+            found = decode(body, self.on)
+        except (AttributeError, KeyError, TypeError):
+            if self.on("typed-errors"):
+                raise our_failure("ModelResponseError") from None
+            raise engine_failure("TypeError") from None
+        unnamed = any(c["name"] in (UNDEFINED, None, "") for m in found for c in m.get("tools", []))
+        if unnamed and self.on("answers-are-checked"):
+            raise our_failure("ModelResponseError")
+        return found
+
     def _result_id(self, iteration: int) -> Json:
         if self.message_id is not UNDEFINED and iteration == 0:
             return self.message_id
@@ -289,7 +321,7 @@ class Turn:
             return self.message_id
         return self.play.ids.new() if self.on("results-have-ids") else UNDEFINED
 
-    def _body(self, prompt: list[Json], history: list[Json]) -> Json:
+    def _body(self, model: dict[str, Json], prompt: list[Json], history: list[Json]) -> Json:
         messages = [*prompt, *history]
         if self.play.mode.chronological:
             messages = _chronological(prompt, history)
@@ -297,11 +329,11 @@ class Turn:
         if choice != "auto" and self.agent.get("withModel"):
             choice = choice if self.on("with-model-keeps-everything") else "auto"
         if self.model["provider"] not in _FORMATS:
-            return chat.encode(self.model, messages, tools, choice, self.on)
+            return chat.encode(model, messages, tools, choice, self.on)
         prefill = 0 if history and not self.play.mode.chronological else _trailing(prompt)
         encode = _FORMATS[self.model["provider"]].encode
         return encode(
-            self.model,
+            model,
             messages,
             tools,
             choice,
@@ -329,7 +361,7 @@ class Turn:
         return Calling(
             agent=self.agent["name"],
             network=self.network_name,
-            agents=list(network.agents) if network is not None else [],
+            agents=self._agents,
             state=self.state,
             schedule=schedule,
             log=self.play.log,

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from ..vectors import Json
-from .chat import our_arguments
+from .chat import our_arguments, without_choice
 from .core import UNDEFINED, Switches, engine_failure, our_failure
 from .js import stringify
 from .schemas import anthropic_tools
@@ -23,6 +23,8 @@ from .turns import (
     arguments_object,
     closing,
     closing_words,
+    images_in,
+    is_image,
     is_kept,
     is_thought,
     items_of,
@@ -32,6 +34,7 @@ from .turns import (
     units,
     whole,
     with_json,
+    words_of,
 )
 
 
@@ -75,13 +78,14 @@ def encode(
     if failed and on("anthropic-failed-results"):
         for block in failed:
             block["is_error"] = True
-    body |= {"model": options["model"], "max_tokens": defaults.get("max_tokens", 4096)}
+    body |= {"model": options["model"], "max_tokens": defaults.get("max_tokens", UNDEFINED)}
+    if body["max_tokens"] is UNDEFINED and on("anthropic-needs-no-parameters"):
+        body["max_tokens"] = 4096
     if tools:
         body["tools"] = anthropic_tools(tools, on)
         named = choice not in ("auto", "any")
         body["tool_choice"] = {"type": "tool", "name": choice} if named else {"type": choice}
-    elif "tool_choice" in defaults and on("defaults-without-tools"):
-        del defaults["tool_choice"]
+    without_choice(body, defaults, tools, on)
     return body | defaults
 
 
@@ -100,6 +104,10 @@ def _causes(messages: list[Json], prefill: int) -> list[str]:
     """Why the two bodies differ: one divergence for each thing that TypeScript does otherwise."""
     rest = messages[: len(messages) - prefill]
     found: list[str] = []
+    if any(map(images_in, messages)):
+        found.append("images-in-results")
+    if any("_block" in m for m in messages):
+        found.append("blocks-go-back-whole")
     if any(m["type"] == "text" and isinstance(m["content"], list) for m in messages):
         found.append("anthropic-array-text")
     if prefill:
@@ -146,6 +154,29 @@ def _use(call: Json, name: str, given: Json) -> Json:
 
 def _result(name: str, message: Json) -> Json:
     return {"type": "tool_result", "tool_use_id": name, "content": result_text(message)}
+
+
+def _shown(name: str, message: Json) -> Json:
+    """A result whose images are blocks."""
+    made = _result(name, message)
+    if images_in(message):
+        made["content"] = [
+            {"type": "image", "source": _source(item)} if is_image(item) else _text(words_of(item))
+            for item in message["content"]["data"]
+        ]
+    return made
+
+
+def _source(image: Json) -> Json:
+    return {"type": "base64", "media_type": image["mimeType"], "data": image["data"]}
+
+
+def _pieces(message: Json) -> list[Json]:
+    """A text's blocks; one that came with more members goes back as it came."""
+    block = message.get("_block")
+    if block is not None and block["text"] == message["content"]:
+        return [block]
+    return [_text(piece) for piece in text_pieces(message)]
 
 
 def _results_in(body: dict[str, Json]) -> list[Json]:
@@ -229,17 +260,17 @@ def _blocks(unit: Any, *, tools: bool) -> list[tuple[str, list[Json]]]:
         return _exchange(unit) if tools else _told(unit)
     if _is_system(unit):
         return []
-    return [(unit["role"], [_text(piece) for piece in text_pieces(unit)])]
+    return [(unit["role"], _pieces(unit))]
 
 
 def _exchange(unit: Exchange) -> list[tuple[str, list[Json]]]:
     named = unit.named()
     asked = [_use(call, name, arguments_object(call)) for call, name in named]
     for place, message in reversed(unit.said):
-        asked[place:place] = [_text(piece) for piece in text_pieces(message)]
+        asked[place:place] = _pieces(message)
     return [
         ("assistant", asked),
-        ("user", [_result(n, m) for m, (_, n) in zip(unit.results, named, strict=True)]),
+        ("user", [_shown(n, m) for m, (_, n) in zip(unit.results, named, strict=True)]),
     ]
 
 
@@ -248,7 +279,7 @@ def _told(unit: Exchange) -> list[tuple[str, list[Json]]]:
     for place, message in reversed(unit.said):
         calls[place:place] = text_pieces(message)
     results = [
-        f"[Result of tool {c['name']}: {result_text(m)}]"
+        f"[Result of tool {c['name']}: {result_text(m, words=True)}]"
         for c, m in zip(unit.calls, unit.results, strict=True)
     ]
     return [("assistant", [_text(t) for t in calls]), ("user", [_text(t) for t in results])]
@@ -275,7 +306,7 @@ def _own_thought(message: Json) -> list[Json]:
 
 def _content(blocks: list[Json]) -> Json:
     only = blocks[0] if len(blocks) == 1 else {}
-    return only["text"] if only.get("type") == "text" else blocks
+    return only["text"] if only.keys() == {"type", "text"} else blocks
 
 
 def decode(body: Json, on: Switches) -> list[Json]:
@@ -290,7 +321,11 @@ def decode(body: Json, on: Switches) -> list[Json]:
         return []
     found: list[Json] = []
     blocks = body.get("content") or []
+    if not isinstance(blocks, list):
+        raise TypeError
     for block in blocks:
+        if not block.get("type"):
+            continue
         if block["type"] in ("text", "tool_use"):
             found.append(_block(block, body, on))
         elif not on("thinking-blocks"):
@@ -302,17 +337,23 @@ def decode(body: Json, on: Switches) -> list[Json]:
 
 
 def _block(block: Json, body: Json, on: Switches) -> Json:
+    role, said = body.get("role", UNDEFINED), block.get("text", UNDEFINED)
+    if role != "assistant" and on("answers-are-checked"):
+        role = "assistant"
     if block["type"] == "text":
+        if not isinstance(said, str) and on("answers-are-checked"):
+            said = ""
         return {
             "type": "text",
-            "role": body.get("role", "assistant"),
-            "content": block["text"],
+            "role": role,
+            "content": said,
             "stop_reason": "stop",
+            **({"_block": block} if block.keys() - {"type", "text"} else {}),
         }
     call = {"type": "tool", "id": block["id"], "name": block["name"], **_input(block, on)}
     return {
         "type": "tool_call",
-        "role": body.get("role", "assistant"),
+        "role": role,
         "stop_reason": "tool",
         "tools": [call],
     }

@@ -48,9 +48,7 @@ def encode(
     elif grok and not on("no-empty-tool-list"):
         body["tools"] = []
     defaults = copy.deepcopy(options.get("defaultParameters") or {})
-    for name in {"tool_choice", "parallel_tool_calls"} & defaults.keys() if not tools else ():
-        if on("defaults-without-tools"):
-            del defaults[name]
+    without_choice(body, defaults, tools, on)
     if _REASONS.search(options.get("model", "").lower()):
         for name in _SAMPLING & defaults.keys():
             if on("sampling-where-it-is-taken"):
@@ -61,6 +59,14 @@ def encode(
     body |= defaults
     body.setdefault("model", options.get("model"))
     return body
+
+
+def without_choice(body: Json, defaults: Json, tools: list[Json], on: Switches) -> None:
+    """Leave out a choice of tools where none are sent."""
+    for place in () if defaults.get("tools", tools) else (body, defaults):
+        for name in {"tool_choice", "parallel_tool_calls"} & place.keys():
+            if on("defaults-without-tools"):
+                del place[name]
 
 
 def _choice(choice: str) -> Json:
@@ -203,7 +209,8 @@ def _choice_messages(choice: dict[str, Json], on: Switches) -> list[Json]:
     if thought and on("thoughts-are-reasoning"):
         found.append({"type": "reasoning", "role": "assistant", "content": thought})
     cut = choice.get("finish_reason") if choice.get("finish_reason") in _CUT else None
-    if isinstance(content, str) and content.strip():
+    blank = isinstance(content, str) and not content.strip()
+    if content and (not blank or (calls and on("blanks-before-calls-stay"))):
         found.append({**base, "type": "text", "content": content})
     elif message.get("refusal") and on("refusals-are-text"):
         found.append({**base, "type": "text", "content": message["refusal"]})
@@ -225,14 +232,14 @@ def _stop(choice: dict[str, Json], calls: Json, on: Switches) -> str:
 
 
 def _read_call(call: dict[str, Json], on: Switches) -> Json:
-    function = call.get("function")
-    if function is None:
-        raise (
-            our_failure("ModelResponseError") if on("typed-errors") else engine_failure("TypeError")
-        )
-    read: dict[str, Json] = {"type": "tool", "id": call.get("id"), "name": function["name"]}
+    function = call["function"]
+    read: dict[str, Json] = {
+        "type": "tool",
+        "id": call.get("id"),
+        "name": function.get("name", UNDEFINED),
+    }
     if not on("no-function-key"):
-        read["function"] = function["name"]
+        read["function"] = read["name"]
     return read | _as_written(function.get("arguments")) | _arguments(function.get("arguments"), on)
 
 
@@ -245,6 +252,10 @@ def _as_written(text: Json) -> dict[str, Json]:
 
 
 def _arguments(text: Json, on: Switches) -> dict[str, Json]:
+    if text and not isinstance(text, str):  # openai.ts: `str.replace`
+        if on("arguments-are-read-as-json-first"):
+            return {"input": text}
+        raise engine_failure("TypeError")
     theirs = _their_arguments(text or "{}")
     ours = our_arguments(text or "{}")
     if theirs == ours:

@@ -23,6 +23,7 @@ from .turns import (
     arguments_object,
     closing,
     closing_words,
+    images_in,
     is_kept,
     items_of,
     prefill_words,
@@ -89,6 +90,8 @@ def _causes(messages: list[Json], prefill: int) -> list[str]:
     """Why the two bodies differ: one divergence for each thing that TypeScript does otherwise."""
     rest = messages[: len(messages) - prefill]
     found = ["gemini-system-instruction"]
+    if any(map(images_in, messages)):
+        found.append("images-in-results")
     if prefill:
         found.append("gemini-prefill")
     if any(m["type"] == "tool_call" and len(m["tools"]) != 1 for m in messages):
@@ -128,10 +131,21 @@ def _their_content(message: Json) -> Json:
     return {"role": "user", "parts": [_response(message["tool"], message)]}
 
 
-def _response(call: Json, message: Json) -> Json:
+def _response(call: Json, message: Json, *, words: bool = False) -> Json:
     name = call["name"]
-    response = {"name": name, "content": result_text(message)}
-    return {"functionResponse": {"name": name, "response": response}}
+    response = {"name": name, "content": result_text(message, words=words)}
+    return {"functionResponse": {"name": name, "response": response, **_own_id(call)}}
+
+
+def _own_id(call: Json) -> dict[str, Json]:
+    """The id that Gemini gave a call itself."""
+    return {"id": call["_id"]} if call.get("_id") else {}
+
+
+def _asked(call: Json) -> Json:
+    """A call as it came."""
+    arguments = {} if call.get("_bare") else {"args": arguments_object(call)}
+    return {"functionCall": {"name": call["name"], **arguments, **_own_id(call)}}
 
 
 def _ours(messages: list[Json], agent: str, prefill: int) -> dict[str, Json]:
@@ -179,12 +193,10 @@ def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
 
 def _turns(unit: Any) -> list[tuple[str, list[Json]]]:
     if isinstance(unit, Exchange):
-        asked: list[Json] = [
-            {"functionCall": {"name": c["name"], "args": arguments_object(c)}} for c in unit.calls
-        ]
+        asked = [_asked(call) for call in unit.calls]
         for place, message in reversed(unit.said):
             asked[place:place] = _said(message)
-        given = [_response(c, m) for c, m in zip(unit.calls, unit.results, strict=True)]
+        given = [_response(c, m, words=True) for c, m in zip(unit.calls, unit.results, strict=True)]
         return [("model", asked), ("user", given)]
     if unit["role"] == "system":
         return []
@@ -251,7 +263,14 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
         read: dict[str, Json] = {"input": given}
         if isinstance(given, str) and on("arguments-are-read-as-json-first"):
             read = our_arguments(given)
-        call = {"name": asked["name"], **read, "type": "tool", "id": asked["name"]}
+        call = {
+            "name": asked["name"],
+            **read,
+            "type": "tool",
+            "id": asked["name"],
+            "_id": asked.get("id"),
+            "_bare": "args" not in asked,
+        }
         shape = {"role": "assistant", "type": "tool_call", "stop_reason": "tool"}
         return [{**shape, "tools": [call]}]
     if "text" not in part:
@@ -292,6 +311,7 @@ def _with_ids(found: list[Json], body: Json, on: Switches) -> list[Json]:
             )
             if body.get("responseId"):
                 own = f"{body['responseId']}_{number}"
+            own = call.get("_id") or own
             if own != call["id"] and on("gemini-call-ids"):
                 call["id"] = own
     return found

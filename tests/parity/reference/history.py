@@ -124,7 +124,7 @@ def open_thread(
     """
     on = adapter.play.on
     client = bool(state.thread_id)
-    if state.thread_id == "" and on("empty-thread-ids"):
+    if state.thread_id == "" and on("empty-ids"):
         state.thread_id = None
     _create(adapter, state, given, network, client=client)
     loads = adapter.has("get") and bool(state.thread_id) and not (state.results or state.messages)
@@ -175,7 +175,8 @@ def _create(
         name = created["threadId"] if created is not None else state.thread_id
         if not client or (name != state.thread_id and on("stores-name-the-thread")):
             state.thread_id = name
-    if adapter.has("get") and not state.thread_id:
+    named = adapter.has("createThread") and not on("empty-ids")  # the id may be empty
+    if adapter.has("get") and not state.thread_id and not named:
         state.thread_id = adapter.new_id()
 
 

@@ -62,12 +62,15 @@ def _address(base: str, theirs: str, path: str, on: Switches) -> str:
 _IN_URL = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 
 
-def check_address(model: dict[str, Json], on: Switches) -> None:
-    """Refuse what can be no address.
+def check_model(model: dict[str, Json], on: Switches) -> None:
+    """Refuse what can be no address or key.
 
     Raises:
-        Failure: We refuse it; TypeScript drops a query, and encodes any name.
+        Failure: We refuse it; `@inngest/ai` drops a query, encodes any name and sends any key.
     """
+    key = model["options"].get("apiKey")
+    if key is not None and not re.fullmatch(r"[\x21-\x7e]+", key) and on("keys-are-checked"):
+        raise our_failure("ConfigurationError")
     base = urlsplit(model["options"].get("baseUrl") or "")
     bad = bool(base.query or base.fragment)
     if model["provider"] == "gemini":
@@ -80,16 +83,24 @@ _FORMATS = {"anthropic": "anthropic", "gemini": "gemini"}
 _THEIR_FORMATS = {**_FORMATS, "azure-openai": "azure-openai", "grok": "grok"}
 
 
+def bare(model: dict[str, Json]) -> dict[str, Json]:
+    """The model as a step's body has it: `@inngest/ai` adds parameters in ``onCall``, later."""
+    options = dict(model["options"])
+    given: dict[str, Json] = options.pop("defaultParameters", None) or {}
+    if model["provider"] == "anthropic":  # anthropic.ts `requestParser` reads this one
+        options["defaultParameters"] = {k: v for k, v in given.items() if k == "max_tokens"}
+    return {**model, "options": options}
+
+
 def step_record(
-    run: int, model: dict[str, Json], name: str, body: Json, on: Switches
+    run: int, model: dict[str, Json], name: str, body: Json, plain: Json, on: Switches
 ) -> dict[str, Json]:
     """The step in which Inngest's server is asked for an inference."""
     provider = model["provider"]
     ours = {"modelFormat": _FORMATS.get(provider, "openai-chat"), "body": body}
-    defaults: dict[str, Json] = model["options"].get("defaultParameters") or {}
-    added = set[str]() if provider in _FORMATS else {"model", *defaults}
-    bare = {key: value for key, value in body.items() if key not in added}
-    theirs = {"modelFormat": _THEIR_FORMATS.get(provider, "openai-chat"), "body": bare}
+    if provider not in _FORMATS:
+        plain = {key: value for key, value in plain.items() if key != "model"}
+    theirs = {"modelFormat": _THEIR_FORMATS.get(provider, "openai-chat"), "body": plain}
     facts = ours if ours == theirs or on("inference-steps-are-complete") else theirs
     return {"run": run, "op": "ai.infer", "id": name, **facts}
 

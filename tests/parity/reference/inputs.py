@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..vectors import Json
+from .js import date
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +32,8 @@ class Input:
         """The message as appendUserMessage gets it."""
         given = {"content": self.given} if isinstance(self.given, str) else self.given
         return {
-            "id": given.get("id") or self.id,
+            "id": given.get("id", self.id),
             "content": given["content"],
             "role": "user",
-            "timestamp": given.get("clientTimestamp", "<now>"),
+            "timestamp": date(given["clientTimestamp"]) if "clientTimestamp" in given else "<now>",
         }

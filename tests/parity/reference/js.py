@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from datetime import UTC, datetime
 from decimal import Decimal
 
 from ..vectors import Json
@@ -23,7 +24,8 @@ def stringify(value: Json, *, python: bool = False) -> str:
     if isinstance(value, dict) and set(value) == {"$number"}:
         return "null"
     if isinstance(value, dict):
-        items = ((stringify(k), stringify(v, python=python)) for k, v in value.items())
+        pairs = value.items() if python else _ordered(value).items()
+        items = ((stringify(k), stringify(v, python=python)) for k, v in pairs)
         return "{" + ",".join(f"{key}:{item}" for key, item in items) + "}"
     if isinstance(value, list):
         return "[" + ",".join(stringify(item, python=python) for item in value) + "]"
@@ -31,6 +33,12 @@ def stringify(value: Json, *, python: bool = False) -> str:
         return repr(value) if python else number(value)
     text = json.dumps(value, ensure_ascii=False)
     return _LONE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def _ordered(value: dict[str, Json]) -> dict[str, Json]:
+    """An object's members in JavaScript's order: those with numbers for names come first."""
+    numbers = [key for key in value if re.fullmatch("0|[1-9][0-9]{0,8}", key)]
+    return {key: value[key] for key in sorted(numbers, key=int)} | value
 
 
 def written(value: Json, on: Switches) -> str:
@@ -60,6 +68,22 @@ def number(value: float) -> str:
     return repr(float(value)) if found is None else f"{found[1]}e{found[2]}{found[3]}"
 
 
+def date(text: str) -> str:
+    """``new Date(text).toISOString()``; a time without zone is that of the recorder, UTC."""
+    time = datetime.fromisoformat(text)
+    time = time.astimezone(UTC) if time.tzinfo else time.replace(tzinfo=UTC)
+    return f"{time:%Y-%m-%dT%H:%M:%S}.{time.microsecond // 1000:03}Z"
+
+
+def without_halves(value: Json) -> Json:
+    """JSON whose texts hold no halves of surrogate pairs."""
+    if isinstance(value, dict):
+        return {key: without_halves(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [without_halves(item) for item in value]
+    return _LONE.sub("?", value) if isinstance(value, str) else value
+
+
 def utf16_pieces(text: str, size: int) -> list[str]:
     """``text`` cut every ``size`` UTF-16 units, through surrogate pairs where they stand so."""
     data = text.encode("utf-16-le", "surrogatepass")
@@ -80,6 +104,13 @@ def whole_pieces(text: str, size: int) -> list[str]:
         piece += character
         used += units
     return [*pieces, piece] if piece else pieces
+
+
+def text(value: Json) -> str:
+    """``String(value)`` of a scalar."""
+    if value is UNDEFINED:
+        return "undefined"
+    return value if isinstance(value, str) else stringify(value)
 
 
 def truthy(value: Json) -> bool:

@@ -64,7 +64,7 @@ def _tool(server: str, listed: Json, *, works: bool) -> Json:
     forms["openapi-3.0(io=input)"] = openapi(plain)
     return {
         "name": f"{server}-{listed['name']}",
-        "description": listed.get("description", ""),
+        "description": listed.get("description"),
         "factory": "mcp",
         "parameters": {"jsonSchema": forms},
         "ours": {"properties": {}, **listed["inputSchema"]},

@@ -14,7 +14,7 @@ from ..vectors import Json
 from .agents import Turn
 from .core import UNDEFINED, USER, Failure, Result, State, our_failure, own_failure, prose_failure
 from .history import heard, open_thread
-from .js import truthy
+from .js import date, truthy
 from .routing import DEFAULT_ROUTING, default_route
 from .stream import Speaker, Stream
 
@@ -148,7 +148,7 @@ class NetworkRun:
         return "done"
 
     def _startable(self, name: str) -> dict[str, Json] | None:
-        agent = self.private.get(name)
+        agent = self.private.get(name) if name else None  # network.ts: `agentName &&`
         if agent is None and name in self.agents and self.on("added-agents-can-run"):
             agent = self.agents[name]
         rule = ((agent or {}).get("lifecycle") or {}).get("enabled")
@@ -195,22 +195,22 @@ class NetworkRun:
             message_id = UNDEFINED  # the older branch has no streaming, and no ids
         turn_of_agent = self.turns[agent["name"]]
         self.turns[agent["name"]] += 1
-        turn = Turn(
-            self.play,
-            agent,
-            model=model,
-            state=self.state,
-            given=self.given,
-            network=self,
-            stream=self.stream,
-            message_id=message_id,
-            run_id=run_id,
-            path=f"{self.spec['name']}.{agent['name']}.{turn_of_agent}",
-            first=self.first,
-        )
         if self.stream is not None:
             self.stream.started(who, self.run_id)
         try:
+            turn = Turn(
+                self.play,
+                agent,
+                model=model,
+                state=self.state,
+                given=self.given,
+                network=self,
+                stream=self.stream,
+                message_id=message_id,
+                run_id=run_id,
+                path=f"{self.spec['name']}.{agent['name']}.{turn_of_agent}",
+                first=self.first,
+            )
             self.last = self._turned(turn, agent)
         except Failure:
             if self.stream is not None and self.on("failing-agents-say-so"):
@@ -307,8 +307,11 @@ class NetworkRun:
         returned = rule.get("return")
         items = returned if isinstance(returned, list) else [] if returned is None else [returned]
         found = [self.play.agent(item) for item in items]
-        if len(found) == 1 and found[0]["type"] == "routing":
+        routing = [agent for agent in found if agent["type"] == "routing"]
+        if len(found) == 1 and routing:
             return self._by_agent(found[0])
+        if routing and self.on("routing-agents-stand-alone"):
+            raise our_failure("RoutingError")
         return found
 
     def _stack_shown(self) -> list[str]:
@@ -335,8 +338,14 @@ class NetworkRun:
         rich = not isinstance(self.given.given, str)
         said = self.given.given if rich else {"content": self.given.given}
         said = {key: value for key, value in said.items() if value is not None}
+        told = {"id", "role", "content", "state", "clientTimestamp", "systemPrompt"}
+        ours = {k: "user" if k == "role" else v for k, v in said.items() if k in told}
+        if ours != said and self.on("unknown-keys-are-dropped"):
+            said = ours
         if "clientTimestamp" in said:
-            said["clientTimestamp"] = {"$date": said["clientTimestamp"]}
+            said["clientTimestamp"] = {"$date": date(said["clientTimestamp"])}
+        if rich and "id" not in said and self.on("routers-get-the-user-message"):
+            said["id"] = self.given.id
         if rich and "clientTimestamp" in said:
             return said if self._knows_user_messages() else UNDEFINED
         if self.on("routers-get-the-user-message"):
@@ -411,7 +420,7 @@ class Routed:
 def _routed(hook: dict[str, Json], result: Result) -> list[str]:
     match hook["kind"]:
         case "const":
-            return list(hook["agents"] or [])
+            return list(hook.get("agents") or [])
         case "firstText":
             text = next((m["content"] for m in result.output if m["type"] == "text"), "DONE")
             return [] if text == "DONE" else [text]

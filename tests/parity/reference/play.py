@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,8 +28,9 @@ from .core import (
     prose_failure,
 )
 from .history import Adapter
-from .http import check_address, request_record, step_record
+from .http import check_model, request_record, step_record
 from .inputs import Input
+from .js import date
 from .mcp import ListingFailed, kept, server_tools
 from .networks import NetworkRun
 from .replies import answer_of, closing_reply
@@ -36,6 +38,7 @@ from .routing import DEFAULT_ROUTING, DONE, SELECT
 from .standalone import StandaloneRun
 
 _TOO_MANY = 400
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 _LARGE = 2**53
 """Whole numbers from here on are rounded by a double."""
 
@@ -244,14 +247,26 @@ class Play:
             raise failure if self.on("typed-errors") else prose_failure("no-model")
         return self.spec["models"][name]
 
-    def infer(self, model: dict[str, Json], body: Json, key: tuple[Any, ...], path: str) -> Json:
-        """One request; the answer's JSON."""
+    def infer(
+        self, model: dict[str, Json], body: Json, plain: Json, key: tuple[Any, ...], path: str
+    ) -> Json:
+        """One request; the answer's JSON.
+
+        Args:
+            model: Who is asked.
+            body: The request's body.
+            plain: The same without the model's default parameters, as in Inngest's steps.
+            key: Names the inference.
+            path: Its step id, in our words.
+        """
         if max(len(self.requests), len(self.steps)) > _TOO_MANY:
             raise Unsupported("a scenario without end")
         if self.durable:
             name = f"{path}.infer" if self.on("step-ids-say-where") else key[1]
             self.note(f"step.ai.infer:{name}")
-            self.steps.append(step_record(self.run, model, name, cleaned(body), self.on))
+            self.steps.append(
+                step_record(self.run, model, name, cleaned(body), cleaned(plain), self.on)
+            )
         else:
             self.note(f"llm:{len(self.requests)}")
             self.requests.append(request_record(self.run, model, cleaned(body), self.on))
@@ -303,7 +318,7 @@ class Play:
 
     def _run(self, run: dict[str, Json]) -> dict[str, Json]:
         record: dict[str, Json] = {"target": run["target"], "error": None}
-        given = Input(run["input"], self.ids.new())
+        given = Input(self._message(run["input"]), self.ids.new())
         try:
             if "agent" in run["target"]:
                 record["result"] = self._run_agent(run, given).record()
@@ -323,12 +338,17 @@ class Play:
             record["inputAfter"] = self._input_after(run)
         return record
 
+    def _message(self, given: Json) -> Json:
+        if isinstance(given, str) or given.get("id") != "" or not self.on("empty-ids"):
+            return given
+        return {key: value for key, value in given.items() if key != "id"}
+
     def _input_after(self, run: dict[str, Json]) -> Json:
         """Return the caller's object; network.ts `run` makes its time a Date."""
         time = run["input"].get("clientTimestamp")
         if "agent" in run["target"] or time is None or self.on("inputs-stay-as-they-are"):
             return run["input"]
-        return {**run["input"], "clientTimestamp": {"$date": time}}
+        return {**run["input"], "clientTimestamp": {"$date": date(time)}}
 
     def _own_record(self, name: str, *, kv: bool) -> dict[str, Json]:
         """The network's own state; a network that was refused has none."""
@@ -362,6 +382,13 @@ class Play:
         agents = [self.agent(name) for name in spec["agents"]]
         for agent in agents:
             self.check_agent(agent)
+        if spec.get("defaultModel"):
+            check_model(self.spec["models"][spec["defaultModel"]], self.on)
+        if spec.get("defaultState"):
+            self._state(spec["defaultState"])
+        router: dict[str, Json] = spec.get("defaultRouter") or spec.get("router") or {}
+        if router.get("kind") == "agent":
+            self.check_agent(self.agent(router["ref"]))
         names = [agent["name"] for agent in agents]
         if len(set(names)) < len(names) and self.on("names-are-unique"):
             raise our_failure("ConfigurationError")
@@ -374,8 +401,13 @@ class Play:
         Raises:
             Failure: It is refused.
         """
+        tools = [self.spec["tools"][name] for name in agent.get("tools", [])]
+        if not all(_NAME.fullmatch(t["name"]) for t in tools) and self.on("names-are-checked"):
+            raise our_failure("ToolDefinitionError")
         for name in filter(None, (agent.get("model"), agent.get("withModel"))):
-            check_address(self.spec["models"][name], self.on)
+            check_model(self.spec["models"][name], self.on)
+        if not agent["name"] and self.on("names-are-checked"):
+            raise our_failure("ConfigurationError")
         names = [tool["name"] for tool in self.tools_of(agent)]
         if len(set(names)) < len(names) and self.on("names-are-unique"):
             raise our_failure("ConfigurationError")
@@ -409,12 +441,15 @@ class Play:
 
     def _run_agent(self, run: dict[str, Json], given: Input) -> Result:
         agent, options = self.agent(run["target"]["agent"]), run.get("options", {})
-        network = self.spec["networks"][options["network"]] if "network" in options else {}
-        own = self.own_state(options["network"]) if network else State()
+        network: dict[str, Json] = {}
+        if "network" in options:
+            network = self.spec["networks"][options["network"]]
+        lent = network and (network.get("defaultState") or not self.on("agents-run-by-themselves"))
+        own = self.own_state(options["network"]) if lent else State()
         state = self._state_of(options["state"], "") if "state" in options else own
         self.check_agent(agent)
         model = self.model_for(agent, options, network)
-        return StandaloneRun(self, agent, model, state, given, options).play_out()
+        return StandaloneRun(self, agent, model, state, given, options, network).play_out()
 
 
 def _is_rounded(value: Json) -> bool:

@@ -30,12 +30,11 @@ def answer_of(reply: Json, provider: str, on: Switches) -> Json:
     body, is_json = _parsed(reply)
     said = body.get("error") if isinstance(body, dict) else None
     failed = truthy(said)
-    if failed and provider == "anthropic" and body.get("type") != "error":
-        failed = on("errors-without-type")  # anthropic.ts `responseParser` asks for the type
-    if bad and (is_json and not failed):
-        if on("http-status-counts"):
-            raise our_failure(_kind(status), status=status)
-        return body
+    if provider == "anthropic" and is_json and isinstance(body, dict):
+        typed = body.get("type") == "error"  # anthropic.ts `responseParser` asks for the type
+        failed = typed or (failed and on("errors-without-type"))
+    if bad and is_json and not failed and on("http-status-counts"):
+        raise our_failure(_kind(status), status=status)
     if not is_json:
         if not on("typed-errors"):
             raise engine_failure("SyntaxError")
@@ -44,7 +43,7 @@ def answer_of(reply: Json, provider: str, on: Switches) -> Json:
         )
     if failed:
         raise _provider_failure(status, said, on, bad=bad)
-    if body is None and not on("typed-errors"):
+    if body is None and not on("typed-errors"):  # the parsers look for ``error`` in it
         raise engine_failure("TypeError")
     return body
 
@@ -54,6 +53,7 @@ def _provider_failure(status: int, said: Json, on: Switches, *, bad: bool) -> Fa
         message = said.get("message") if isinstance(said, dict) else None
         return Failure(provider=message) if message else prose_failure("request-failed")
     message = said.get("message") if isinstance(said, dict) else said
+    message = message if isinstance(message, str) else None
     if bad:
         return our_failure(_kind(status), status=status, says=message or UNDEFINED)
     return our_failure("ModelResponseError", says=message or UNDEFINED)
@@ -71,7 +71,7 @@ def _parsed(reply: Json) -> tuple[Json, bool]:
     if "text" not in reply:
         return copy.deepcopy(reply.get("json")), True
     try:
-        return json.loads(reply["text"]), True
+        return json.loads(reply["text"].removeprefix("\ufeff")), True
     except ValueError:
         return None, False
 

@@ -39,14 +39,19 @@ def chat_tools(tools: list[Json], *, strict: bool, on: Switches) -> list[Json]:
     """Return the tools in OpenAI's format."""
     found: list[Json] = []
     for tool in tools:
-        function: dict[str, Json] = {"name": tool["name"]}
-        if tool.get("description"):
-            function["description"] = tool["description"]
+        function = {"name": tool["name"], **_described(tool, on)}
         parameters, is_strict = _chat_parameters(tool, strict=strict, on=on)
         if parameters is not None:
             function["parameters"] = parameters
         found.append({"type": "function", "function": {**function, "strict": is_strict}})
     return found
+
+
+def _described(tool: Json, on: Switches) -> dict[str, Json]:
+    """The description, which TypeScript's adapters send as it is."""
+    said = tool.get("description")
+    kept = said is not None and (said or not on("empty-parts-are-left-out"))
+    return {"description": said} if kept else {}
 
 
 def _chat_parameters(tool: Json, *, strict: bool, on: Switches) -> tuple[Json, bool]:
@@ -245,13 +250,10 @@ def _draft_7(node: Json) -> Json:
 
 def anthropic_tools(tools: list[Json], on: Switches) -> list[Json]:
     """Return the tools in Anthropic's format."""
-    found: list[Json] = []
-    for tool in tools:
-        described = {"description": tool["description"]} if tool.get("description") else {}
-        found.append(
-            {"name": tool["name"], **described, "input_schema": _anthropic_schema(tool, on)}
-        )
-    return found
+    return [
+        {"name": t["name"], **_described(t, on), "input_schema": _anthropic_schema(t, on)}
+        for t in tools
+    ]
 
 
 def _anthropic_schema(tool: Json, on: Switches) -> Json:
@@ -278,8 +280,7 @@ def gemini_tools(tools: list[Json], on: Switches) -> list[Json]:
     """Return the tools in Gemini's format."""
     found: list[Json] = []
     for tool in tools:
-        described = {"description": tool["description"]} if tool.get("description") else {}
-        declared: dict[str, Json] = {"name": tool["name"], **described}
+        declared: dict[str, Json] = {"name": tool["name"], **_described(tool, on)}
         theirs = _their_gemini(tool)
         try:
             ours = None if tool.get("parameters") is None else gemini_schema(_our_side(tool))

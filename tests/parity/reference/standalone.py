@@ -27,6 +27,7 @@ class StandaloneRun:
         state: State,
         given: Input,
         options: dict[str, Json],
+        network: dict[str, Json],
     ) -> None:
         self.play, self.on = play, play.on
         self.agent, self.model, self.state = agent, model, state
@@ -37,6 +38,11 @@ class StandaloneRun:
         self.stream: Stream | None = None
         self.first: int | None = None
         self.run_id, self.message_id = play.ids.new("gen"), play.ids.new()
+        # agent.ts `run`: what is given as a network is what hooks see, and streams by itself.
+        lent = bool(network) and not self.on("agents-run-by-themselves")
+        names = [play.agent(name)["name"] for name in network["agents"]] if lent else []
+        self.around: tuple[str, list[str]] = (network["name"] if lent else "default", names)
+        self.stream_wanted = "streaming" in options and not lent
 
     def play_out(self) -> Result:
         """The whole run."""
@@ -48,11 +54,10 @@ class StandaloneRun:
             "plain-states-keep-their-thread"
         ):
             if self.adapter is not None and self.adapter.has("createThread"):
-                self.adapter.call("createThread", self.state, self.given, ("default", []))
+                self.adapter.call("createThread", self.state, self.given, self.around)
             raise engine_failure("TypeError")  # agent.ts `run` calls a method of the state
         if self.adapter is not None:
-            named = ("default", list[str]())
-            before = open_thread(self.adapter, self.state, self.given, named, whole=False)
+            before = open_thread(self.adapter, self.state, self.given, self.around, whole=False)
         else:
             before = heard(self.play, self.state, self.given)
         if first:
@@ -70,10 +75,6 @@ class StandaloneRun:
         self._emit("run.completed")
         self._emit("stream.ended")
         return result
-
-    @property
-    def stream_wanted(self) -> bool:
-        return "streaming" in self.options
 
     def _failed(self, before: int, *, saving: bool) -> None:
         system = self.agent["system"]
@@ -93,7 +94,7 @@ class StandaloneRun:
                 self._append(lost, lost=True)
 
     def _begin_stream(self) -> None:
-        if "streaming" in self.options:
+        if self.stream_wanted:
             self.play.step_for_ids("generate-standalone-agent-ids")
             thread = self.state.thread_id
             self.stream = Stream(self.play, self.options["streaming"], self.state.data, thread)
@@ -125,6 +126,7 @@ class StandaloneRun:
             stream=self.stream,
             message_id=self.message_id if has_id else UNDEFINED,
             run_id=self.run_id,
+            around=self.around,
         )
 
     def _new(self, before: int) -> list[Result]:
@@ -143,5 +145,4 @@ class StandaloneRun:
 
     def _append(self, results: list[Result], *, lost: bool = False) -> None:
         assert self.adapter is not None
-        facts = ("default", list[str]())
-        self.adapter.call("appendResults", self.state, self.given, facts, results, lost=lost)
+        self.adapter.call("appendResults", self.state, self.given, self.around, results, lost=lost)

@@ -36,7 +36,7 @@ class Stream:
     def emit(self, event: str, **data: Json) -> None:
         """One chunk."""
         number, self._sequence = self._sequence, self._sequence + 1
-        if number == 0 and self._thread == "" and not self._play.on("empty-thread-ids"):
+        if number == 0 and self._thread == "" and not self._play.on("empty-ids"):
             data["threadId"] = ""  # run.started names it, whatever it is
         self._play.note(f"event:{event}")
         self._play.events.append(

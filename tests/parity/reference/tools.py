@@ -17,7 +17,7 @@ from ..handlers import has_steps, input_schema
 from ..vectors import Json
 from . import mcp
 from .core import UNDEFINED, State, Switches, engine_failure, own_failure, prose_failure
-from .js import stringify
+from .js import stringify, text
 
 _BUILT_IN = frozenset(
     {"Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"}
@@ -68,7 +68,7 @@ def result_of_call(
     if spec is None:
         if on("unknown-tools"):
             return our_error("UnknownToolError")
-        raise prose_failure("no-tool", call["name"])
+        raise prose_failure("no-tool", text(call["name"]))
     refused = _refused(spec, call, on)
     if refused is not None:
         return refused

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..vectors import Json
-from .core import Switches, Unsupported
+from .core import Switches
 from .js import stringify, written
 
 MISSING = {"error": {"name": "MissingToolResult", "message": "<ours>"}}
@@ -175,15 +175,12 @@ def text_of(message: Json) -> str:
     return content if isinstance(content, str) else "".join(part["text"] for part in content)
 
 
-def result_text(message: Json) -> str:
-    """A tool's result as text.
-
-    Raises:
-        Unsupported: There is an image in it.
-    """
+def result_text(message: Json, *, words: bool = False) -> str:
+    """A tool's result as text; images in words, or as part of the JSON."""
     content = message["content"]
-    if in_words(content) is not None:
-        raise Unsupported("an image in a result for a format that takes it")
+    said = in_words(content) if words else None
+    if said is not None:
+        return said
     return content if isinstance(content, str) else message.get("_json") or stringify(content)
 
 
@@ -200,17 +197,24 @@ def with_json(messages: list[Json], on: Switches) -> list[Json]:
 def in_words(content: Json) -> str | None:
     """A result that is a list with images, as a text with words for them; None: it is none."""
     items = content.get("data") if isinstance(content, dict) and len(content) == 1 else None
-    if not isinstance(items, list) or not any(map(_is_image, items)):
+    if not isinstance(items, list) or not any(map(is_image, items)):
         return None
-    return "\n".join(map(_words, items))
+    return "\n".join(map(words_of, items))
 
 
-def _is_image(item: Json) -> bool:
+def images_in(message: Json) -> bool:
+    """Return whether a message is a result with images."""
+    return message["type"] == "tool_result" and in_words(message["content"]) is not None
+
+
+def is_image(item: Json) -> bool:
+    """Return whether an item of a result is an image."""
     return isinstance(item, dict) and item.get("type") == "image" and "mimeType" in item
 
 
-def _words(item: Json) -> str:
-    if _is_image(item):
+def words_of(item: Json) -> str:
+    """An item of a result in words."""
+    if is_image(item):
         return "[image]"
     is_text = isinstance(item, dict) and item.keys() == {"type", "text"}
     return item["text"] if is_text else item if isinstance(item, str) else stringify(item)
