@@ -311,7 +311,7 @@ async def test_figures_of_recalls_quality_are_those_of_what_is_sent(
 
 async def test_a_record_in_a_long_tool_result_is_found_and_shown() -> None:
     """Wherever in the list it stands; its neighbours are not needed."""
-    rows = [{"parcel_id": f"TX-{n}", "town": "Graz", "weight": n} for n in range(400)]
+    rows = [{"parcel_id": f"TX-{1000 + n}", "town": "Graz", "weight": n} for n in range(400)]
     call = ToolCall("c", "list_parcels", {})
     past: list[Message] = [
         TextMessage("user", "List all parcels."),
@@ -323,10 +323,10 @@ async def test_a_record_in_a_long_tool_result_is_found_and_shown() -> None:
     model = ScriptedModel("217.")
     recall = Recall(HashingEmbedder(), k=1, keep_recent=4, neighbours=0)
     agent = Agent(name="clerk", system="S", model=model, processors=[recall])
-    await agent.run("How heavy is TX-217?", state=State(messages=past))
-    model.assert_saw("<recalled_messages>", "list_parcels gives:", "TX-217", "Here they are.")
-    model.assert_not_saw("TX-100")
-    model.assert_not_saw("TX-216")
+    await agent.run("How heavy is TX-1217?", state=State(messages=past))
+    model.assert_saw("<recalled_messages>", "list_parcels gives:", "TX-1217", "Here they are.")
+    model.assert_not_saw("TX-1000")
+    model.assert_not_saw("TX-1216")
 
 
 @given(
