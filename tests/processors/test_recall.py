@@ -325,7 +325,7 @@ async def test_a_record_in_a_long_tool_result_is_found_and_shown() -> None:
     agent = Agent(name="clerk", system="S", model=model, processors=[recall])
     await agent.run("How heavy is TX-1217?", state=State(messages=past))
     model.assert_saw("<recalled_messages>", "list_parcels gives:", "TX-1217", "Here they are.")
-    model.assert_not_saw("TX-1000")
+    model.assert_not_saw("TX-1001")
     model.assert_not_saw("TX-1216")
 
 
