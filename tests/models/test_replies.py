@@ -229,7 +229,10 @@ def test_an_answer_of_nothing_is_an_empty_reply(body: Any) -> None:
     assert CLAUDE.decode(body).messages == ()
 
 
-@pytest.mark.parametrize("body", [{}, {"detail": "internal"}, {"type": "ping"}])
+@pytest.mark.parametrize(
+    "body",
+    [{}, {"detail": "internal"}, {"type": "ping"}, {"type": "message", "content": "text"}],
+)
 def test_what_is_no_message_of_anthropics_is_an_error(body: Any) -> None:
     """An empty reply would hide it."""
     with pytest.raises(ModelResponseError, match="no message"):
