@@ -395,6 +395,7 @@ COMPATIBLE: Mapping[str, Host] = {
 """Hosts of OpenAI's chat completions, by the name before a model's; see `model_named`."""
 
 
+@lru_cache(maxsize=256)
 def host_of_url(base_url: str) -> str:
     """Return the host of a URL with its port, in lower case."""
     return base_url.partition("://")[2].partition("/")[0].lower()
@@ -462,6 +463,7 @@ def _in_cloud(host: str, name: str) -> Mapping[str, Any]:
     return {}
 
 
+@lru_cache(maxsize=256)
 def capabilities_of(model: str, base_url: str = "") -> Capabilities:
     """Return what requests to the model of this name may hold.
 
