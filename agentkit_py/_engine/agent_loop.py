@@ -562,15 +562,15 @@ class _AgentLoop:
     async def _send(self, builder: ModelInputBuilder, made: ModelInput, step_id: str) -> object:
         run, model, on_delta = self.run, builder.turn.model, self._on_delta()
         asked = model.for_request(made.request)
+        # What goes over HTTP is not copied: nobody else sees it.
+        encode = model.encode if model.answers else partial(model.adapter.encode, model)
         if not run.monitor.is_active:
-            return await run.runtime.infer(
-                step_id, asked, lambda: model.encode(made.request), on_delta
-            )
+            return await run.runtime.infer(step_id, asked, lambda: encode(made.request), on_delta)
         call = builder.model_call(step_id, made)
 
         def make_body() -> dict[str, Any]:
             run.monitor.request_sent(call)  # here, since a replay makes no body
-            return model.encode(made.request)
+            return encode(made.request)
 
         with run.monitor.model_call(call):
             return await run.runtime.infer(step_id, asked, make_body, on_delta)

@@ -276,11 +276,11 @@ class ModelInputBuilder:
         stop: bool = False,
         wishes: Sequence[Compaction] = (),
     ) -> ModelInput:
-        agent = self.agent
-        joined, prefill = join(prompt, history, self.run.mode)
-        sent = self.run.sent
+        agent, run = self.agent, self.run
+        joined, prefill = join(prompt, history, run.mode)
+        sent = run.sent
         known = len(sent) if joined[: len(sent)] == sent else 0
-        joined = self.run.sent = tuple(_valid(joined, entries, agent, known))
+        joined = run.sent = tuple(_valid(joined, entries, agent, known))
         report = ContextReport(
             agent=agent.name,
             entries=tuple(entries),
@@ -301,11 +301,12 @@ class ModelInputBuilder:
             tool_choice=choice if choice in _CHOICES or choice in self.tools else "auto",
             agent=agent.name,
             prefill=prefill,
-            account=self.run.runtime.account(self.turn.model),
-            refused=refused_reasoning(self.run, self.turn.model),
+            account=run.runtime.account(self.turn.model),
+            refused=refused_reasoning(run, self.turn.model),
             output=None if plan is None else plan.format,
             cache_key=self._cache_key,
             compaction=wishes[-1] if wishes else None,
+            writers=run.writers,
         )
         if self._shared is not None:
             request = self._shared.share(request)

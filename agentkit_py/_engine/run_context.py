@@ -237,6 +237,9 @@ class RunContext:
     sent: tuple[Message, ...] = ()
     """The messages of the last model call: calls and results in them are whole."""
 
+    writers: dict[str, Any] = field(default_factory=dict[str, Any])
+    """The conversations as agents' last requests wrote them; see `ModelRequest.writers`."""
+
     shared: SharedPrefix | None = None
     """The beginning that the requests of the network's agents share; None: they share none."""
 
@@ -521,6 +524,7 @@ class RunContext:
             monitor=monitor,
             meter=replace(self.meter),
             memory=dict(self.memory),
+            writers={},
             judged=set(self.judged),
             sources=self.sources.copy(),
         )

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from typing_extensions import Unpack
 
@@ -46,7 +46,6 @@ from agentkit_py.models.base import (
 from agentkit_py.models.binding import (
     Binding,
     Place,
-    Prefix,
     Reason,
     Standing,
     account_of,
@@ -56,6 +55,7 @@ from agentkit_py.models.binding import (
     has_reasoning,
     hold_chain,
     is_whole,
+    linked,
     missing,
     number,
     unmarked,
@@ -76,7 +76,7 @@ from agentkit_py.models.blocks import (
     turn_mark,
     with_turn_mark,
 )
-from agentkit_py.models.caching import MARK, mark_for_claude
+from agentkit_py.models.caching import MARK, Turn, mark_for_claude
 from agentkit_py.models.capabilities import ANTHROPIC, IMAGE_TYPES, Capabilities, reads_thinking
 from agentkit_py.models.compaction import KIND as COMPACTION
 from agentkit_py.models.compaction import compacted, is_compaction, with_compactions_bound
@@ -86,16 +86,15 @@ from agentkit_py.models.encoding import (
     Entry,
     Said,
     ToolExchange,
+    Writer,
     asks_for_call,
     clean,
     closing_turn,
     encoded_parts,
     ends_with_assistant,
-    entries,
     exchanges_of,
     has_media,
     hosted_tools,
-    is_continued,
     is_link_or,
     media_type,
     named_choice,
@@ -104,6 +103,7 @@ from agentkit_py.models.encoding import (
     text_in_file,
     texts,
     tool_changes,
+    written,
 )
 from agentkit_py.models.replies import (
     BaseAssembler,
@@ -243,13 +243,12 @@ class AnthropicAdapter(Adapter):
         """Return the messages without those for which Claude's summary stands."""
         if not any(map(is_compaction, request.messages)):
             return request.messages
-        return self._asked(model, request).request.messages
+        return self._draft(model, request).request.messages
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
-        draft = self._asked(model, request, take=True)
-        body = dict(draft.body)
-        messages, asked = draft.turns.finished(draft.places)
+        draft = self._draft(model, request)
+        body, (messages, asked) = draft.body, draft.turns.finished()
         if "messages" not in model.default_parameters:
             body["messages"] = messages
         if not body.get("tools"):
@@ -274,13 +273,14 @@ class AnthropicAdapter(Adapter):
         reasons = any(isinstance(message, ReasoningMessage) for message in messages)
         if not reasons and not ends_with_assistant(request):
             return tuple(messages)
-        asked, host = self._asked(model, request), host_of(model)
+        asked, host = self._draft(model, request), host_of(model)
         mark = asked.turns.closed
+        sent: list[tuple[int, Reason | None]] = [(id(p.message), p.reason) for p in asked.places]
         made = with_turn_mark(messages, mark, host) if mark else tuple(messages)
         if not reasons:
             return made
         draft = self._draft(model, request, made)
-        bindings = bindings_of(draft.places, asked.places, model, request, draft.head)
+        bindings = bindings_of(draft.places, sent, model, request, draft.head)
         facts: dict[str, Any] = {"model": model.model, "thoughts": draft.turns.last_count}
         unplaced = Binding(account=account_of(model, request), count=-1)
         counted = {
@@ -294,12 +294,8 @@ class AnthropicAdapter(Adapter):
         """Return the thinking that is not sent, each block with why."""
         if not has_reasoning(request):
             return ()
-        draft = self._asked(model, request)
-        return missing(draft.request, draft.places, draft.turns.host)
-
-    def _asked(self, model: Model, request: ModelRequest, *, take: bool = False) -> _Draft:
-        """Return the draft of a request, made once."""
-        return request.draft_for(model, lambda: self._draft(model, request), take=take)
+        draft = self._draft(model, request)
+        return missing(draft.request, draft.places, host_of(model))
 
     def _draft(self, model: Model, request: ModelRequest, reply: Sequence[Message] = ()) -> _Draft:
         """Return a request's body without its messages, and these as turns.
@@ -314,16 +310,13 @@ class AnthropicAdapter(Adapter):
         parameters = _taken(model.default_parameters, takes)
         hosted = hosted_tools(model, request, FORMAT)
         conversation, prefill = split_prefill(request)
-        turns = _Turns(
-            request,
-            model,
-            keep_thinking=_thinking(parameters) != "disabled",
-            prefill=prefill if _takes_prefill(model, request) else "",
-            reply=reply,
-        )
         offered = _offered({"tools": hosted, **parameters})
-        every = sendable([*conversation, *reply], FORMAT, turns.host, _activity, offered)
-        turns.read(entries(every), goes_on=bool(reply))
+        host, has_tools = host_of(model), bool(request.tools or request.hosted)
+        every = sendable([*conversation, *reply], FORMAT, host, _activity, offered)
+        facts = [model, account_of(model, request), request.refused, has_tools]
+        turns = written(request, every, reply, facts, lambda: _Turns(model, request))
+        turns.prefill = prefill if _takes_prefill(model, request) else ""
+        turns.end(goes_on=bool(reply))
         if prefill and not _takes_prefill(model, request):
             turns.system.append(PREFILL.format(text=prefill))
         if not takes.forced_choice and (asked := asks_for_call(request)):
@@ -336,7 +329,7 @@ class AnthropicAdapter(Adapter):
         body["max_tokens"] = DEFAULT_MAX_TOKENS
         body["messages"] = []
         if request.tools or hosted:
-            strict = takes.structured_output and not turns.has_prefill
+            strict = takes.structured_output and not turns.prefill
             body["tools"] = [*_tools(model, request, strict=strict), *hosted]
         if request.tools:
             auto = replace(request, tool_choice="auto")
@@ -346,7 +339,7 @@ class AnthropicAdapter(Adapter):
         body.update(parameters)
         body = self.with_output(model, request, body)
         head = [_in_short(body.get("system")), body.get("tools")]
-        return _Draft(request, body, turns, *turns.places(head, reply))
+        return _Draft(request, body, turns, *turns.places(head))
 
     def decode(self, model: Model, body: object) -> ModelReply:
         """Return the reply's messages: one per block, in their order.
@@ -391,20 +384,26 @@ class _Draft(NamedTuple):
     head: str
 
 
-class _Turns:
+class _Settled:
+    """What is known of turns to which nothing is added: all requests that begin so share it."""
+
+    def __init__(self) -> None:
+        self.head = ""
+        """A digest of what stands above all turns."""
+
+        self.digests: list[str] = []
+        """Digests of all up to each turn."""
+
+        self.forms: list[Turn | None] = []
+        """The turns as they are sent with all their thinking; None: there is nothing in one."""
+
+
+class _Turns(Writer):
     """Turns that alternate: what comes from one side in a row is one turn."""
 
-    def __init__(
-        self,
-        request: ModelRequest,
-        model: Model,
-        *,
-        keep_thinking: bool,
-        prefill: str,
-        reply: Sequence[Message],
-    ) -> None:
-        self.host = host_of(model)
-        self.found: list[dict[str, Any]] = []
+    def __init__(self, model: Model, request: ModelRequest) -> None:
+        super().__init__()
+        self.found: list[Turn] = []
         """Turns, their content in blocks."""
 
         self.system: list[str] = []
@@ -413,11 +412,15 @@ class _Turns:
         self.closed = ""
         """The mark of the user's turn that had to end the conversation; empty: none had to."""
 
-        self.asked: dict[str, Any] | None = None
-        """The last turn of the agent's last request on the thread; None: unknown."""
+        self.prefill = ""
+        """The beginning of the answer, with which the request ends."""
 
-        self._request = request
-        self._new = frozenset(map(id, reply))
+        self._asked: int | None = None
+        """The index of the last turn of the agent's last request on the thread; None: unknown."""
+
+        self._reader = request.agent
+        self._has_tools = bool(request.tools or request.hosted)
+        self._host = host_of(model)
         self._model = model.model
         self._checks = model.takes.checks_prefix
         asked = _thinking(model.default_parameters)
@@ -428,9 +431,8 @@ class _Turns:
 
         self._restricts_tools = model.takes.restricts_tools
         self._media = partial(_media_block, links=model.adapter.host.media_links)
-        self._keep_thinking = keep_thinking
+        self._keep_thinking = _thinking(_taken(model.default_parameters, model.takes)) != "disabled"
         self._standing = Standing(model, request)
-        self._prefill = prefill
         self._thinking: list[Block] = []
         self._thoughts: dict[int, Place] = {}
         """Places of thinking by the `id()` of their blocks."""
@@ -440,31 +442,40 @@ class _Turns:
         self._waits = False
         """True while a call waits for its result: no user's turn may come between them."""
 
-    def read(self, conversation: list[Entry], *, goes_on: bool) -> None:
-        for entry in conversation:
-            if isinstance(entry, list):
-                self._add_reply(entry)
-            else:
-                self._say(entry)
-        if not self.found:
-            self.add("user", [_text(OPENING_TURN)])
-        elif self.found[0]["role"] == "assistant" and not _is_summary(self.found[0]["content"][0]):
-            self.found.insert(0, {"role": "user", "content": [_text(OPENING_TURN)]})
-        continued = goes_on or is_continued(conversation, self._request.agent)
-        if self._ends_with_assistant and not continued:
-            self.closed = digest_of([len(self.found), self.found[-1]["content"]])
-            self.add("user", [_text(closing_turn(self._author))])
+        self._settled = _Settled()
+        self._final = 0
+        """The number of turns to which nothing is added, in other requests either."""
 
-    @property
-    def has_prefill(self) -> bool:
-        """Return whether the request ends with the beginning of its answer."""
-        return bool(self._prefill)
+    def fork(self, reply: frozenset[int]) -> Self:
+        self._final = max(0, len(self.found) - 1)
+        made = super().fork(reply)
+        if self.found:  # blocks may be added to it
+            last = self.found[-1]
+            self.found[-1] = {**last, "content": [*last["content"]]}
+        return made
+
+    def may_go_on(self, messages: Sequence[Message]) -> bool:
+        return self._standing.may_go_on(messages)
+
+    def write(self, entry: Entry) -> None:
+        if isinstance(entry, list):
+            self._add_reply(entry)
+        else:
+            self._say(entry)
+
+    def end(self, *, goes_on: bool) -> None:
+        """Write what a request has to end with, unless a reply goes on."""
+        if not self.found:
+            self._add("user", [_text(OPENING_TURN)])
+        if self._ends_with_assistant and not goes_on and not self.is_continued(self._reader):
+            self.closed = digest_of([len(self.found), self.found[-1]["content"]])
+            self._add("user", [_text(closing_turn(self._author))])
 
     @property
     def _ends_with_assistant(self) -> bool:
         return bool(self.found) and self.found[-1]["role"] == "assistant"
 
-    def add(self, role: str, blocks: list[Block]) -> None:
+    def _add(self, role: str, blocks: list[Block]) -> None:
         """Add what one side says."""
         if self._thinking:
             if role == "assistant":
@@ -475,38 +486,52 @@ class _Turns:
             self._thinking = []
         if self.found and self.found[-1]["role"] == role:
             self.found[-1]["content"] += blocks
-        else:
-            self.found.append({"role": role, "content": blocks})
+            return
+        if not self.found and role == "assistant" and not _is_summary(blocks[0]):
+            self.found.append({"role": "user", "content": [_text(OPENING_TURN)]})
+        self.found.append({"role": role, "content": blocks})
 
-    def places(self, head: list[Any], reply: Sequence[Message]) -> tuple[list[Place], str]:
+    def places(self, head: list[Any]) -> tuple[list[Place], str]:
         """Return where thinking stands and whether it is sent, and a digest of what is above all.
 
         Args:
             head: The system prompt and the tools.
-            reply: The messages that the model has just given.
         """
         if not self._thoughts:
             return [], ""
-        prefix = Prefix(unmarked(head))
-        new = {id(message) for message in reply}
-        found: list[Place] = []
-        for turn in self.found:
-            said: list[Block] = []
-            for block in turn["content"]:
-                place = self._thoughts.get(id(block))
-                if place is None:
-                    said.append(unmarked(block))
-                    continue
-                place.prefix = prefix.after([turn["role"], said]) if said else prefix.digest
-                place.is_new = id(place.message) in new
-                found.append(place)
-            is_reply = self.in_blocks and turn["role"] == "assistant"
-            prefix.add([turn["role"], said if is_reply else _in_short(said)])
+        settled, above = self._settled, digest_of(unmarked(head))
+        if settled.head != above:
+            settled.head, settled.digests = above, []
+        digests = settled.digests[: self._final]
+        for index in range(len(digests), len(self.found)):
+            digests.append(self._digest(index, digests[-1] if digests else above))
+        settled.digests = digests[: self._final]
+        found = list(self._placed().values())
+        for place in found:
+            place.reason = place.standing
         if self._checks:
-            hold_chain(found, prefix.head)
+            hold_chain(found, above)
         self._keep_open_turn_whole()
         number(found)
-        return found, prefix.head
+        return found, above
+
+    def _placed(self) -> dict[int, Place]:
+        """Return the places of thinking that stands in a turn."""
+        waiting = set(map(id, self._thinking))
+        return {key: place for key, place in self._thoughts.items() if key not in waiting}
+
+    def _digest(self, index: int, before: str) -> str:
+        """Return a digest of all up to a turn; note what is before its thinking."""
+        turn, said = self.found[index], list[Block]()
+        for block in turn["content"]:
+            place = self._thoughts.get(id(block))
+            if place is None:
+                said.append(unmarked(block))
+            else:
+                place.prefix = linked(before, [turn["role"], said]) if said else before
+                place.turn = index
+        is_reply = self.in_blocks and turn["role"] == "assistant"
+        return linked(before, [turn["role"], said if is_reply else _in_short(said)])
 
     def _last_reply(self) -> list[Block]:
         last = next((turn for turn in reversed(self.found) if turn["role"] == "assistant"), None)
@@ -528,44 +553,46 @@ class _Turns:
             for place in places:
                 place.reason = place.reason or "turn"
 
-    def finished(
-        self, places: Sequence[Place]
-    ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    def finished(self) -> tuple[list[Turn], Turn | None]:
         """Return the turns as they are sent, and the one with which the last request ended.
 
         That is without the thinking that is not sent, and with the beginning of a reply.
         """
-        gone = {id(place) for place in places if place.reason is not None}
-        found: list[dict[str, Any]] = []
-        asked: dict[str, Any] | None = None
-        for turn in self.found:
-            kept = [b for b in turn["content"] if id(self._thoughts.get(id(b))) not in gone]
-            if kept:
-                found.append({**turn, "content": self._form(kept)})
-                asked = found[-1] if turn is self.asked else asked
-        if self._prefill:
-            found.append({"role": "assistant", "content": self._prefill})
-        return found, asked
+        forms = self._settled.forms
+        forms += map(self._form, self.found[len(forms) : self._final])
+        found = [*forms[: self._final], *map(self._form, self.found[self._final :])]
+        gone = {key: p for key, p in self._placed().items() if p.reason is not None}
+        for index in {place.turn for place in gone.values()}:
+            turn = self.found[index]
+            kept = [block for block in turn["content"] if id(block) not in gone]
+            found[index] = self._form({**turn, "content": kept})
+        asked = None if self._asked is None else found[self._asked]
+        sent = [turn for turn in found if turn is not None]
+        if self.prefill:
+            sent.append({"role": "assistant", "content": self.prefill})
+        return sent, asked
 
-    def _form(self, blocks: list[Block]) -> str | list[Block]:
-        """Return a turn's content; one text is sent as it is.
+    def _form(self, turn: Turn) -> Turn | None:
+        """Return a turn as it is sent; one text is sent as it is.
 
         But not to a model that may think: where thinking goes, a cache mark comes, or a model that
         signs goes on, the rest must stay.
         """
-        return blocks if self.in_blocks else _in_short(blocks)
+        if self.in_blocks or not turn["content"]:
+            return turn if turn["content"] else None
+        return {**turn, "content": _in_short(turn["content"])}
 
     def _open(self, mark: str) -> None:
         """Put the user's turn in its place that was sent before the reply with this mark."""
         if mark and mark != self._opened and self._ends_with_assistant and not self._waits:
-            self.add("user", [_text(closing_turn(self._author))])
+            self._add("user", [_text(closing_turn(self._author))])
         self._opened = mark or self._opened
 
     def _note_reply(self, agent: str | None) -> None:
         """Note the turn before a reply, with which its request ended."""
-        own = self._shares or agent in (None, self._request.agent)
+        own = self._shares or agent in (None, self._reader)
         if own and self.found and not self._ends_with_assistant:
-            self.asked = self.found[-1]
+            self._asked = len(self.found) - 1
 
     def _say(self, message: Said) -> None:
         if message.role == "assistant":
@@ -575,19 +602,21 @@ class _Turns:
             # "The final block in an assistant message cannot be `thinking`": a block is sent with
             # what the assistant says next, else not at all.
             binding = binding_of(message.provider_metadata)
-            block = _own_thinking(message, self.host) if self._keep_thinking else None
+            block = _own_thinking(message, self._host) if self._keep_thinking else None
             if block is not None and binding.count >= 0:
                 self._thinking.append(block)
                 reason = self._standing.reason(message, message.provider_metadata)
                 if reason is None and not reads_thinking(self._model, binding.model):
                     reason = "model"  # left out in silence, which the next reply would not know
-                self._thoughts[id(block)] = Place(message, digest_of(block), reason=reason)
+                self._thoughts[id(block)] = Place(
+                    message, digest_of(block), standing=reason, is_new=id(message) in self.reply
+                )
         elif isinstance(message, OpaqueMessage):
-            self.add("assistant", [opaque_block(message)])
+            self._add("assistant", [opaque_block(message)])
         elif message.role == "system":
             self._instruct(message)
         elif blocks := self._text_blocks(message):
-            self.add(message.role, blocks)
+            self._add(message.role, blocks)
             self._author = message.agent
 
     def _instruct(self, message: TextMessage) -> None:
@@ -601,51 +630,51 @@ class _Turns:
             return
         self._shares = True
         if not self.found:
-            self.add("user", [_text(OPENING_TURN)])
+            self._add("user", [_text(OPENING_TURN)])
         elif self._ends_with_assistant:
-            self.add("user", [_text(closing_turn(self._author))])
+            self._add("user", [_text(closing_turn(self._author))])
         blocks = [_text(piece) for piece in texts(message)]
         if self._restricts_tools:
             added, removed = changes
             blocks += [_tool_change("tool_removal", name) for name in removed]
             blocks += [_tool_change("tool_addition", name) for name in added]
-        self.add("system", blocks)
+        self._add("system", blocks)
 
     def _add_reply(self, entry: list[Said | ToolExchange]) -> None:
         for one in entry:
             if isinstance(one, ToolExchange):
                 self._open(turn_mark(one.call.provider_metadata))
                 self._note_reply(one.agent)
-                self.add("assistant", [self._call(one)])
+                self._add("assistant", [self._call(one)])
                 self._waits = True
             else:
                 self._say(one)
         if results := [self._result(one) for one in exchanges_of(entry)]:
-            self.add("user", results)
+            self._add("user", results)
         self._waits = False
 
     def _text_blocks(self, message: TextMessage) -> list[Block]:
         if message.role == "user" and has_media(message):
             return encoded_parts(message, _text, self._media)
-        block = own_block(message.provider_metadata, FORMAT, self.host)
+        block = own_block(message.provider_metadata, FORMAT, self._host)
         # White space alone is refused, but thinking that came after it was signed over it.
-        says = message.text.strip() or id(message) in self._new
+        says = message.text.strip() or id(message) in self.reply
         if block is not None and block.get("text") == message.content and says:
             return [block]
         return [_text(piece) for piece in texts(message)]
 
     def _call(self, one: ToolExchange) -> Block:
-        if not self._request.tools and not self._request.hosted:
+        if not self._has_tools:
             # "Requests which include `tool_use` or `tool_result` blocks must define tools."
             return _text(clean(f"[Called tool {one.call.name} with {one.arguments}]"))
-        block = own_block(one.call.provider_metadata, FORMAT, self.host)
+        block = own_block(one.call.provider_metadata, FORMAT, self._host)
         given = None if block is None else as_object(block.get("input"))
         if block is not None and given is not None and one.is_call(block.get("name"), given):
             return {**block, "id": one.id}
         return {"type": "tool_use", "id": one.id, "input": one.input, "name": one.name}
 
     def _result(self, one: ToolExchange) -> Block:
-        if not self._request.tools and not self._request.hosted:
+        if not self._has_tools:
             return _text(clean(f"[Result of tool {one.call.name}: {one.output}]"))
         content = result_content(one, _text, self._media)
         failed = {"is_error": True} if one.is_error else {}

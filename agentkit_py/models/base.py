@@ -12,15 +12,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib import import_module
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypedDict
 
-from agentkit_py._core.json import JsonObject, find_non_json
+from agentkit_py._core.json import JsonObject, copied, find_non_json
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Delta, Finish, FinishReason, Message, TextMessage, Usage
 from agentkit_py.models.capabilities import Capabilities, Host, capabilities_of
-
-T = TypeVar("T")
 
 ToolChoice: TypeAlias = Literal["auto", "any"] | str
 """``"auto"``: the model decides; ``"any"``: it must call a tool; else the tool's name."""
@@ -103,36 +101,9 @@ class ModelRequest:
     compaction: Compaction | None = None
     """The wish that the provider sums up the conversation, if it can; None: there is none."""
 
-    drafts: dict[int, Draft] = field(
-        default_factory=dict[int, "Draft"], init=False, repr=False, compare=False
-    )
-    """The work of adapters on this request that is needed more than once; see `draft_for`."""
-
-    def draft_for(self, model: Model, make: Callable[[], T], *, take: bool = False) -> T:
-        """Return what an adapter makes of this request for a model, made by the first who asks.
-
-        Args:
-            model: The model.
-            make: Makes it.
-            take: It becomes a body, which its owner may change: no other body is made of it.
-        """
-        draft = self.drafts.get(id(model))
-        if draft is None:
-            draft = self.drafts[id(model)] = Draft(model, make())
-        elif take and draft.is_taken:
-            return make()
-        draft.is_taken = draft.is_taken or take
-        return draft.made
-
-
-@dataclass(slots=True)
-class Draft:
-    """The work of an adapter on a request for a model."""
-
-    model: Model
-    made: Any
-    is_taken: bool = False
-    """A body was made of it."""
+    writers: dict[str, Any] | None = field(default=None, repr=False, compare=False)
+    """The run's conversations as they were last written, by agent, to go on with: see
+    `agentkit_py.models.encoding.written`; None: each request is written from its beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -296,7 +267,11 @@ class Adapter(ABC):
 
     @abstractmethod
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        """Return the request's JSON body, which satisfies the provider's rules for any history."""
+        """Return the request's JSON body, which satisfies the provider's rules for any history.
+
+        Of a run's request, the conversation in it is what the next request goes on with: nothing
+        in it may be changed in place. `Model.encode` returns a copy.
+        """
 
     @abstractmethod
     def decode(self, model: Model, body: object) -> ModelReply:
@@ -437,8 +412,9 @@ class Model:
         return self if adapter is self.adapter else copy_model(self, adapter=adapter)
 
     def encode(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the JSON body of ``request`` for this model."""
-        return self.adapter.encode(self, request)
+        """Return the JSON body of ``request`` for this model, which its owner may change."""
+        body = self.adapter.encode(self, request)
+        return body if request.writers is None or type(body) is not dict else copied(body)
 
     def decode(self, body: object) -> ModelReply:
         """Return the messages of a successful answer."""
@@ -446,9 +422,7 @@ class Model:
 
     def bind(self, request: ModelRequest, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Return a reply's messages, its reasoning bound to the request that it answers."""
-        made = self.adapter.bind(self, request, messages)
-        request.drafts.clear()  # the request is done with, and may be kept for long
-        return made
+        return self.adapter.bind(self, request, messages)
 
     async def respond(
         self,

@@ -15,7 +15,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -138,16 +138,41 @@ def unmarked(value: Any) -> Any:
 
 
 class Prefix:
-    """A digest of all before a place in a request, as a chain of one link for each message."""
+    """A digest of all before a place in a request, as a chain of one link for each message.
+
+    It is made when it is asked for: many conversations need none.
+    """
 
     def __init__(self, head: object) -> None:
         """Begin with what stands before all messages."""
-        self.head: str = digest_of(head)
-        self.digest: str = self.head
+        self._above = head
+        self._head = self._digest = ""
+        self._added: list[object] = []
+        """Messages that are not in the digest yet."""
+
+    def __copy__(self) -> Prefix:
+        made = Prefix(self._above)
+        made._head, made._digest, made._added = self._head, self._digest, [*self._added]
+        return made
+
+    @property
+    def head(self) -> str:
+        """A digest of what stands before all messages."""
+        self._head = self._head or digest_of(self._above)
+        return self._head
+
+    @property
+    def digest(self) -> str:
+        """A digest of all so far."""
+        self._digest = self._digest or self.head
+        for message in self._added:
+            self._digest = linked(self._digest, message)
+        self._added.clear()
+        return self._digest
 
     def add(self, message: object) -> None:
-        """Add a link."""
-        self.digest = self.after(message)
+        """Add a link; the message stays as it is."""
+        self._added.append(message)
 
     def with_link(self, message: object) -> Prefix:
         """Return the digest with a further message, and leave this one as it is."""
@@ -157,7 +182,12 @@ class Prefix:
 
     def after(self, message: object) -> str:
         """Return what the digest is after a further message, without adding it."""
-        return _hex(self.digest.encode() + _written(message))
+        return linked(self.digest, message)
+
+
+def linked(digest: str, message: object) -> str:
+    """Return what a chain's digest is after a further message."""
+    return _hex(digest.encode() + _written(message))
 
 
 class Standing:
@@ -168,14 +198,22 @@ class Standing:
         self._account = account_of(model, request)
         self._refused = request.refused
         start = _start_after_refusal(request.messages, host_of(model))
-        self._barred: set[int] = set()
+        self._barred: dict[int, object] = {}
+        """Messages and calls by their `id()`; as long as they are here, it is theirs."""
+
         for message in request.messages[:start]:
             calls = message.tools if isinstance(message, ToolCallMessage) else ()
-            self._barred |= {id(message), *map(id, calls)}
+            self._barred |= {id(one): one for one in (message, *calls)}
+
+    def may_go_on(self, messages: Sequence[Message]) -> bool:
+        """Return whether the checks hold if these messages follow: no refusal is marked there."""
+        return not any(m.provider_metadata and _mark_of(m) for m in messages)
 
     def reason(self, message: object, metadata: JsonObject | None) -> Reason | None:
         """Return why the message's opaque data cannot be sent; None: nothing speaks against it."""
-        if id(message) in self._barred or own_digest(metadata) in self._refused:
+        if id(message) in self._barred:
+            return "refused"
+        if self._refused and own_digest(metadata) in self._refused:
             return "refused"
         made_by = binding_of(metadata).account
         return "account" if made_by and self._account and made_by != self._account else None
@@ -192,19 +230,26 @@ class Place:
     prefix: str = ""
     """The digest of everything before it, as it is now."""
 
+    standing: Reason | None = None
+    """Why it is sent nowhere in this request; None: nothing speaks against it."""
+
     reason: Reason | None = None
     """Why it is not sent; None: it is."""
 
     is_new: bool = False
     """It is of the reply that was just made."""
 
+    turn: int = 0
+    """The index of the turn that it stands in."""
+
     before: str = ""
     count: int = 0
+    binding: Binding = field(init=False)
+    """The model, account and conversation that it belongs to."""
 
-    @property
-    def binding(self) -> Binding:
-        """The model, account and conversation that it belongs to."""
-        return binding_of(self.message.provider_metadata)
+    def __post_init__(self) -> None:
+        """Read the binding."""
+        self.binding = binding_of(self.message.provider_metadata)
 
 
 def hold_chain(places: Sequence[Place], head: str) -> None:
@@ -315,7 +360,7 @@ def missing(
 
 def bindings_of(
     places: Sequence[Place],
-    asked: Iterable[Place],
+    asked: Iterable[tuple[int, Reason | None]],
     model: Model,
     request: ModelRequest,
     head: str,
@@ -324,15 +369,16 @@ def bindings_of(
 
     Args:
         places: The reasoning of the conversation with the reply.
-        asked: The reasoning of the conversation as it was sent.
+        asked: The reasoning of the conversation, by the `id()` of its messages, and why it was not
+            sent.
         model: Who replied.
         request: What was asked.
         head: The digest of what stands before all messages.
     """
     account = account_of(model, request)
     reasons: dict[int, list[Reason | None]] = {}
-    for place in asked:  # a message may stand there twice
-        reasons.setdefault(id(place.message), []).append(place.reason)
+    for message, reason in asked:  # one may stand there twice
+        reasons.setdefault(message, []).append(reason)
     for place in places:
         earlier = reasons.get(id(place.message))
         place.reason = None if place.is_new else earlier.pop(0) if earlier else "gap"
@@ -407,14 +453,18 @@ def _start_after_refusal(messages: Sequence[Message], host: str) -> int:
     """
     start, last = 0, None
     for index, message in enumerate(messages):
-        kept = as_object((message.provider_metadata or {}).get(ORIGIN)) or {}
-        mark = as_object(kept.get(_REFUSED))
+        mark = _mark_of(message)
         if mark is not None and mark.get("host") == host and mark != last:
             start, last = index, mark
     return start
 
 
 _REFUSED = "refused"
+
+
+def _mark_of(message: Message) -> dict[str, Any] | None:
+    kept = as_object((message.provider_metadata or {}).get(ORIGIN)) or {}
+    return as_object(kept.get(_REFUSED))
 
 
 def mark_refused(

@@ -12,7 +12,7 @@ prompt-caching; docs.x.ai, prompt-caching/maximizing-cache-hits (read in Novembe
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentkit_py._core.json import as_list, as_object, dumps
@@ -68,30 +68,31 @@ def mark_for_claude(
     goes_on = request.cache_key or tools or any(turn["role"] == "assistant" for turn in turns)
     if not goes_on or "messages" in model.default_parameters:
         return
-    for turn in _ends(turns, asked, wanted):
-        turn["content"] = _marked(_blocks(turn), control) or turn["content"]
+    for index in _ends(turns, asked, wanted):
+        turn = turns[index]
+        turns[index] = {**turn, "content": _marked(_blocks(turn), control) or turn["content"]}
 
 
-def _ends(turns: Sequence[Turn], asked: Turn | None, wanted: int) -> Iterator[Turn]:
-    """Yield the user's turns with which the last request ended, and this one ends.
+def _ends(turns: Sequence[Turn], asked: Turn | None, wanted: int) -> list[int]:
+    """Return the indices of the user's turns with which the last request ended, and this one ends.
 
     Args:
         turns: The conversation.
         asked: The turn that ended the last request.
         wanted: The characters that must have come before a mark.
     """
-    ends: list[Turn] = []
-    before: Turn | None = None
-    for turn in turns:
+    ends: list[int] = []
+    before: int | None = None
+    for index, turn in enumerate(turns):
         if wanted > 0:
             wanted -= len(dumps(turn["content"]))
         if wanted <= 0 and turn["role"] == "user":
-            before = turn
+            before = index
         if turn is asked and before is not None:
             ends.append(before)
-    if before is not None and not any(one is before for one in ends):
+    if before is not None and before not in ends:
         ends.append(before)
-    yield from ends
+    return ends
 
 
 def _blocks(turn: Turn) -> Sequence[Any]:

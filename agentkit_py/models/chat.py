@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 from agentkit_py._core.json import as_list, as_object, dumps
 from agentkit_py.messages import (
@@ -28,7 +29,7 @@ from agentkit_py.messages import (
     Usage,
 )
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, ToolSpec
-from agentkit_py.models.binding import Reason, has_reasoning
+from agentkit_py.models.binding import Reason, account_of, has_reasoning
 from agentkit_py.models.blocks import (
     Activity,
     Block,
@@ -57,14 +58,15 @@ from agentkit_py.models.encoding import (
     NO_ANSWER,
     PREFILL,
     Encoded,
+    Entry,
     Said,
     ToolExchange,
+    Writer,
     allowed_of,
     clean,
     closing_turn,
     data_url,
     encoded_parts,
-    entries,
     exchanges_of,
     has_media,
     hosted_tools,
@@ -77,6 +79,7 @@ from agentkit_py.models.encoding import (
     warn_of_words,
     without_sampling,
     words_for,
+    written,
 )
 from agentkit_py.models.replies import (
     BaseAssembler,
@@ -113,7 +116,7 @@ class ChatAdapter(Adapter):
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
         hosted_tools(model, request, FORMAT)  # refuses: this format has none
-        body: dict[str, Any] = {"messages": self._asked(model, request, take=True).found}
+        body: dict[str, Any] = {"messages": self._turns(model, request).found}
         if request.tools:
             body["tool_choice"] = _choice(request, model.takes)
             if model.takes.parallel_tool_calls:
@@ -151,16 +154,22 @@ class ChatAdapter(Adapter):
         """Return the reasoning that is not sent, each with why."""
         if not has_reasoning(request):
             return ()
-        reasons = self._asked(model, request).reasoning.reasons
+        reasons = self._turns(model, request).reasoning.reasons
         return [(m, reasons[id(m)]) for m in request.messages if id(m) in reasons]
 
-    def _asked(self, model: Model, request: ModelRequest, *, take: bool = False) -> _Turns:
-        """Return the turns of a request, made once."""
-        return request.draft_for(model, lambda: self._turns(model, request), take=take)
-
     def _turns(self, model: Model, request: ModelRequest) -> _Turns:
-        turns = _Turns(model, self.host, ReasoningFields(model, request))
-        turns.read(request)
+        """Return a request's messages."""
+        messages: Sequence[Message] = request.messages
+        own: Sequence[Message] = ()
+        if request.prefill and model.takes.strict_turns:
+            messages, prefill = split_prefill(request)
+            messages = [TextMessage("system", PREFILL.format(text=prefill)), *messages]
+        elif request.prefill:
+            own = messages[-request.prefill :]
+        messages = sendable(messages, FORMAT, host_of(model), _activity)
+        facts = [model, self.host, account_of(model, request), request.refused]
+        turns = written(request, messages, own, facts, lambda: _Turns(model, self.host, request))
+        turns.end()
         return turns
 
     def decode(self, model: Model, body: object) -> ModelReply:
@@ -214,68 +223,69 @@ def _taken(parameters: Mapping[str, Any], takes: Capabilities) -> dict[str, Any]
     return without_sampling(taken, takes, taken.get("reasoning_effort"))
 
 
-@dataclass(slots=True)
-class _Turns:
+class _Turns(Writer):
     """The messages as they grow; what belongs to one reply is one of them."""
 
-    model: Model
-    host: Host
-    reasoning: ReasoningFields
-    found: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    reply: list[Said | ToolExchange] = field(default_factory=list["Said | ToolExchange"])
-    """The pieces of a reply that is not whole yet."""
+    def __init__(self, model: Model, host: Host, request: ModelRequest) -> None:
+        takes = model.takes
+        super().__init__(takes.call_id_length)
+        self.found: list[dict[str, Any]] = []
+        self.reasoning = ReasoningFields(model, request)
+        self._model = model.model
+        self._host = host
+        self._address = host_of(model)
+        self._is_strict = takes.strict_turns
+        self._reply: list[Said | ToolExchange] = []
+        """The pieces of a reply that is not whole yet."""
 
-    author: str | None = None
-    """The agent of the last reply."""
+        self._author: str | None = None
+        """The agent of the last reply."""
 
-    def read(self, request: ModelRequest) -> None:
-        messages = request.messages
-        if self._is_strict and request.prefill:
-            messages, prefill = split_prefill(request)
-            messages = [TextMessage("system", PREFILL.format(text=prefill)), *messages]
-        conversation = sendable(messages, FORMAT, self._address, _activity)
-        for entry in entries(conversation, self.model.takes.call_id_length):
-            if isinstance(entry, list):
-                self._begin(entry[0])
-                self.reply += entry
-                self._end()
-            elif entry.role == "assistant":
-                self._begin(entry)
-                self.reply.append(entry)
-            else:
-                self._end()
-                self._add_text(entry)
+    def fork(self, reply: frozenset[int]) -> Self:
+        made = super().fork(reply)
+        made.reasoning = copy(self.reasoning)
+        return made
+
+    def may_go_on(self, messages: Sequence[Message]) -> bool:
+        return self.reasoning.may_go_on(messages)
+
+    def write(self, entry: Entry) -> None:
+        if isinstance(entry, list):
+            self._begin(entry[0])
+            self._reply += entry
+            self._end()
+        elif entry.role == "assistant":
+            self._begin(entry)
+            self._reply.append(entry)
+        else:
+            self._end()
+            self._add_text(entry)
+
+    def end(self) -> None:
+        """Write what a request has to end with."""
         self._end()
         if self._is_strict and self.found and self.found[-1]["role"] not in ("user", "tool"):
-            self._put({"role": "user", "content": closing_turn(self.author)})
+            self._put({"role": "user", "content": closing_turn(self._author)})
         if not self.found:
             self.found.append({"role": "user", "content": EMPTY_TURN})
-
-    @property
-    def _is_strict(self) -> bool:
-        return self.model.takes.strict_turns
 
     def _put(self, turn: dict[str, Any]) -> None:
         """Add a turn, behind one of the other side where the host wants one, now and later."""
         last = self.found[-1]["role"] if self._is_strict and self.found else ""
         if (last, turn["role"]) == ("assistant", "assistant"):
-            self.found.append({"role": "user", "content": closing_turn(self.author)})
+            self.found.append({"role": "user", "content": closing_turn(self._author)})
         elif last == "tool" and turn["role"] != "assistant":
             self.found.append({"role": "assistant", "content": NO_ANSWER})
         self.found.append(turn)
 
-    @property
-    def _address(self) -> str:
-        return host_of(self.model)
-
     def _begin(self, piece: Said | ToolExchange) -> None:
         """End the reply before, unless this is more of it: see `_goes_on`."""
-        if self.reply and not _goes_on(self.reply[-1], piece):
+        if self._reply and not _goes_on(self._reply[-1], piece):
             self._end()
 
     def _end(self) -> None:
         """Add the reply: its content, and its calls with their results."""
-        reply, self.reply = self.reply, []
+        reply, self._reply = self._reply, []
         exchanges = exchanges_of(reply)
         said = [one for one in reply if not isinstance(one, ToolExchange)]
         turn = self._turn(said)
@@ -286,11 +296,11 @@ class _Turns:
             return
         self.reasoning.add(turn, said)
         self._put(turn)
-        self.author = reply[0].agent
+        self._author = reply[0].agent
         for one in exchanges:
             if one.parts:
                 warn_of_words("chat completions")
-            output = one.output or ("" if self.host.empty_messages else EMPTY_RESULT)
+            output = one.output or ("" if self._host.empty_messages else EMPTY_RESULT)
             self.found.append({"role": "tool", "tool_call_id": one.id, "content": output})
 
     def _turn(self, said: list[Said]) -> dict[str, Any] | None:
@@ -300,10 +310,10 @@ class _Turns:
             content = [chunk for chunk in chunks if chunk is not None]
             return {"role": "assistant", "content": content}
         words = [one for one in said if isinstance(one, TextMessage)]
-        if not words or not (self.host.empty_messages or any(map(texts, words))):
+        if not words or not (self._host.empty_messages or any(map(texts, words))):
             return None
         if len(words) == 1:
-            return {"role": "assistant", "content": _content(words[0], self.host, self.model.model)}
+            return {"role": "assistant", "content": _content(words[0], self._host, self._model)}
         return {"role": "assistant", "content": "".join(clean(one.text) for one in words)}
 
     def _chunk(self, message: Said) -> Block | None:
@@ -325,8 +335,8 @@ class _Turns:
 
     def _add_text(self, message: Said) -> None:
         assert isinstance(message, TextMessage)
-        if self.host.empty_messages or texts(message):
-            content = _content(message, self.host, self.model.model)
+        if self._host.empty_messages or texts(message):
+            content = _content(message, self._host, self._model)
             self._put({"role": message.role, "content": content})
 
 

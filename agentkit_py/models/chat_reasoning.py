@@ -91,6 +91,15 @@ class ReasoningFields:
         self._required = takes.reasoning_required
         self._standing = Standing(model, request)
 
+    def __copy__(self) -> ReasoningFields:
+        made = ReasoningFields.__new__(ReasoningFields)
+        vars(made).update(vars(self), reasons=self.reasons.copy())
+        return made
+
+    def may_go_on(self, messages: Sequence[Message]) -> bool:
+        """Return whether what is written holds if these messages follow."""
+        return self._standing.may_go_on(messages)
+
     def add(self, turn: dict[str, Any], said: Sequence[Message]) -> None:
         """Add the reasoning of a reply to its message."""
         if not self._fields:

@@ -12,9 +12,11 @@ import hashlib
 import json
 import logging
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from copy import copy
 from functools import cache
-from typing import Any, NamedTuple, TypeAlias, assert_never
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, assert_never, cast
 
 from agentkit_py._core.json import JsonValue, as_list, as_object, copied, dumps
 from agentkit_py._core.untrusted import get_logger
@@ -148,13 +150,12 @@ Entry: TypeAlias = "Said | list[Said | ToolExchange]"
 """A part of a conversation: a message, or a reply from its first call on, with the results."""
 
 
-def entries(messages: Sequence[Message], id_length: int | None = None) -> list[Entry]:
+def _entries(messages: Sequence[Message], ids: _UniqueIds) -> list[Entry]:
     """Return the conversation with the calls of each reply as tool exchanges.
 
     What a model said between its calls, or after them, stands between them or after them. A result
     without a call cannot be sent anywhere and is left out; valid histories have none.
     """
-    ids = _UniqueIds(id_length)
     found: list[Entry] = []
     index = 0
     while index < len(messages):
@@ -259,6 +260,11 @@ class _UniqueIds:
         self._used: set[str] = set()
         self._next: dict[str, int] = {}
 
+    def __copy__(self) -> _UniqueIds:
+        made = _UniqueIds(self._length)
+        made._used, made._next = self._used.copy(), self._next.copy()
+        return made
+
     def take(self, call_id: str) -> str:
         if self._length is not None:
             return self._take_short(call_id, self._length)
@@ -286,6 +292,131 @@ class _UniqueIds:
             number += 1
         self._used.add(wire_id)
         return wire_id
+
+
+class Writer(ABC):
+    """A conversation as a wire format writes it, as far as it has been read."""
+
+    def __init__(self, id_length: int | None = None) -> None:
+        """Begin with nothing.
+
+        Args:
+            id_length: The number of letters and digits of calls' ids; None: any that fit.
+        """
+        self.read: Sequence[Message] = ()
+        """Messages that are written, and with which later requests begin, too."""
+
+        self.facts: Sequence[object] = ()
+        """What the form of messages depends on besides."""
+
+        self.reply: frozenset[int] = frozenset()
+        """The `id()` of messages that the model has just given."""
+
+        self._last: Entry | None = None
+        self._ids = _UniqueIds(id_length)
+
+    @abstractmethod
+    def write(self, entry: Entry) -> None:
+        """Write what comes next."""
+
+    def add(self, messages: Sequence[Message]) -> None:
+        """Write the next messages."""
+        for entry in _entries(messages, self._ids):
+            self.write(entry)
+            self._last = entry
+
+    def is_continued(self, reader: str) -> bool:
+        """Return whether the conversation ends with a paused reply of the reader, to go on now."""
+        last = self._last
+        if last is None or isinstance(last, list):
+            return False
+        return last.stop_reason == "pause" and last.agent in (None, reader)
+
+    def fork(self, reply: frozenset[int]) -> Self:
+        """Return one that goes on by itself, with a reply."""
+        made = copy(self)
+        made.reply = reply
+        for name, value in vars(made).items():
+            if isinstance(value, list | dict | set | _UniqueIds):
+                setattr(made, name, copy(cast("object", value)))
+        return made
+
+    def may_go_on(self, messages: Sequence[Message]) -> bool:
+        """Return whether what is written stays as it is if these messages follow."""
+        return True
+
+    def begins(self, messages: Sequence[Message], facts: Sequence[object]) -> bool:
+        """Return whether what is written is the beginning of a conversation.
+
+        System messages are made anew for each request; others are the same objects.
+        """
+        count = len(self.read)
+        same = count <= len(messages) and self.facts == facts
+        same = same and all(
+            old is new or (old.role == "system" and old == new)
+            for old, new in zip(self.read, messages, strict=False)
+        )
+        return same and _is_between(messages, count) and self.may_go_on(messages[count:])
+
+
+W = TypeVar("W", bound=Writer)
+_MOST_WRITERS = 4
+"""The agents whose conversations a run keeps as they were written."""
+
+
+def written(
+    request: ModelRequest,
+    messages: Sequence[Message],
+    own: Sequence[Message],
+    facts: Sequence[object],
+    begin: Callable[[], W],
+) -> W:
+    """Return a writer that has written a request's conversation, for the caller to end.
+
+    A message has one form on the wire whatever follows it. So the next request of a run goes on
+    with what was written for the last one, where that is its beginning.
+
+    Args:
+        request: The request.
+        messages: What is written.
+        own: Those at its end that later requests do not begin with: a prefill, or the reply.
+        facts: What the form of the messages depends on besides.
+        begin: Makes a writer that has read nothing.
+    """
+    kept, end = request.writers, max(0, len(messages) - len(own))
+    reply = frozenset(map(id, own))
+    if kept is None or not _is_between(messages, end):
+        writer = begin()
+        writer.reply = reply
+        writer.add(messages)
+        return writer
+    last = kept.pop(request.agent, None)
+    if last is None or not last.begins(messages[:end], facts):
+        last = begin()
+        last.facts = facts
+    last.add(messages[len(last.read) : end])
+    last.read = messages[:end]
+    kept[request.agent] = last
+    if len(kept) > _MOST_WRITERS:
+        del kept[next(iter(kept))]
+    writer = last.fork(reply)
+    writer.add(messages[end:])
+    return writer
+
+
+def _is_between(messages: Sequence[Message], index: int) -> bool:
+    """Return whether a place in a conversation is none inside a reply with its results."""
+    if not 0 < index < len(messages):
+        return True
+    if messages[index].type == "tool_result":
+        return False
+    for before in range(index - 1, -1, -1):
+        message = messages[before]
+        if message.type == "tool_call":
+            return False
+        if message.role != "assistant":
+            return True
+    return True
 
 
 def clean(text: str) -> str:
@@ -326,14 +457,6 @@ def closing_turn(author: str | None) -> str:
     conversation goes on (see `blocks.turn_mark`): a message has one form on the wire for ever.
     """
     return CLOSING_TURN if author is None else AUTHOR_TURN.format(agent=clean(author))
-
-
-def is_continued(entries: Sequence[Entry], reader: str) -> bool:
-    """Return whether the conversation ends with a paused reply of the reader, which goes on now."""
-    last = entries[-1] if entries else None
-    if last is None or isinstance(last, list):
-        return False
-    return last.stop_reason == "pause" and last.agent in (None, reader)
 
 
 def ends_with_assistant(request: ModelRequest) -> bool:

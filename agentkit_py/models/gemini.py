@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from typing_extensions import Unpack
 
@@ -72,20 +72,20 @@ from agentkit_py.models.encoding import (
     Entry,
     Said,
     ToolExchange,
+    Writer,
     clean,
     closing_turn,
     encoded_parts,
     ends_with_assistant,
-    entries,
     has_media,
     hosted_tools,
-    is_continued,
     may_be_sent,
     media_type,
     named_choice,
     split_prefill,
     texts,
     warn_of_words,
+    written,
 )
 from agentkit_py.models.replies import (
     BaseAssembler,
@@ -155,7 +155,7 @@ class GeminiAdapter(Adapter):
         The model's default parameters fill in what is not put here, as in TypeScript: they cannot
         replace the conversation or the tools.
         """
-        turns = self._asked(model, request, take=True)
+        turns = self._turns(model, request)
         body: dict[str, Any] = {}
         if turns.system:
             body["systemInstruction"] = {"parts": [{"text": "\n\n".join(turns.system)}]}
@@ -194,7 +194,7 @@ class GeminiAdapter(Adapter):
         def signed(metadata: JsonObject | None) -> JsonObject | None:
             return bound(metadata, host, made) if _signature(_own(metadata, host)) else metadata
 
-        mark = self._asked(model, request).closed if ends_with_assistant(request) else ""
+        mark = self._turns(model, request).closed if ends_with_assistant(request) else ""
         found: list[Message] = []
         for message in messages:
             kept = replace(message, provider_metadata=signed(message.provider_metadata))
@@ -210,7 +210,7 @@ class GeminiAdapter(Adapter):
         """Return what is signed and sent without its signature, with why; and others' reasoning."""
         if not has_reasoning(request) and not any(opaque_data(request.messages)):
             return ()
-        unsigned = self._asked(model, request).unsigned
+        unsigned = self._turns(model, request).unsigned
 
         def reasons(message: Message) -> list[Reason]:
             calls = message.tools if isinstance(message, ToolCallMessage) else ()
@@ -218,14 +218,13 @@ class GeminiAdapter(Adapter):
 
         return [(message, why) for message in request.messages for why in reasons(message)]
 
-    def _asked(self, model: Model, request: ModelRequest, *, take: bool = False) -> _Turns:
-        """Return the turns of a request, made once."""
-        return request.draft_for(model, lambda: self._turns(model, request), take=take)
-
     def _turns(self, model: Model, request: ModelRequest) -> _Turns:
+        """Return a request's turns."""
         conversation, prefill = split_prefill(request)
-        turns = _Turns(model, request)
-        turns.read(entries(sendable(conversation, FORMAT, turns.host, _activity)))
+        conversation = sendable(conversation, FORMAT, host_of(model), _activity)
+        facts = [model, self.host, account_of(model, request), request.refused]
+        turns = written(request, conversation, (), facts, lambda: _Turns(model, request))
+        turns.end(request.agent)
         if prefill:
             # Gemini takes a closing model turn for the end of the conversation, not a beginning.
             turns.system.append(PREFILL.format(text=prefill))
@@ -282,11 +281,11 @@ def _root(model: Model) -> str:
 # The request's body.
 
 
-class _Turns:
+class _Turns(Writer):
     """Turns that alternate: what comes from one side in a row is one turn."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
-        self.host = host_of(model)
+        super().__init__()
         self.found: list[dict[str, Any]] = []
         self.system: list[str] = []
         """All system messages, wherever they stand: Gemini has one place for them."""
@@ -297,8 +296,8 @@ class _Turns:
         self.unsigned: dict[int, Reason] = {}
         """Why signatures are not sent, by the `id()` of their messages and calls."""
 
+        self._host = host_of(model)
         self._model = model.model
-        self._reader = request.agent
         self._signed_calls = model.takes.signed_calls
         self._standing = Standing(model, request)
         self._author: str | None = None
@@ -306,19 +305,30 @@ class _Turns:
         self._waits = False
         """True while a call waits for its result: no user's turn may come between them."""
 
-    def read(self, conversation: list[Entry]) -> None:
-        for entry in conversation:
-            if isinstance(entry, list):
-                self._add_reply(entry)
-            else:
-                self._say(entry)
+    def fork(self, reply: frozenset[int]) -> Self:
+        if self.found:  # parts may be added to it
+            last = self.found[-1]
+            self.found[-1] = {**last, "parts": [*last["parts"]]}
+        return super().fork(reply)
+
+    def may_go_on(self, messages: Sequence[Message]) -> bool:
+        return self._standing.may_go_on(messages)
+
+    def write(self, entry: Entry) -> None:
+        if isinstance(entry, list):
+            self._add_reply(entry)
+        else:
+            self._say(entry)
+
+    def end(self, reader: str) -> None:
+        """Write what a request of an agent has to end with."""
         if self._ends_with_model and all(part.get("thought") for part in self.found[-1]["parts"]):
             self.found.pop()  # nothing but thoughts: the last word is the user's
         if not self.found:
-            self.add("user", [{"text": OPENING_TURN}])
-        if self._ends_with_model and not is_continued(conversation, self._reader):
+            self._add("user", [{"text": OPENING_TURN}])
+        if self._ends_with_model and not self.is_continued(reader):
             self.closed = digest_of([len(self.found), self.found[-1]["parts"]])
-            self.add("user", [{"text": closing_turn(self._author)}])
+            self._add("user", [{"text": closing_turn(self._author)}])
 
     @property
     def _ends_with_model(self) -> bool:
@@ -327,13 +337,13 @@ class _Turns:
     def _open(self, mark: str) -> None:
         """Put the user's turn in its place that was sent before the reply with this mark."""
         if mark and mark != self._opened and self._ends_with_model and not self._waits:
-            self.add("user", [{"text": closing_turn(self._author)}])
+            self._add("user", [{"text": closing_turn(self._author)}])
         self._opened = mark or self._opened
 
     def _own(self, of: Message | ToolCall) -> Part:
         """Return the part that something was read from, signed if the signature still counts."""
         metadata = of.provider_metadata
-        part = _own(metadata, self.host)
+        part = _own(metadata, self._host)
         if not _signature(part):
             return part
         why = self._standing.reason(of, metadata)
@@ -349,17 +359,17 @@ class _Turns:
         if message.role == "assistant":
             self._open(turn_mark(message.provider_metadata))
         if isinstance(message, ReasoningMessage):
-            self.add("model", _thought(message, self._own(message)))
+            self._add("model", _thought(message, self._own(message)))
         elif isinstance(message, OpaqueMessage):
-            self.add("model", [_signed(opaque_block(message))])
+            self._add("model", [_signed(opaque_block(message))])
         elif message.role == "system":
             self.system += texts(message)
         else:
             role = "user" if message.role == "user" else "model"
-            self.add(role, _text_parts(message, self._own(message)))
+            self._add(role, _text_parts(message, self._own(message)))
             self._author = message.agent
 
-    def add(self, role: str, parts: list[Part]) -> None:
+    def _add(self, role: str, parts: list[Part]) -> None:
         """Add parts to the last turn if it is of the same side, else begin a turn."""
         if not parts:
             return
@@ -382,7 +392,7 @@ class _Turns:
             if self._signed_calls and not results and "thoughtSignature" not in part:
                 # Of parallel calls only the first is signed.
                 part["thoughtSignature"] = PLACEHOLDER_SIGNATURE
-            self.add("model", [part])
+            self._add("model", [part])
             self._waits = True
             # "Each functionResponse must repeat the id": where the call has one that goes back.
             named = {k: v for k, v in part["functionCall"].items() if k == "id"} | {
@@ -392,7 +402,7 @@ class _Turns:
             words = one.words_beside if shown else one.output
             response = {"name": one.name, "content": words}
             results.append({"functionResponse": {**named, "response": response, **shown}})
-        self.add("user", results)
+        self._add("user", results)
         self._waits = False
 
     def _shown(self, one: ToolExchange) -> Part:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, copied, dumps
 from agentkit_py.messages import (
@@ -61,12 +62,13 @@ from agentkit_py.models.encoding import (
     OPENING_TURN,
     PREFILL,
     Encoded,
+    Entry,
     Said,
     ToolExchange,
+    Writer,
     allowed_of,
     data_url,
     encoded_parts,
-    entries,
     exchanges_of,
     has_media,
     hosted_tools,
@@ -78,6 +80,7 @@ from agentkit_py.models.encoding import (
     split_prefill,
     texts,
     without_sampling,
+    written,
 )
 from agentkit_py.models.replies import (
     BaseAssembler,
@@ -122,8 +125,7 @@ class ResponsesAdapter(Adapter):
 
         Nothing is stored at OpenAI: the reasoning comes encrypted and goes back with the history.
         """
-        made, items = self._asked(model, request, take=True)
-        body = dict(made)
+        body, _, items = self._draft(model, request)
         body.setdefault("input", items.found)
         return body
 
@@ -146,7 +148,7 @@ class ResponsesAdapter(Adapter):
         messages = with_compactions_bound(model, request, METADATA, messages)
         if not any(isinstance(message, ReasoningMessage) for message in messages):
             return messages
-        _, items = self._draft(model, request, messages)
+        items = self._draft(model, request, messages)[2]
         account = account_of(model, request)
         found = {
             id(place.message): Binding(
@@ -161,25 +163,19 @@ class ResponsesAdapter(Adapter):
         """Return the reasoning that is not sent, each item with why."""
         if not has_reasoning(request):
             return ()
-        items = self._asked(model, request)[1]
-        return missing(items.request, items.places, host_of(model))
+        _, request, items = self._draft(model, request)
+        return missing(request, items.places, host_of(model))
 
     def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
         """Return the messages without those for which the model's summary stands."""
         if not any(map(is_compaction, request.messages)):
             return request.messages
-        return self._asked(model, request)[1].request.messages
-
-    def _asked(
-        self, model: Model, request: ModelRequest, *, take: bool = False
-    ) -> tuple[dict[str, Any], _Items]:
-        """Return the draft of a request, made once."""
-        return request.draft_for(model, lambda: self._draft(model, request), take=take)
+        return self._draft(model, request)[1].messages
 
     def _draft(
         self, model: Model, request: ModelRequest, reply: Sequence[Message] = ()
-    ) -> tuple[dict[str, Any], _Items]:
-        """Return a request's body without its input, and that.
+    ) -> tuple[dict[str, Any], ModelRequest, _Items]:
+        """Return a request's body without its input, the request as it is compacted, and its input.
 
         Args:
             model: Who is asked.
@@ -213,9 +209,25 @@ class ResponsesAdapter(Adapter):
         body = self.with_output(model, request, body)
         form = (as_object(body.get("text")) or {}).get("format")
         keep = reasons or (self.keep_reasoning is None and _is_open(host_of(model)))
-        items = _Items(model, request, [body.get("tools"), form, effort], keep_reasoning=keep)
-        items.add(reply)
-        return body, items
+        head = [body.get("tools"), form, effort]
+        messages: Sequence[Message] = request.messages
+        own = [*messages[len(messages) - request.prefill :], *reply]
+        if takes.checks_prefix:
+            # A prefill at the end would go with the next request, and all reasoning with it.
+            conversation, prefill = split_prefill(request)
+            words = [TextMessage("system", PREFILL.format(text=prefill))] if prefill else []
+            messages, own = [*words, *conversation], list(reply)
+        conversation = sendable([*messages, *reply], METADATA, host_of(model), _activity)
+        facts = [model, self.host, account_of(model, request), request.refused, head, keep]
+        items = written(
+            request,
+            conversation,
+            own,
+            facts,
+            lambda: _Items(model, request, head, keep_reasoning=keep),
+        )
+        items.end()
+        return body, request, items
 
     def decode(self, model: Model, body: object) -> ModelReply:
         """Return the reply's messages: one per item, in their order.
@@ -254,7 +266,7 @@ class ResponsesAdapter(Adapter):
 # The request's body.
 
 
-class _Items:
+class _Items(Writer):
     """The input as it grows.
 
     A reasoning item is refused "without its required following item", so it waits until the item
@@ -264,6 +276,7 @@ class _Items:
     def __init__(
         self, model: Model, request: ModelRequest, head: list[Any], *, keep_reasoning: bool
     ) -> None:
+        super().__init__()
         self.found: list[Encoded] = []
         self.prefix = Prefix(head)
         self.places: list[Place] = []
@@ -273,29 +286,28 @@ class _Items:
         self._model = model.model
         self._checks = model.takes.checks_prefix
         self._keep_reasoning = keep_reasoning
-        self.request = request
         self._standing = Standing(model, request)
         self._waiting: dict[str, tuple[Encoded, Place]] = {}
-        self._counts = False
         self._is_begun = False
 
-    def add(self, reply: Sequence[Message]) -> None:
-        """Add the request's conversation, and what was replied."""
-        messages = self.request.messages
-        if self._checks:
-            # A prefill at the end would go with the next request, and all reasoning with it.
-            messages, prefill = split_prefill(self.request)
-            if prefill:
-                words = TextMessage("system", PREFILL.format(text=prefill))
-                messages = [words, *messages]
-        messages = [*messages, *reply]
-        self._counts = any(isinstance(message, ReasoningMessage) for message in messages)
-        new = {id(message) for message in reply}
-        for entry in entries(sendable(messages, METADATA, self._host, _activity)):
-            if isinstance(entry, list):
-                self._add_reply(entry, new)
-            else:
-                self._say(entry, new)
+    def fork(self, reply: frozenset[int]) -> Self:
+        if reply:
+            self.prefix.digest  # noqa: B018 - what both have before them is counted once
+        made = super().fork(reply)
+        made.prefix = copy(self.prefix)
+        return made
+
+    def may_go_on(self, messages: Sequence[Message]) -> bool:
+        return self._standing.may_go_on(messages)
+
+    def write(self, entry: Entry) -> None:
+        if isinstance(entry, list):
+            self._add_reply(entry)
+        else:
+            self._say(entry)
+
+    def end(self) -> None:
+        """Put what an empty conversation begins with."""
         if not self._is_begun:
             self._begin()
 
@@ -312,25 +324,24 @@ class _Items:
                 self._begin()
             self._is_begun = True
         self.found.append(item)
-        if self._counts:
-            self.prefix.add(item)
+        self.prefix.add(item)
 
-    def _say(self, message: Said, new: set[int]) -> None:
+    def _say(self, message: Said) -> None:
         if isinstance(message, TextMessage):
             self._add_text(message)
         elif isinstance(message, OpaqueMessage):
             self._add_opaque(message)
         elif self._keep_reasoning and (item := _own_reasoning(message, self._host)) is not None:
-            place = Place(message, item["id"], is_new=id(message) in new)
+            place = Place(message, item["id"], is_new=id(message) in self.reply)
             place.reason = self._standing.reason(message, message.provider_metadata)
             self._waiting[item["id"]] = item, place
 
-    def _add_reply(self, entry: list[Said | ToolExchange], new: set[int]) -> None:
+    def _add_reply(self, entry: list[Said | ToolExchange]) -> None:
         for one in entry:
             if isinstance(one, ToolExchange):
                 self._add_call(one)
             else:
-                self._say(one, new)
+                self._say(one)
         for one in exchanges_of(entry):
             output = result_content(one, lambda text: _text("user", text), _media_part)
             self._put({"type": "function_call_output", "call_id": one.id, "output": output})
@@ -384,7 +395,7 @@ class _Items:
         if not names or not all(name in self._waiting for name in names):
             return False
         group = [self._waiting.pop(name) for name in names]
-        if self._counts and not self._is_begun:
+        if not self._is_begun:
             self._begin()
         digest = self.prefix
         for item, place in group:
