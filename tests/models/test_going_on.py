@@ -209,6 +209,8 @@ class Run:
         said = [replace(message, agent=self.agent) for message in reply]
         bound = self.model.bind(request, said)
         assert bound == self.model.bind(replace(request, writers=None), said)
+        if self.chance.random() < 0.1:
+            bound = mark_refused(bound, host_of(self.model), frozenset({str(self.count)}))
         self.messages += bound
         for message in bound:
             if isinstance(message, ToolCallMessage):
@@ -236,7 +238,7 @@ GROWING = ("reply", "reply", "reply", "reply", "user", "picture")
 STEPS = (
     *GROWING,
     *("other", "handoff", "drop", "cut", "end", "change", "double"),
-    *("system", "agent", "tools", "prefill", "refused", "nothing"),
+    *("system", "agent", "tools", "tools", "prefill", "refused", "nothing"),
 )
 
 
