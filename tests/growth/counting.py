@@ -1,4 +1,4 @@
-"""Counts of what a store does: transactions, statements and rows."""
+"""Counts of what a store does: transactions, statements, rows, and steps of SQLite's machine."""
 
 from __future__ import annotations
 
@@ -22,10 +22,16 @@ class Counts:
     writes: int = 0
     statements: int = 0
     rows: int = 0
+    steps: int = 0
+    """Instructions of SQLite's machine, also for rows that are read and not returned."""
 
     def reset(self) -> None:
         """Begin to count anew."""
-        self.transactions = self.writes = self.statements = self.rows = 0
+        self.transactions = self.writes = self.statements = self.rows = self.steps = 0
+
+    def step(self) -> None:
+        """Count an instruction."""
+        self.steps += 1
 
 
 class CountedStore(SqliteHistory):
@@ -50,8 +56,12 @@ class _CountedDatabase:
         self._counts.transactions += 1
         self._counts.writes += write
 
-        def counted(session: Session) -> T:
-            return work(_CountedSession(session, self._counts))
+        def counted(session: Any) -> T:
+            session._connection.set_progress_handler(self._counts.step, 1)
+            try:
+                return work(_CountedSession(session, self._counts))
+            finally:
+                session._connection.set_progress_handler(None, 1)
 
         return self._database.transact(counted, write=write, repeatable=repeatable)
 

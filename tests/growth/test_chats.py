@@ -40,6 +40,38 @@ async def test_a_chat_is_few_transactions(
     await store.close()
 
 
+async def _steps(path: Path, threads: int) -> dict[str, int]:
+    """Return what a search, a list and a chat cost beside so many threads."""
+    store, steps = CountedStore(path, lease=ThreadLease()), dict[str, int]()
+    app = app_of(support("Yes."), history=store, leases=True)
+    ada, bob = for_user(store, "ada"), for_user(store, "bob")
+    async with client_of(app) as client:
+        for number in range(threads):
+            mine = ada if number % 10 == 0 else bob
+            await mine.add_thread(f"t{number}", title=f"Thread {number}")
+            word = "purple" if number == 20 else "green"
+            await mine.append(f"t{number}", [AgentResult.from_user(f"A {word} hat.", id="m")])
+        store.counts.reset()
+        assert [found.thread.id for found in await ada.search("purple") if found.thread] == ["t20"]
+        steps["search"] = store.counts.steps
+        store.counts.reset()
+        assert len(await store.list_threads(3)) == 3
+        steps["list"] = store.counts.steps
+        store.counts.reset()
+        await client.post("/api/chat", json=message("Any hats?", "t0", id="new"))
+        await wait_until_idle(app)
+        assert [one.agent_name for one in await ada.load("t0")] == ["user", "user", "clerk"]
+        steps["chat"] = store.counts.steps
+    await store.close()
+    return steps
+
+
+async def test_search_list_and_chat_cost_the_same_beside_many_threads(tmp_path: Path) -> None:
+    """Counted in instructions of SQLite's machine: nothing goes through all rows."""
+    few, many = await _steps(tmp_path / "a.db", 30), await _steps(tmp_path / "b.db", 600)
+    assert {key: many[key] <= 1.1 * few[key] + 100 for key in few} == dict.fromkeys(few, True), many
+
+
 @pytest.mark.parametrize("threads", [30, 300])
 async def test_a_page_of_threads_is_one_transaction(tmp_path: Path, threads: int) -> None:
     """As many rows as are shown, and one that says whether there are more."""

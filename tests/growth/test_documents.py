@@ -43,8 +43,10 @@ def _vector(number: int) -> array[float]:
     return normalized(array("f", [1.0, number % 7, number % 11, number % 13]))
 
 
-async def _filled(store: SqliteKnowledge | PostgresKnowledge, documents: int) -> None:
-    for number in range(documents):
+async def _filled(
+    store: SqliteKnowledge | PostgresKnowledge, documents: int, first: int = 0
+) -> None:
+    for number in range(first, documents):
         chunks = [Chunk(f"Hat {number}.{piece}", _vector(number + piece)) for piece in range(2)]
         facts = {"shop": "far" if number % 10 == 0 else "near"}
         one = Document(id=f"{number}", source=f"d{number}", hash="", metadata=dict(facts))
@@ -64,6 +66,40 @@ async def test_a_narrow_filter_finds_by_index_and_compares_what_passes(tmp_path:
     assert [step for step in scanned if "VIRTUAL TABLE" not in step] == []
     assert not any("CORRELATED" in step for step in store.plans)
     assert any("knowledge_vectors USING INTEGER PRIMARY KEY" in step for step in store.plans)
+    await store.close()
+
+
+async def test_vectors_are_read_once_and_then_those_that_are_new(tmp_path: Path) -> None:
+    """What one process adds or removes, and what another one does, is found at the next search."""
+    store, other = CountedDocuments(tmp_path / "d.db"), SqliteKnowledge(tmp_path / "d.db")
+    await _filled(store, 20)
+    pieces = [Chunk(f"Cap {number}", _vector(3 * number)) for number in range(2001)]
+    caps = Document(id="caps", source="caps", hash="", metadata={"shop": "caps"})
+    await store.put(caps, pieces, "e")  # too many to be compared alone
+
+    async def search() -> list[str]:
+        """Return the steps that read vectors."""
+        store.plans.clear()
+        fresh = SqliteKnowledge(tmp_path / "d.db")
+        for filters, shops in ((None, {"far", "near", "caps"}), (EQ("shop", "caps"), {"caps"})):
+            found = await store.nearest(_vector(3), "e", filters, 30)
+            assert found == await fresh.nearest(_vector(3), "e", filters, 30)
+            assert {hit.metadata["shop"] for hit in found} <= shops
+            assert len(found) == 30
+        await fresh.close()
+        return [step for step in store.plans if "knowledge_vectors" in step] or [""]
+
+    every, some = "SCAN knowledge_vectors", "SEARCH knowledge_vectors USING INTEGER PRIMARY KEY"
+    assert (await search())[0] == every
+    assert every not in await search()
+    for one in (store, other):
+        for change in range(6):  # the newest is replaced, so that ids come again
+            if change % 3 == 1:
+                await one.remove(None, [f"{change}"])
+            else:
+                await _filled(one, 20 + change, 19 - change % 3)
+        assert (await search())[0].startswith(some if one is store else every)
+    await other.close()
     await store.close()
 
 
