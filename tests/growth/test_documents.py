@@ -84,7 +84,7 @@ async def test_vectors_are_read_once_and_then_those_that_are_new(tmp_path: Path)
         for filters, shops in ((None, {"far", "near", "caps"}), (EQ("shop", "caps"), {"caps"})):
             found = await store.nearest(_vector(3), "e", filters, 30)
             assert found == await fresh.nearest(_vector(3), "e", filters, 30)
-            assert {hit.metadata["shop"] for hit in found} <= shops
+            assert {str(hit.metadata["shop"]) for hit in found} <= shops
             assert len(found) == 30
         await fresh.close()
         return [step for step in store.plans if "knowledge_vectors" in step] or [""]
