@@ -17,7 +17,13 @@ from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import AgentKitError, ConfigurationError, ToolDefinitionError
 from agentkit_py.events.chunks import for_hook, without_details
 from agentkit_py.inngest.flow import FunctionOptions
-from agentkit_py.inngest.realtime import Publish, publisher, unless_stopped
+from agentkit_py.inngest.realtime import (
+    Publish,
+    Realtime,
+    StoreChannel,
+    publisher,
+    unless_stopped,
+)
 from agentkit_py.inngest.runtime import (
     AgentKitMiddleware,
     Inference,
@@ -46,7 +52,7 @@ def create_functions(
     networks: Sequence[Network[Any, Any]] = (),
     options: Mapping[str, FunctionOptions] | None = None,
     inference: Inference = "local",
-    realtime: bool = False,
+    realtime: bool | Realtime = False,
     local: DirectRuntime | None = None,
 ) -> list[inngest.Function[Any]]:
     """Make Inngest functions of agents and networks, to be served by any of the SDK's frameworks.
@@ -78,17 +84,22 @@ def create_functions(
         networks: Networks.
         options: Options by the agent's or network's name.
         inference: Who calls the models: see `AgentKitMiddleware.configured`.
-        realtime: Stream to the channel ``user:{data.userId}`` where the event names a user.
+        realtime: Stream where the event names a user. True or ``"inngest"``: to the channel
+            ``user:{data.userId}`` of Inngest's realtime. ``"store"``: through the store of the
+            threads (SQLite or PostgreSQL), for an API with ``create_app(…, realtime="store")``,
+            which then serves every front end as if the runs were its own.
         local: The runtime that sends local requests.
 
     Raises:
-        ConfigurationError: Options for a name that is none, two names with one slug, or encryption
-            that ``inference="offload"`` would go round.
+        ConfigurationError: Options for a name that is none, two names with one slug, encryption
+            that ``inference="offload"`` would go round, or a store that carries no streams.
     """
     named = [("agent", agent) for agent in agents] + [("network", net) for net in networks]
     chosen = dict(options or {})
     _check_names([item.name for _, item in named], chosen)
     made: list[inngest.Function[Any]] = []
+    if realtime == "store":
+        _check_carries([item for _, item in named])
     for kind, item in named:
         own = chosen.get(item.name, FunctionOptions())
         refuse_unencrypted(inference, [*client.middleware, *(own.middleware or ())])
@@ -100,8 +111,22 @@ def create_functions(
         )
         made.append(_function(client, kind, item, own, middleware, realtime))
     stores = {id(item.history): item.history for _, item in named}
-    leased = [s for s in stores.values() if isinstance(s, HistoryStore) and s.lease is not None]
-    return [*made, stop_function(client, leased, made)] if leased else made
+    carries = realtime == "store"
+    leased = [s for s in stores.values() if isinstance(s, HistoryStore) and (s.lease or carries)]
+    if not leased:
+        return made
+    return [*made, stop_function(client, leased, made, streams=carries)]
+
+
+def _check_carries(targets: Sequence[Target]) -> None:
+    for item in targets:
+        store = item.history
+        if not isinstance(store, HistoryStore) or store.broadcast() is None:
+            raise ConfigurationError(
+                f'realtime="store": the history of {item.name!r} carries no streams from one '
+                f"process to another; use SqliteHistory (one machine) or PostgresHistory, not "
+                f"{store!r:.80}"
+            )
 
 
 def _check_names(names: list[str], options: Mapping[str, FunctionOptions]) -> None:
@@ -127,7 +152,7 @@ def _function(
     item: Target,
     options: FunctionOptions,
     middleware: Any,
-    realtime: bool,  # noqa: FBT001 - internal
+    realtime: bool | Realtime,  # noqa: FBT001 - internal
 ) -> inngest.Function[Any]:
     function_id = f"{kind}-{slugify(item.name)}"
     kwargs = options.to_kwargs()
@@ -145,7 +170,7 @@ def _handler(
     client: inngest.Inngest,
     item: Target,
     *,
-    realtime: bool,
+    realtime: bool | Realtime,
     most_steps: int | None,
 ) -> Handler:
     async def handler(ctx: inngest.Context) -> dict[str, Any]:
@@ -154,7 +179,10 @@ def _handler(
         opened = item if user is None else _for_user(item, user)
         streaming = None
         if realtime and user is not None:
-            send = unless_stopped(_for_hook(publisher(client, user)), user, data.get("threadId"))
+            raw = publisher(client, user)
+            if realtime == "store":
+                raw = _through_store(item, user, data, ctx.run_id)
+            send = unless_stopped(_for_hook(raw), user, data.get("threadId"))
             if "answerableBy" in data:  # sent by the HTTP API, for somebody's browser
                 send = _for_strangers(send)
             streaming = StreamingConfig(
@@ -197,6 +225,14 @@ async def _continue_as_new(
     )
     (event_id,) = await runtime_of(ctx).step.send_event("continue-as-new", [event])
     return event_id
+
+
+def _through_store(item: Target, user: str, data: Mapping[str, Any], run_id: str) -> Publish:
+    assert isinstance(item.history, HistoryStore)
+    channel = StoreChannel.of(item.history)
+    assert channel is not None
+    answers = (as_object(data.get("input")) or {}).get("id")
+    return channel.publisher(user, answers if isinstance(answers, str) else None, run_id)
 
 
 def _for_hook(send: Publish) -> Publish:

@@ -8,17 +8,24 @@ dropped. Chunk ids are computed, so consumers recognise what is published twice 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import inngest
 from inngest.experimental import realtime
 
+from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import get_logger
+from agentkit_py.stores.broadcast import FUNCTION_RUN, Broadcast
+
+if TYPE_CHECKING:
+    from agentkit_py.stores import HistoryStore
 
 logger: logging.Logger = get_logger("agentkit_py.inngest")
 
@@ -26,6 +33,9 @@ T = TypeVar("T")
 
 TOPIC = "agent_stream"
 """The topic on which the useAgent hook listens."""
+
+_PAUSE = 0.02
+"""Seconds for which pieces of texts are collected."""
 
 Publish: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
 """Sends one chunk."""
@@ -50,6 +60,84 @@ def publisher(client: inngest.Inngest, user_id: str, *, topic: str = TOPIC) -> P
         await realtime.publish(client, channel, topic, chunk)
 
     return publish
+
+
+Realtime: TypeAlias = Literal["inngest", "store"]
+"""The way of chunks from functions to front ends: Inngest's realtime, or the store of the threads.
+"""
+
+
+class StoreChannel:
+    """Sends the chunks of functions through a store, to the processes that serve the HTTP API.
+
+    Pieces of texts are collected for a moment; anything else, and what was said before it, is sent
+    before the function goes on, so that the order holds where another process does the next step.
+    """
+
+    _of_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, StoreChannel]]] = (
+        WeakKeyDictionary()
+    )
+
+    def __init__(self, broadcast: Broadcast) -> None:
+        self._broadcast = broadcast
+        self._lock = asyncio.Lock()
+        self._waiting: list[str] = []
+        self._later: asyncio.Task[None] | None = None
+
+    @classmethod
+    def of(cls, store: HistoryStore) -> StoreChannel | None:
+        """Return the channel of a store in this event loop; None: the store carries nothing."""
+        known = cls._of_loop.setdefault(asyncio.get_running_loop(), {})
+        if id(store) not in known:
+            broadcast = store.broadcast()
+            if broadcast is None:
+                return None
+            known[id(store)] = cls(broadcast)
+        return known[id(store)]
+
+    def publisher(self, user_id: str, answers: str | None, run_id: str) -> Publish:
+        """Return a ``publish`` for one function run.
+
+        Args:
+            user_id: Who may listen.
+            answers: The id of the user's message.
+            run_id: The id of the function's run.
+        """
+        facts = {"kind": "chunk", "to": None, "channel": channel_of(user_id), "answers": answers}
+
+        async def publish(chunk: dict[str, Any]) -> None:
+            said = {"from": sender_of(run_id), **facts, "chunk": chunk}
+            self._waiting.append(dumps(said))
+            if not chunk["event"].endswith(".delta"):
+                await self._send()
+            elif self._later is None or self._later.done():
+                self._later = asyncio.create_task(self._send_later())
+
+        return publish
+
+    async def end(self, run_id: str) -> None:
+        """Say that a function's run was stopped, and could not say so itself."""
+        self._waiting.append(dumps({"from": sender_of(run_id), "kind": "gone", "to": None}))
+        await self._send()
+
+    async def _send_later(self) -> None:
+        await asyncio.sleep(_PAUSE)
+        await self._send()
+
+    async def _send(self) -> None:
+        async with self._lock:
+            texts, self._waiting = self._waiting, []
+            if not texts:
+                return
+            try:
+                await self._broadcast.post(texts)
+            except Exception:
+                logger.warning("%d chunks could not be published", len(texts), exc_info=True)
+
+
+def sender_of(run_id: str) -> str:
+    """Return the name under which a function's run sends its chunks."""
+    return f"{FUNCTION_RUN}{run_id}"
 
 
 async def subscription_token(client: inngest.Inngest, user_id: str) -> dict[str, Any]:

@@ -21,7 +21,13 @@ from agentkit_py.history.mail import box_of, deliver, mail_store
 from agentkit_py.history.questions import Question, QuestionStore, record_answer
 from agentkit_py.history.runs import RunStore
 from agentkit_py.history.stopping import stop_run
-from agentkit_py.inngest.realtime import publisher, stop, subscription_token
+from agentkit_py.inngest.realtime import (
+    Publish,
+    StoreChannel,
+    publisher,
+    stop,
+    subscription_token,
+)
 from agentkit_py.inngest.steps import refuse_rounded, to_exact
 from agentkit_py.network import Network, Target
 from agentkit_py.runtime.direct import shared_runtime
@@ -90,8 +96,13 @@ class Sender:
         event = inngest.Event(name=APPROVAL_EVENT, data=data, id=f"agentkit-answer-{question.id}")
         await self._client.send(event)
 
-    async def cancel(self, user_id: str, thread_id: str) -> None:
+    async def cancel(self, user_id: str, thread_id: str, publish: Publish | None = None) -> None:
         """Stop the user's runs in a thread, and publish so: a stopped function cannot.
+
+        Args:
+            user_id: The user.
+            thread_id: The thread.
+            publish: Sends a chunk; unless given, to Inngest's realtime.
 
         Raises:
             Exception: The event could not be sent; the SDK exports no name for its error.
@@ -99,7 +110,7 @@ class Sender:
         data: dict[str, Any] = {"userId": user_id, "threadId": thread_id}
         stop(user_id, thread_id)
         await self._client.send(inngest.Event(name=CANCEL_EVENT, data=data))
-        publish = publisher(self._client, user_id)
+        publish = publish or publisher(self._client, user_id)
         key = uuid4()
         said = {**data, "scope": "network", "messageId": str(key)}
         for event, facts in (("run.interrupted", {"reason": "cancelled"}), ("stream.ended", {})):
@@ -245,6 +256,8 @@ def stop_function(
     client: inngest.Inngest,
     stores: Sequence[HistoryStore],
     functions: Iterable[inngest.Function[Any]] = (),
+    *,
+    streams: bool = False,
 ) -> inngest.Function[Any]:
     """Make the function that frees the threads of runs that were cancelled or have failed.
 
@@ -257,6 +270,8 @@ def stop_function(
         client: The SDK's client.
         stores: The stores of the threads.
         functions: Whose runs it hears of; all of the environment if none is given.
+        streams: Say in the stores that the streams of these runs have ended, where their chunks go
+            through the stores.
 
     Raises:
         ConfigurationError: A store has no leases.
@@ -270,7 +285,12 @@ def stop_function(
         # No steps: each is a trip to the server, and all of this may be done again.
         run_id = str(ctx.event.data.get("run_id", ""))
         signal = partial(send_signal, client)
-        return sum([await stop_run(_stoppable(store), run_id, signal) for store in stores])
+        freed = sum([await stop_run(_stoppable(store), run_id, signal) for store in stores])
+        channels = [StoreChannel.of(store) for store in stores] if streams else []
+        for channel in channels:
+            if channel is not None:
+                await channel.end(run_id)
+        return freed
 
     return client.create_function(
         fn_id="agentkit-stop",

@@ -192,7 +192,7 @@ def _backend(
         return LocalRuns(settings, hub, tokens, notifier)
     from agentkit_py.server.durable import InngestRuns  # noqa: PLC0415 - needs the Inngest SDK
 
-    return InngestRuns(settings, client)
+    return InngestRuns(settings, client, hub, tokens)
 
 
 def _app(api: Api) -> Starlette:
@@ -298,7 +298,7 @@ async def lifespan(app: Starlette) -> AsyncGenerator[None]:
     """
     api: Api = app.state.api
     async with AsyncExitStack() as stack:
-        if api.backend.streams:  # else nothing runs here that needs its MCP servers
+        if api.backend.runs_here:  # else nothing here that needs its MCP servers
             for target in api.settings.targets.values():
                 await stack.enter_async_context(target)
         await api.settings.store.setup()

@@ -100,7 +100,7 @@ async def _edit(api: Api, job: Job, body: ChatRequest) -> None:
 async def _post(api: Api, job: Job) -> None:
     """Leave a message to the run that is at work, if its own run may have to wait for a place."""
     backend = api.backend
-    if backend.streams and not backend.working(job.user_id, job.thread_id):
+    if backend.runs_here and not backend.working(job.user_id, job.thread_id):
         return  # its own run begins here at once, and sees to it
     await backend.check_questions(job.user_id)  # before it reaches anybody
     message = job.message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import TypeAlias, TypedDict
+from typing import Literal, TypeAlias, TypedDict
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.agent import Agent
@@ -150,6 +150,10 @@ class ServerOptions(TypedDict, total=False):
     secret: str
     """Signs realtime tokens, the same in all processes; random unless given."""
 
+    realtime: Literal["inngest", "store"]
+    """With ``client``: how chunks of functions come to front ends, as in ``create_functions(…,
+    realtime=…)``; ``"inngest"`` unless given."""
+
     realtime_url: str
     """The realtime server's address for browsers, if not the one that is assumed."""
 
@@ -185,6 +189,7 @@ class Settings:
     leases: bool = False
     extended: bool = False
     secret: str | None = None
+    realtime: Literal["inngest", "store"] = "inngest"
     realtime_url: str | None = None
 
     def __post_init__(self) -> None:

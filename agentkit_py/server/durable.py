@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections import OrderedDict
 from collections.abc import Awaitable
 from typing import Any, TypeVar
 
@@ -13,10 +14,21 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
 from agentkit_py.inngest.sending import Client, Sender
+from agentkit_py.server.auth import StreamTokens
 from agentkit_py.server.config import Settings
-from agentkit_py.server.runs import Backend, Job, state_of
+from agentkit_py.server.hub import Hub
+from agentkit_py.server.local import own_token
+from agentkit_py.server.runs import Backend, Job, channel_of, state_of
 from agentkit_py.server.schemas import ApiError, TokenResponse
+from agentkit_py.server.workers import Workers
+from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
+
+_MOST_SENT = 10_000
+"""Messages that are remembered until their functions begin."""
+
+_LAST = 50
+"""Results among which a message that is sent again is looked for."""
 
 T = TypeVar("T")
 logger: logging.Logger = get_logger("agentkit_py.server")
@@ -31,17 +43,49 @@ class InngestRuns(Backend):
         ConfigurationError: A network's threads are not in the store that the API uses.
     """
 
-    streams = False
-
-    def __init__(self, settings: Settings, client: Client) -> None:
+    def __init__(self, settings: Settings, client: Client, hub: Hub, tokens: StreamTokens) -> None:
         for (kind, name), target in settings.targets.items():
             if target.history is not settings.store:
                 raise ConfigurationError(
                     f"create_app: with client=…, {kind} {name!r} runs elsewhere and uses its own "
                     "history: give it the store that the API uses"
                 )
+        self.streams = settings.realtime == "store"
+        if self.streams and settings.store.broadcast() is None:
+            raise ConfigurationError(
+                'create_app: realtime="store" needs a store that carries streams from one process '
+                f"to another, SqliteHistory or PostgresHistory, not {settings.store!r:.80}"
+            )
         self._settings = settings
         self._sender = Sender(client)
+        self._hub = hub
+        self._tokens = tokens
+        self._workers = Workers(hub)
+        self._workers.on_chunk = self._begun
+        self._sent: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        """User and thread of messages whose functions have not begun, by the messages' ids."""
+
+    async def join(self) -> None:
+        """Take the chunks of functions, and of staff who use another process, from the store."""
+        if self.streams:
+            await self._workers.join(self._settings.store)
+
+    async def leave(self) -> None:
+        """Stop taking them."""
+        if self.streams:
+            await self._workers.leave()
+
+    def replayed(self, user_id: str, thread_id: str) -> list[str]:
+        """Return ids of the messages whose replies the hub holds from their start."""
+        return self._hub.answered(channel_of(user_id), thread_id)
+
+    def awaited(self, user_id: str, thread_id: str) -> list[str]:
+        """Return ids of the messages that functions answer, or are about to."""
+        sent = [one for one, where in self._sent.items() if where == (user_id, thread_id)]
+        return [*self._hub.answered_elsewhere(channel_of(user_id), thread_id), *sent]
+
+    def _begun(self, message_id: str | None) -> None:
+        self._sent.pop(message_id or "", None)
 
     async def start(self, job: Job) -> None:
         """Send the event that begins the run; a message that was sent before begins none."""
@@ -65,18 +109,45 @@ class InngestRuns(Backend):
         key = "\n".join([job.user_id, job.thread_id, job.message.id or ""])
         event_id = f"agentkit-{hashlib.sha256(key.encode()).hexdigest()}"
         await _sent(self._sender.start(job.target, event_id, data))
+        if self.streams and not await self._was_answered(store, job):
+            self._sent[job.message.id or ""] = job.user_id, job.thread_id
+            if len(self._sent) > _MOST_SENT:
+                self._sent.popitem(last=False)
+
+    async def _was_answered(self, store: HistoryStore, job: Job) -> bool:
+        """Return whether a message is sent again that a function has begun to answer."""
+        _, known = await store.newest(job.thread_id, _LAST)
+        return any(one.result.id == job.message.id for one in known)
 
     async def cancel(self, user_id: str, thread_id: str) -> int:
         """Send the event that stops the user's runs in a thread; their number is not known."""
-        await _sent(self._sender.cancel(user_id, thread_id))
+        await _sent(
+            self._sender.cancel(user_id, thread_id, self._stopped if self.streams else None)
+        )
+        for one, where in list(self._sent.items()):
+            if where == (user_id, thread_id):
+                del self._sent[one]
         return 1
+
+    async def _stopped(self, chunk: dict[str, Any]) -> None:
+        """Publish that a thread's runs have ended: of each that is open, else of none."""
+        data = chunk["data"]
+        channel = channel_of(data["userId"])
+        runs = self._hub.open_runs(channel, data["threadId"]) or {data["messageId"]: None}
+        for message_id, answers in runs.items():
+            own = {**chunk, "data": {**data, "messageId": message_id}}
+            self._hub.publish(
+                channel, {**own, "id": f"{chunk['id']}/{message_id}"}, answers=answers
+            )
 
     async def go_on(self, question: Question) -> None:
         """Send the answer to the function that waits for it."""
         await _sent(self._sender.answer(question))
 
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
-        """Return a subscription token of the Inngest server."""
+        """Return a token for this server's stream, or the Inngest server's."""
+        if self.streams:
+            return own_token(self._settings, self._tokens, request, user_id)
         found = await _sent(self._sender.token(user_id))
         url = self._settings.realtime_url or self._sender.api_origin
         return {

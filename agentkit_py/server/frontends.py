@@ -263,7 +263,7 @@ class _Exchange:
         asked = await self.open_questions()
         if asked:
             return asked[-1].run_id
-        elsewhere = self.api.hub.answered_elsewhere(channel_of(self.user_id), self.thread_id)
+        elsewhere = self.api.backend.awaited(self.user_id, self.thread_id)
         return elsewhere[-1] if elsewhere else None
 
     async def just_answered(self) -> str | None:
@@ -274,7 +274,10 @@ class _Exchange:
 
     async def is_under_way(self, message_id: str) -> bool:
         """Return whether a message is being answered, or its run waits for a person."""
-        if message_id in self.api.backend.working(self.user_id, self.thread_id):
+        backend, where = self.api.backend, (self.user_id, self.thread_id)
+        if message_id in backend.working(*where):
+            return True
+        if not backend.runs_here and message_id in backend.awaited(*where):
             return True
         return bool(await self.open_questions(message_id))
 
@@ -477,8 +480,7 @@ class _Story:
         if mine:
             return await self._ask(mine)
         api = exchange.api
-        channel = channel_of(exchange.user_id)
-        elsewhere = api.hub.answered_elsewhere(channel, exchange.thread_id)
+        elsewhere = api.backend.awaited(exchange.user_id, exchange.thread_id)
         if asked or self.message_id in elsewhere:
             return []  # somebody else has to answer, or it works in another process
         store: object = api.settings.store
@@ -488,6 +490,8 @@ class _Story:
                 run = await store.load_run(exchange.thread_id, self.message_id)
         if run is not None and run.status in ("paused", "running"):
             return []  # somebody has just answered, or it goes on in another process
+        if self.reader.is_behind:
+            return []  # its end may have come meanwhile
         failed = run is not None and run.status == "failed"
         end = ReplyEnd(reason="failed", error=FAILED) if failed else ReplyEnd(reason="completed")
         return await self._finish(end)

@@ -230,13 +230,18 @@ class Subscription:
         """A position that repeats the open runs, for a reader that may have lost chunks of them."""
         return f"{self._channel.epoch}-{min(self._read, self._channel.before_open_runs)}"
 
+    @property
+    def is_behind(self) -> bool:
+        """True if there are chunks that were not read."""
+        return self._channel.next - 1 > self._read
+
     async def next(self, limit: int = 256) -> Batch:
         """Return the next chunks, waiting if there are none yet; none only if some were lost.
 
         Chunks that the ring has dropped unread are counted in `Batch.lost`.
         """
         channel = self._channel
-        while channel.next - 1 <= self._read and self._gaps == channel.gaps:
+        while not self.is_behind and self._gaps == channel.gaps:
             await channel.news.wait()
         lost = max(0, channel.first - 1 - self._read)
         self._read += lost
@@ -380,6 +385,12 @@ class Hub:
         """Return whether a run of a thread has begun, and has not ended."""
         found = self._channels.get(channel)
         return found is not None and any(run.thread_id == thread_id for run in found.open.values())
+
+    def open_runs(self, channel: str, thread_id: str) -> dict[str, str | None]:
+        """Return the messages that a thread's open runs write, and what each answers."""
+        found = self._channels.get(channel)
+        runs = {} if found is None else found.open
+        return {name: run.answers for name, run in runs.items() if run.thread_id == thread_id}
 
     def answered(self, channel: str, thread_id: str) -> list[str]:
         """Return ids of the user's messages whose open runs are held from their start."""

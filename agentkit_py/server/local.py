@@ -364,7 +364,7 @@ async def _stop_reason(run: Awaitable[Any]) -> str | None:
 class LocalRuns(Backend):
     """Runs of this process."""
 
-    streams = True
+    streams = runs_here = True
 
     def __init__(
         self, settings: Settings, hub: Hub, tokens: StreamTokens, notifier: Notifier
@@ -654,15 +654,7 @@ class LocalRuns(Backend):
 
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
         """Return a token for ``/v1/realtime/connect`` of ``apiBaseUrl``."""
-        key, grant = self._tokens.make(user_id)
-        return {
-            "channel": channel_of(user_id),
-            "topics": [TOPIC],
-            "key": key,
-            "token": key,
-            "expires": grant.expires * 1000,
-            "app": {"apiBaseUrl": self._settings.realtime_url or _base_url(request)},
-        }
+        return own_token(self._settings, self._tokens, request, user_id)
 
     def accepts_runs(self) -> bool:
         """Return False from the moment the server stops."""
@@ -671,6 +663,10 @@ class LocalRuns(Backend):
     def replayed(self, user_id: str, thread_id: str) -> list[str]:
         """Return ids of the messages whose replies the hub still holds from their start."""
         return self._hub.answered(channel_of(user_id), thread_id)
+
+    def awaited(self, user_id: str, thread_id: str) -> list[str]:
+        """Return ids of messages that other processes answer."""
+        return self._hub.answered_elsewhere(channel_of(user_id), thread_id)
 
     def working(self, user_id: str, thread_id: str) -> dict[str, asyncio.Task[None]]:
         """Return the tasks that answer a thread's messages, by their ids."""
@@ -739,6 +735,21 @@ async def _stop(runs: Iterable[LocalRun], reason: str) -> None:
             logger.warning(
                 "%d cancelled runs have not ended after %g s", len(left), _CANCEL_SECONDS
             )
+
+
+def own_token(
+    settings: Settings, tokens: StreamTokens, request: HTTPConnection, user_id: str
+) -> TokenResponse:
+    """Return a token for ``/v1/realtime/connect`` of this server."""
+    key, grant = tokens.make(user_id)
+    return {
+        "channel": channel_of(user_id),
+        "topics": [TOPIC],
+        "key": key,
+        "token": key,
+        "expires": grant.expires * 1000,
+        "app": {"apiBaseUrl": settings.realtime_url or _base_url(request)},
+    }
 
 
 def _base_url(request: HTTPConnection) -> str:

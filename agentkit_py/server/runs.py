@@ -64,6 +64,9 @@ class Backend(Protocol):
     streams = False
     """True if chunks pass through this process, so that it can stream them."""
 
+    runs_here = False
+    """True if runs are tasks of this process."""
+
     async def join(self) -> None:
         """Share streams with other processes of the server.
 
@@ -113,6 +116,10 @@ class Backend(Protocol):
 
         What they have stored so far must not be shown twice.
         """
+        return []
+
+    def awaited(self, user_id: str, thread_id: str) -> list[str]:
+        """Return ids of messages whose replies have begun elsewhere, or will, in order."""
         return []
 
     def working(self, user_id: str, thread_id: str) -> dict[str, asyncio.Task[None]]:

@@ -68,7 +68,8 @@ def no_streams() -> ApiError:
     """Return the error for a stream of runs whose chunks do not pass through this server."""
     words = (
         "The agents run as Inngest functions, whose replies do not pass through this server: "
-        "send with /api/chat, and listen with the token of /api/realtime/token."
+        "send with /api/chat, and listen with the token of /api/realtime/token, or let them pass "
+        'through the store (realtime="store").'
     )
     return ApiError(501, "no_streams", words)
 

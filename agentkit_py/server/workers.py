@@ -22,7 +22,7 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.server.hub import Entry, Hub
 from agentkit_py.stores import HistoryStore
-from agentkit_py.stores.broadcast import Broadcast
+from agentkit_py.stores.broadcast import FUNCTION_RUN, Broadcast
 
 logger: logging.Logger = get_logger("agentkit_py.server")
 
@@ -55,6 +55,9 @@ class Workers:
 
         self.is_busy: Callable[[], bool] = lambda: False
         """Says whether the others must know that this process lives, even if no run is open."""
+
+        self.on_chunk: Callable[[str | None], object] = lambda _answers: None
+        """Called with the id of the user's message that another process's chunk answers."""
 
     async def join(self, store: HistoryStore) -> None:
         """Begin to share chunks with the processes that use the same store.
@@ -113,7 +116,9 @@ class Workers:
         elif kind == "lost":
             self._forget(sender)
             self._send("hello")
-        elif sender in self._heard or to is not None:
+        elif sender.startswith(FUNCTION_RUN) and kind == "gone":
+            self._hub.end_runs_of(sender)
+        elif sender in self._heard or to is not None or sender.startswith(FUNCTION_RUN):
             self._take(sender, str(kind), said)
 
     def _note(self, sender: str) -> None:
@@ -132,6 +137,7 @@ class Workers:
         if kind == "chunk":
             chunk = as_object(said["chunk"]) or {}
             self._hub.receive(said["channel"], chunk, said["answers"], sender)
+            self.on_chunk(said["answers"])
         elif kind == "cancel":
             self.on_cancel(said["user"], said["thread"])
 

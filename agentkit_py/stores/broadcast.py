@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 logger: logging.Logger = get_logger("agentkit_py.stores")
 
+FUNCTION_RUN = "run/"
+"""Senders whose names begin so are runs of Inngest functions, which no process owns."""
+
 _PAUSE = 0.02
 """Seconds for which texts are collected, and between two looks into the file."""
 
@@ -60,6 +63,8 @@ class Broadcast:
         self._waiting: list[str] = []
         self._task: asyncio.Task[None] | None = None
         self._closing = False
+        self._listens = True
+        self._is_posting = False
 
     async def open(self, receiver: Receiver) -> None:
         """Begin to receive: what others send from now on."""
@@ -70,6 +75,20 @@ class Broadcast:
     def send(self, text: str) -> None:
         """Send a text; it never waits."""
         self._waiting.append(text)
+
+    async def post(self, texts: Sequence[str]) -> None:
+        """Send texts at once, where this process receives none: instead of `open` and `send`."""
+        self._listens = False
+        try:
+            if not self._is_posting:
+                await asyncio.to_thread(self._begin)
+                self._is_posting = True
+            await self._exchange(texts)
+        except Exception:
+            self._is_posting = False
+            with suppress(Exception):
+                await asyncio.to_thread(self._end)
+            raise
 
     async def close(self) -> None:
         """Send what waits, and stop."""
@@ -169,6 +188,8 @@ class SqliteBroadcast(Broadcast):
             connection.executemany("INSERT INTO sent (sender, text) VALUES (?, ?)", rows)
             connection.execute("DELETE FROM sent WHERE at < unixepoch() - ?", [_KEPT])
             connection.execute("COMMIT")
+        if not self._listens:
+            return ()
         found = connection.execute(
             "SELECT id, sender, text FROM sent WHERE id > ? ORDER BY id", [self._read]
         ).fetchall()
@@ -210,7 +231,8 @@ class PostgresBroadcast(Broadcast):
         from psycopg import sql
 
         connection = psycopg.connect(self._conninfo, autocommit=True)
-        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        if self._listens:
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         self._parts.clear()
         # Not select.select, which fails where a process has more than 1024 files open.
         self._connection, self._selector = connection, DefaultSelector()

@@ -17,8 +17,10 @@ from agentkit_py.server import create_app, lifespan
 
 client = inngest.Inngest(app_id="shop", is_production=False)
 network = shop_network()
-functions = create_functions(client, networks=[network], inference="local", realtime=True)
-api = create_app(networks=[network], auth=signed_in, approvers=["mia"], client=client)
+functions = create_functions(client, networks=[network], inference="local", realtime="store")
+api = create_app(
+    networks=[network], auth=signed_in, approvers=["mia"], client=client, realtime="store"
+)
 
 
 @asynccontextmanager

@@ -29,9 +29,17 @@ model = openai("gpt-4.1") if "OPENAI_API_KEY" in os.environ else offline_model()
 network = support_network(model, os.environ.get("DESK_THREADS", "threads.db"))
 
 client = inngest.Inngest(app_id="desk")
-# "local": this process calls the model inside the step, so that replies are streamed.
-functions = create_functions(client, networks=[network], inference="local", realtime=True)
-api = create_app(networks=[network], auth=signed_in, staff=STAFF, approvers=STAFF, client=client)
+# "local": this process calls the model inside the step, so that replies are streamed;
+# "store": through the threads' store, so that the page is told also of what it has missed.
+functions = create_functions(client, networks=[network], inference="local", realtime="store")
+api = create_app(
+    networks=[network],
+    auth=signed_in,
+    staff=STAFF,
+    approvers=STAFF,
+    client=client,
+    realtime="store",
+)
 api.routes.extend(routes)
 page = os.environ.get("DESK_PAGE", str(HERE / "dist"))
 api.mount("/", StaticFiles(directory=page, html=True))  # behind the API's own paths

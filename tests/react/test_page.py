@@ -263,8 +263,6 @@ def test_staff_decide_on_a_refund_and_the_customers_page_is_told(desk: Desk, sta
 
 def test_a_person_of_the_staff_takes_over_and_hands_back(desk: Desk, staff: Page) -> None:
     """The customer sees who it is, and who is there; the same after a reload."""
-    if desk.mode == "inngest":
-        pytest.skip("with Inngest nothing is streamed of staff: the guide says to read again")
     desk.send("I want to talk to a person.")
     desk.says("I have asked a colleague")
     expect(desk.page.get_by_text("We have asked a colleague to join you.")).to_be_visible()
@@ -350,12 +348,7 @@ def test_the_page_comes_back_from_a_deploy_and_from_a_crash(
 
 @pytest.mark.parametrize("seed", range(CONVERSATIONS))
 def test_after_all_that_happens_the_page_shows_the_thread(desk: Desk, seed: int) -> None:
-    """Connections break, the page is loaded again, questions are answered, replies are stopped.
-
-    Runs of this process only: with Inngest a page that was away at the end shows "Writing…" still.
-    """
-    if desk.mode == "inngest":
-        pytest.skip("a page that was away when an Inngest run ended is not told")
+    """Connections break, the page is loaded again, questions are answered, replies are stopped."""
     chance = random.Random(seed)  # noqa: S311 - the same each time
     page = desk.page
     page.add_init_script(SOCKETS)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,17 +12,29 @@ import httpx
 import inngest
 import pytest
 
-from agentkit_py import MemoryHistory, Network, State, ToolContext, tool
+from agentkit_py import MemoryHistory, Network, SqliteHistory, State, ToolContext, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events import APPROVAL_EVENT
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.inngest import create_functions
 from agentkit_py.inngest.sending import CANCEL_EVENT
+from agentkit_py.stores import PostgresHistory
 from agentkit_py.testing import tool_call
-from agentkit_py.testing.executor import ReplayExecutor, Run
+from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run
 from agentkit_py.testing.provider import Raw
+from tests.server import test_shared_streams
+from tests.server.test_front_ends import answered, opened, run_input, said, until
 from tests.server.test_streams import SECRET
-from tests.server.world import app_of, client_of, message, support
+from tests.server.world import (
+    app_of,
+    client_of,
+    eventually,
+    listening,
+    message,
+    post,
+    served,
+    support,
+)
 
 
 @dataclass
@@ -31,10 +46,14 @@ class Hosted:
 
     def __post_init__(self) -> None:
         client = inngest.Inngest(app_id="shop", is_production=False)
-        functions = create_functions(
-            client, networks=[self.network], inference="local", realtime=True
+        self.client = client
+        self.functions = create_functions(
+            client,
+            networks=[self.network],
+            inference="local",
+            realtime=self.options.get("realtime", True),
         )
-        self.executor = ReplayExecutor(client, functions)
+        self.executor = ReplayExecutor(client, self.functions)
         self.app = app_of(self.network, client=client, history=None, **self.options)
 
     @property
@@ -258,6 +277,167 @@ async def test_front_ends_that_need_a_stream_are_refused_with_the_reason() -> No
     assert [len(messages) for messages in read] == [2, 2]
     assert len(shop.runs) == 1
     assert all("501" in openapi[path]["post"]["responses"] for path in bodies)
+
+
+where = test_shared_streams.where  # a fixture
+
+
+def carried(where: dict[str, Any], *replies: Any, tools: Any = (), **options: Any) -> Hosted:
+    """A network whose functions stream through the store."""
+    lease = ThreadLease()
+    store = (
+        SqliteHistory(**where, lease=lease)
+        if "path" in where
+        else PostgresHistory(**where, lease=lease)
+    )
+    return hosted(*replies, tools=tools, store=store, realtime="store", **options)
+
+
+@asynccontextmanager
+async def running(shop: Hosted) -> AsyncGenerator[str]:
+    """The API, whose functions run as soon as they can."""
+    test = asyncio.current_task()
+    assert test is not None
+
+    async def drive() -> None:
+        try:
+            while True:
+                await shop.executor.advance(0)  # its clock stands, so that no question expires
+                await asyncio.sleep(0)
+        except Exception:
+            test.cancel("the executor failed")
+            raise
+
+    with shop.executor.connection.use():
+        async with served(shop.app) as url:
+            driving = asyncio.create_task(drive())
+            try:
+                yield url
+            finally:
+                driving.cancel()
+                await asyncio.wait([driving])
+
+
+async def whole(url: str, path: str, body: Any = None) -> list[dict[str, Any]]:
+    """The events of an answer."""
+    async with opened(url, path, body) as reply:
+        return [event async for event in reply]
+
+
+async def thread_of(url: str, path: str) -> Any:
+    """A thread as a front end reads it."""
+    async with httpx.AsyncClient(trust_env=False, headers={"x-user": "ada"}) as client:
+        return (await client.get(f"{url}{path}")).json()
+
+
+def words_of(events: list[dict[str, Any]]) -> str:
+    """The text that a reply streamed."""
+    return "".join(one["delta"] for one in events if one["type"] == "text-delta")
+
+
+async def test_functions_answer_use_chat_ag_ui_and_our_own_stream_through_the_store(
+    where: dict[str, Any],
+) -> None:
+    """Whole, in order and once, and as the thread has it."""
+    long = "Straw hats. " * 100
+    shop = carried(where, long, "Felt.", "Caps.")
+    async with running(shop) as url, listening(url) as stream:
+        reply = await whole(url, "/api/vercel", said("Hats?"))
+        assert words_of(reply) == long
+        assert reply[-1] == {"type": "finish", "finishReason": "stop"}
+        assert "reset-step" not in {event["type"] for event in reply}
+        await stream.until("stream.ended")
+        assert (await thread_of(url, "/api/threads/t1"))["running"] == []
+        again = await whole(url, "/api/vercel", said("Hats?"))  # as after a broken connection
+        assert words_of(again) == long
+        agui = await whole(url, "/api/ag-ui", run_input("Hats?", thread_id="t2"))
+        deltas = [event["delta"] for event in agui if event["type"] == "TEXT_MESSAGE_CONTENT"]
+        assert "".join(deltas) == "Felt."
+        assert agui[-1]["type"] == "RUN_FINISHED"
+        await post(url, "/api/chat", message("Hats?", "t3"))
+        await stream.until("stream.ended")
+        await stream.until("stream.ended")
+        token = await post(url, "/api/realtime/token", {})
+        assert token.json()["app"]["apiBaseUrl"] == url
+    assert stream.text == f"{long}Felt.Caps."
+    assert shop.executor.published == []
+
+
+async def test_questions_of_functions_are_answered_by_use_chat_and_the_reply_goes_on(
+    where: dict[str, Any],
+) -> None:
+    """Whoever comes back meanwhile gets it from its beginning; the call is made once."""
+    paid: list[int] = []
+
+    @tool(needs_approval=True)
+    def refund(amount: int) -> str:
+        """Pay money back."""
+        paid.append(amount)
+        return "paid"
+
+    shop = carried(where, tool_call("refund", {"amount": 5}), "Done.", tools=(refund,))
+    async with running(shop) as url:
+        reply = await whole(url, "/api/vercel", said("Money back!"))
+        assert "tool-approval-request" in {event["type"] for event in reply}
+        backend = shop.app.state.api.backend
+        await eventually(lambda: backend.replayed("ada", "t1") == ["m1"])
+        resumed = await whole(url, "/api/vercel/t1/stream")
+        assert "tool-approval-request" in {event["type"] for event in resumed}
+        assert paid == []
+        thread = await thread_of(url, "/api/vercel/t1")
+        rest = await whole(url, "/api/vercel", answered(thread, approved=True))
+        assert words_of(rest) == "Done."
+        assert (await thread_of(url, "/api/threads/t1"))["running"] == []
+    assert paid == [5]
+
+
+@pytest.mark.parametrize("how", ["api", "dashboard"])
+async def test_the_stream_of_a_function_that_is_stopped_ends(
+    where: dict[str, Any], how: str
+) -> None:
+    """Also where the API has not heard of it; the thread is not taken for one at work."""
+    shop = carried(where, tool_call("refund", {}), tools=(_refund,), approvers=["mia"])
+    async with running(shop) as url:
+        async with opened(url, "/api/vercel", said("Money back!")) as reply:
+            await until(reply, "tool-input-available")
+            if how == "api":
+                await post(url, "/api/chat/cancel", {"threadId": "t1"})
+            else:
+                await shop.executor.send_event(CANCEL_EVENT, {"userId": "ada", "threadId": "t1"})
+            rest = [event async for event in reply]
+        assert rest[-1]["type"] in ("finish", "abort")
+        assert (await thread_of(url, "/api/threads/t1"))["running"] == []
+        assert shop.app.state.api.hub.open_runs("user:ada", "t1") == {}
+
+
+@tool(needs_approval=True)
+def _refund() -> str:
+    """Pay money back."""
+    return "paid"
+
+
+async def test_a_reply_that_a_killed_worker_began_is_shown_once(where: dict[str, Any]) -> None:
+    """The step is done again, and publishes again what was read already."""
+    long = "Straw hats. " * 50
+    shop = carried(where, *[long] * 4)
+    shop.executor = ReplayExecutor(
+        shop.client, shop.functions, kill=KillAt(request=2, when="after")
+    )
+    async with running(shop) as url:
+        reply = await whole(url, "/api/vercel", said("Hats?"))
+        thread = await thread_of(url, "/api/vercel/t1")
+    assert words_of(reply) == long
+    assert thread["messages"][1]["parts"][0]["text"] == long
+
+
+def test_a_store_that_carries_no_streams_is_refused_for_them() -> None:
+    """In either process, with what to use."""
+    client = inngest.Inngest(app_id="shop", is_production=False)
+    network = support(history=MemoryHistory())
+    with pytest.raises(ConfigurationError, match="SqliteHistory"):
+        create_functions(client, networks=[network], realtime="store")
+    with pytest.raises(ConfigurationError, match="SqliteHistory"):
+        app_of(network, history=None, client=client, realtime="store")
 
 
 async def test_a_failed_function_streams_a_public_message() -> None:
