@@ -13,6 +13,7 @@ import httpx
 import uvicorn
 from app import app
 from httpx_sse import aconnect_sse
+from websockets.asyncio.client import connect
 from with_fastapi import app as mounted
 from with_inngest import app as durable
 
@@ -65,6 +66,25 @@ async def talk(
     # --8<-- [end:talk]
 
 
+# --8<-- [start:socket]
+async def ask_by_socket(client: httpx.AsyncClient, text: str) -> str:
+    """Send a message, and return the text of its reply, which comes by a WebSocket."""
+    token = (await client.post("/api/realtime/token", json={})).json()
+    address = token["app"]["apiBaseUrl"].replace("http", "ws", 1)
+    said = ""
+    async with connect(f"{address}/v1/realtime/connect?token={token['key']}") as socket:
+        body = {"userMessage": {"content": text, "role": "user"}, "threadId": "t2"}
+        (await client.post("/api/chat", json=body)).raise_for_status()
+        async for message in socket:
+            chunk = json.loads(message)["data"]
+            if chunk["event"] == "text.delta":
+                said += chunk["data"]["delta"]
+            if chunk["event"] == "stream.ended":
+                break
+    return said
+    # --8<-- [end:socket]
+
+
 async def converse(client: httpx.AsyncClient) -> None:
     """A question, a break in the middle of the answer, and a refund that a person approves."""
     # --8<-- [start:break]
@@ -76,6 +96,7 @@ async def converse(client: httpx.AsyncClient) -> None:
     thread = (await client.get("/api/threads/t1")).json()
     print(thread["thread"]["title"], [m["type"] for m in thread["messages"]])
     assert len(thread["messages"]) == 6
+    print(await ask_by_socket(client, "What did I buy?"))
 
 
 async def main() -> None:

@@ -36,6 +36,7 @@ def shop_network(threads: str = "threads.db") -> Network:
         "You bought a bowler for 30.",
         tool_call("refund", {"order": "A1", "amount": 30}),
         "Your 30 are on their way.",
+        "You bought a bowler, and sent it back.",
     )
     clerk = Agent(
         name="clerk", system="You sell hats.", tools=[my_orders, refund], max_iter=5, model=model

@@ -1,6 +1,7 @@
 """The clients of npm, as they are, show what the thread holds: after whatever has happened.
 
-The long run, ten conversations of each recording: CLIENT_CONVERSATIONS=1000 CLIENT_RECORDINGS=FILE.
+The long run, ten conversations of each recording: CLIENT_CONVERSATIONS=1000 CLIENT_RECORDINGS=FILE
+pytest -o faulthandler_timeout=0, since it takes longer than a test may.
 """
 
 from __future__ import annotations
