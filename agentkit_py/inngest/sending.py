@@ -18,7 +18,12 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import APPROVAL_EVENT, Answered
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.mail import box_of, deliver, mail_store
-from agentkit_py.history.questions import Question, QuestionStore, record_answer
+from agentkit_py.history.questions import (
+    Question,
+    QuestionStore,
+    record_answer,
+    stop_question,
+)
 from agentkit_py.history.runs import RunStore
 from agentkit_py.history.stopping import stop_run
 from agentkit_py.inngest.realtime import (
@@ -285,6 +290,8 @@ def stop_function(
         # No steps: each is a trip to the server, and all of this may be done again.
         run_id = str(ctx.event.data.get("run_id", ""))
         signal = partial(send_signal, client)
+        for store in stores:
+            await stop_questions(store, run_id)
         freed = sum([await stop_run(_stoppable(store), run_id, signal) for store in stores])
         channels = [StoreChannel.of(store) for store in stores] if streams else []
         for channel in channels:
@@ -298,6 +305,15 @@ def stop_function(
         trigger=[inngest.TriggerEvent(event=name, expression=expression) for name in ENDED],
         retries=20,
     )(stop)
+
+
+async def stop_questions(store: object, run_id: str | None, thread_id: str | None = None) -> None:
+    """Close the open questions of a function's run that was stopped, or of all of a thread."""
+    if not isinstance(store, QuestionStore):
+        return
+    for asked in await store.list_questions(thread_id=thread_id, limit=None):
+        if asked.execution is not None and run_id in (None, asked.execution):
+            await stop_question(store, asked.id)
 
 
 def _stoppable(store: HistoryStore) -> Any:

@@ -13,12 +13,12 @@ from starlette.requests import HTTPConnection
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
-from agentkit_py.inngest.sending import Client, Sender
+from agentkit_py.inngest.sending import Client, Sender, stop_questions
 from agentkit_py.server.auth import StreamTokens
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Hub
 from agentkit_py.server.local import own_token
-from agentkit_py.server.runs import Backend, Job, channel_of, state_of
+from agentkit_py.server.runs import APPROVALS, Backend, Job, channel_of, state_of
 from agentkit_py.server.schemas import ApiError, TokenResponse
 from agentkit_py.server.workers import Workers
 from agentkit_py.stores import HistoryStore
@@ -127,6 +127,8 @@ class InngestRuns(Backend):
         for one, where in list(self._sent.items()):
             if where == (user_id, thread_id):
                 del self._sent[one]
+        await stop_questions(self._settings.store, None, thread_id)
+        self._hub.publish(APPROVALS, {"event": "approval.changed", "data": {}})
         return 1
 
     async def _stopped(self, chunk: dict[str, Any]) -> None:

@@ -400,6 +400,9 @@ async def test_the_stream_of_a_function_that_is_stopped_ends(
     async with running(shop) as url:
         async with opened(url, "/api/vercel", said("Money back!")) as reply:
             await until(reply, "tool-input-available")
+            store: Any = shop.network.history
+            while not await store.list_questions():  # noqa: ASYNC110 - a store sets no event
+                await asyncio.sleep(0)
             if how == "api":
                 await post(url, "/api/chat/cancel", {"threadId": "t1"})
             else:
@@ -408,9 +411,11 @@ async def test_the_stream_of_a_function_that_is_stopped_ends(
         assert rest[-1]["type"] in ("finish", "abort")
         assert (await thread_of(url, "/api/threads/t1"))["running"] == []
         assert shop.app.state.api.hub.open_runs("user:ada", "t1") == {}
+        asked = await store.list_questions(status=None)
+        assert [one.status for one in asked] == ["stopped"]
 
 
-@tool(needs_approval=True)
+@tool(name="refund", needs_approval=True)
 def _refund() -> str:
     """Pay money back."""
     return "paid"
