@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 from uuid import uuid4
@@ -167,10 +168,10 @@ def _allowed_state(given: Mapping[str, Any] | None, settings: Settings) -> dict[
     if where is not None:
         raise invalid(f"{where}: not plain JSON")
     try:
-        size = len(dumps(found).encode())
-    except UnicodeEncodeError:
+        check_unicode(json.dumps(found, ensure_ascii=False))
+    except ValueError:
         raise invalid("userMessage.state: is not valid Unicode") from None
-    if size > settings.limits.state_bytes:
+    if len(dumps(found).encode()) > settings.limits.state_bytes:
         raise invalid(f"userMessage.state: at most {settings.limits.state_bytes} bytes")
     return found
 

@@ -85,8 +85,9 @@ async def test_a_run_and_its_replay_bind_the_same(runner: Runner) -> None:
             "model": "claude-opus-5-5",
             "head": "ddd655fc0d81dc93",
             "prefix": "47081b04018be65f",
-            "before": "319782b7ffb388be",
+            "before": "74fa2b4dd507b5c3",  # of the stand-in's signature
             "count": 1,
+            "thoughts": 1,
         }
     ]
 
