@@ -81,6 +81,7 @@ from agentkit_py.models.capabilities import ANTHROPIC, IMAGE_TYPES, Capabilities
 from agentkit_py.models.compaction import KIND as COMPACTION
 from agentkit_py.models.compaction import compacted, is_compaction, with_compactions_bound
 from agentkit_py.models.encoding import (
+    NO_ANSWER,
     OPENING_TURN,
     PREFILL,
     Entry,
@@ -484,6 +485,9 @@ class _Turns(Writer):
                 for block in self._thinking:
                     del self._thoughts[id(block)]
             self._thinking = []
+        if role == "user" and self.found and self.found[-1]["role"] == "system":
+            # Only an assistant's turn may follow it, and there is none of a reply that said nothing
+            self.found.append({"role": "assistant", "content": [_text(NO_ANSWER)]})
         if self.found and self.found[-1]["role"] == role:
             self.found[-1]["content"] += blocks
             return

@@ -232,6 +232,22 @@ async def test_each_agent_reads_its_name_and_the_tools_it_may_call(runner: Runne
     assert betas == {"mid-conversation-tool-changes-2026-07-01"}
 
 
+async def test_a_reply_that_says_nothing_leaves_no_user_behind_a_system_message(
+    runner: Runner,
+) -> None:
+    """Claude takes an assistant's turn there only, and white space is none."""
+    fake = strict(["Yes.", {"reasoning": "Hm.", "text": " "}, "Yes.", "Yes."])
+    model = replace(SIGNING["claude"], transport=fake.transport)
+    state: State[Any] = State()
+    for question in ("One?", "Two?"):
+        item = network(model, agents("desk", "billing"), prefix="shared")
+        state = (await runner.run(item, question, state=state)).state
+    assert fake.rejections == []
+    roles = [message["role"] for message in fake.requests[-1].body["messages"]]
+    begun = ["user", "system", "assistant", "user", "system", "assistant", "user", "system"]
+    assert roles == [*begun, "assistant", "user", "system"]
+
+
 async def test_openai_gets_the_allowed_tools_in_the_tool_choice(runner: Runner) -> None:
     """The choice is no part of the beginning; the tools are."""
     fake = strict()

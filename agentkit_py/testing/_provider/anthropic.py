@@ -366,10 +366,10 @@ def message_shape(request: Request) -> Iterator[Problem]:
 def unknown_role(request: Request) -> Iterator[Problem]:
     """Roles are user and assistant; models since Opus 4.8 also take system after a user message.
 
-    Several in a row are one group, which may follow what a server's tool gave, too; one that only
-    sets the effort may stand anywhere.
+    Several in a row are one group, which may follow what a server's tool gave, too, and after which
+    the assistant speaks or nobody; one that only sets the effort may stand anywhere.
     """
-    before = ""
+    before, instructed = "", False
     for index, message in enumerate(_messages(request)):
         role, where = message["role"], f"messages[{index}].role"
         if role == "system" and not capabilities_of(request.model).system_inside:
@@ -380,6 +380,10 @@ def unknown_role(request: Request) -> Iterator[Problem]:
             yield Problem(words, where)
         elif role not in ("user", "assistant", "system"):
             yield _wrong(where, "Input should be 'user' or 'assistant'")
+        elif role == "user" and instructed:
+            words = f"messages.{index}: a 'user' message cannot follow a 'system' message"
+            yield Problem(words, where)
+        instructed = role == "system" and bool(message["content"])
         before = "user" if role == "system" or _ends_in_server_result(message) else role
 
 
