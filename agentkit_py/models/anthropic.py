@@ -47,7 +47,6 @@ from agentkit_py.models.binding import (
     Binding,
     Place,
     Reason,
-    Standing,
     account_of,
     binding_of,
     bindings_of,
@@ -84,16 +83,12 @@ from agentkit_py.models.encoding import (
     NO_ANSWER,
     OPENING_TURN,
     PREFILL,
-    Entry,
-    Said,
     ToolExchange,
-    Writer,
     asks_for_call,
     clean,
     closing_turn,
     encoded_parts,
     ends_with_assistant,
-    exchanges_of,
     has_media,
     hosted_tools,
     is_link_or,
@@ -104,7 +99,6 @@ from agentkit_py.models.encoding import (
     text_in_file,
     texts,
     tool_changes,
-    written,
 )
 from agentkit_py.models.replies import (
     BaseAssembler,
@@ -123,6 +117,12 @@ from agentkit_py.models.schema import (
     anthropic_form,
     anthropic_output_form,
     anthropic_strict_form,
+)
+from agentkit_py.models.writer import (
+    Said,
+    Writer,
+    exchanges_of,
+    written,
 )
 
 if TYPE_CHECKING:
@@ -403,7 +403,7 @@ class _Turns(Writer):
     """Turns that alternate: what comes from one side in a row is one turn."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
-        super().__init__()
+        super().__init__(model, request)
         self.found: list[Turn] = []
         """Turns, their content in blocks."""
 
@@ -433,7 +433,6 @@ class _Turns(Writer):
         self._restricts_tools = model.takes.restricts_tools
         self._media = partial(_media_block, links=model.adapter.host.media_links)
         self._keep_thinking = _thinking(_taken(model.default_parameters, model.takes)) != "disabled"
-        self._standing = Standing(model, request)
         self._thinking: list[Block] = []
         self._thoughts: dict[int, Place] = {}
         """Places of thinking by the `id()` of their blocks."""
@@ -454,15 +453,6 @@ class _Turns(Writer):
             last = self.found[-1]
             self.found[-1] = {**last, "content": [*last["content"]]}
         return made
-
-    def may_go_on(self, messages: Sequence[Message]) -> bool:
-        return self._standing.may_go_on(messages)
-
-    def write(self, entry: Entry) -> None:
-        if isinstance(entry, list):
-            self._add_reply(entry)
-        else:
-            self._say(entry)
 
     def end(self, *, goes_on: bool) -> None:
         """Write what a request has to end with, unless a reply goes on."""

@@ -103,7 +103,7 @@ class ModelRequest:
 
     writers: dict[str, Any] | None = field(default=None, repr=False, compare=False)
     """The run's conversations as they were last written, by agent, to go on with: see
-    `agentkit_py.models.encoding.written`; None: each request is written from its beginning."""
+    `agentkit_py.models.writer.written`; None: each request is written from its beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,16 +58,12 @@ from agentkit_py.models.encoding import (
     NO_ANSWER,
     PREFILL,
     Encoded,
-    Entry,
-    Said,
     ToolExchange,
-    Writer,
     allowed_of,
     clean,
     closing_turn,
     data_url,
     encoded_parts,
-    exchanges_of,
     has_media,
     hosted_tools,
     is_link_or,
@@ -79,7 +75,6 @@ from agentkit_py.models.encoding import (
     warn_of_words,
     without_sampling,
     words_for,
-    written,
 )
 from agentkit_py.models.replies import (
     BaseAssembler,
@@ -94,6 +89,12 @@ from agentkit_py.models.replies import (
     written_arguments,
 )
 from agentkit_py.models.schema import openai_form, openai_output_form
+from agentkit_py.models.writer import (
+    Said,
+    Writer,
+    exchanges_of,
+    written,
+)
 
 FORMAT = "chat"
 """The name of this format: of its opaque messages, and the key of its data in messages."""
@@ -228,9 +229,9 @@ class _Turns(Writer):
 
     def __init__(self, model: Model, host: Host, request: ModelRequest) -> None:
         takes = model.takes
-        super().__init__(takes.call_id_length)
+        super().__init__(model, request)
         self.found: list[dict[str, Any]] = []
-        self.reasoning = ReasoningFields(model, request)
+        self.reasoning = ReasoningFields(model, self._standing)
         self._model = model.model
         self._host = host
         self._address = host_of(model)
@@ -246,20 +247,18 @@ class _Turns(Writer):
         made.reasoning = copy(self.reasoning)
         return made
 
-    def may_go_on(self, messages: Sequence[Message]) -> bool:
-        return self.reasoning.may_go_on(messages)
+    def _add_reply(self, entry: list[Said | ToolExchange]) -> None:
+        self._begin(entry[0])
+        self._reply += entry
+        self._end()
 
-    def write(self, entry: Entry) -> None:
-        if isinstance(entry, list):
-            self._begin(entry[0])
-            self._reply += entry
-            self._end()
-        elif entry.role == "assistant":
-            self._begin(entry)
-            self._reply.append(entry)
+    def _say(self, message: Said) -> None:
+        if message.role == "assistant":
+            self._begin(message)
+            self._reply.append(message)
         else:
             self._end()
-            self._add_text(entry)
+            self._add_text(message)
 
     def end(self) -> None:
         """Write what a request has to end with."""

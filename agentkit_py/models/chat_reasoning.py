@@ -79,7 +79,7 @@ def join_details(whole: list[dict[str, Any]], pieces: object) -> None:
 class ReasoningFields:
     """The reasoning of its own host that a request sends back."""
 
-    def __init__(self, model: Model, request: ModelRequest) -> None:
+    def __init__(self, model: Model, standing: Standing) -> None:
         """Look up what the host takes."""
         takes = model.takes
         self.reasons: dict[int, Reason] = {}
@@ -89,16 +89,12 @@ class ReasoningFields:
         self._fields = tuple(name for name in takes.reasoning_fields if name != CHUNKS)
         self._chunks = CHUNKS in takes.reasoning_fields
         self._required = takes.reasoning_required
-        self._standing = Standing(model, request)
+        self._standing = standing
 
     def __copy__(self) -> ReasoningFields:
         made = ReasoningFields.__new__(ReasoningFields)
         vars(made).update(vars(self), reasons=self.reasons.copy())
         return made
-
-    def may_go_on(self, messages: Sequence[Message]) -> bool:
-        """Return whether what is written holds if these messages follow."""
-        return self._standing.may_go_on(messages)
 
     def add(self, turn: dict[str, Any], said: Sequence[Message]) -> None:
         """Add the reasoning of a reply to its message."""

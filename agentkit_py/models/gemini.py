@@ -41,7 +41,6 @@ from agentkit_py.models.base import (
 from agentkit_py.models.binding import (
     Binding,
     Reason,
-    Standing,
     account_of,
     binding_of,
     bound,
@@ -69,10 +68,7 @@ from agentkit_py.models.capabilities import GEMINI
 from agentkit_py.models.encoding import (
     OPENING_TURN,
     PREFILL,
-    Entry,
-    Said,
     ToolExchange,
-    Writer,
     clean,
     closing_turn,
     encoded_parts,
@@ -85,7 +81,6 @@ from agentkit_py.models.encoding import (
     split_prefill,
     texts,
     warn_of_words,
-    written,
 )
 from agentkit_py.models.replies import (
     BaseAssembler,
@@ -98,6 +93,11 @@ from agentkit_py.models.replies import (
     unexpected,
 )
 from agentkit_py.models.schema import gemini_form
+from agentkit_py.models.writer import (
+    Said,
+    Writer,
+    written,
+)
 
 if TYPE_CHECKING:
     from agentkit_py.models.settings import GeminiSettings
@@ -285,7 +285,7 @@ class _Turns(Writer):
     """Turns that alternate: what comes from one side in a row is one turn."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
-        super().__init__()
+        super().__init__(model, request)
         self.found: list[dict[str, Any]] = []
         self.system: list[str] = []
         """All system messages, wherever they stand: Gemini has one place for them."""
@@ -299,7 +299,6 @@ class _Turns(Writer):
         self._host = host_of(model)
         self._model = model.model
         self._signed_calls = model.takes.signed_calls
-        self._standing = Standing(model, request)
         self._author: str | None = None
         self._opened = ""
         self._waits = False
@@ -310,15 +309,6 @@ class _Turns(Writer):
             last = self.found[-1]
             self.found[-1] = {**last, "parts": [*last["parts"]]}
         return super().fork(reply)
-
-    def may_go_on(self, messages: Sequence[Message]) -> bool:
-        return self._standing.may_go_on(messages)
-
-    def write(self, entry: Entry) -> None:
-        if isinstance(entry, list):
-            self._add_reply(entry)
-        else:
-            self._say(entry)
 
     def end(self, reader: str) -> None:
         """Write what a request of an agent has to end with."""

@@ -35,7 +35,6 @@ from agentkit_py.models.binding import (
     Place,
     Prefix,
     Reason,
-    Standing,
     account_of,
     change,
     has_reasoning,
@@ -62,14 +61,10 @@ from agentkit_py.models.encoding import (
     OPENING_TURN,
     PREFILL,
     Encoded,
-    Entry,
-    Said,
     ToolExchange,
-    Writer,
     allowed_of,
     data_url,
     encoded_parts,
-    exchanges_of,
     has_media,
     hosted_tools,
     is_link_or,
@@ -80,7 +75,6 @@ from agentkit_py.models.encoding import (
     split_prefill,
     texts,
     without_sampling,
-    written,
 )
 from agentkit_py.models.replies import (
     BaseAssembler,
@@ -93,6 +87,12 @@ from agentkit_py.models.replies import (
     written_arguments,
 )
 from agentkit_py.models.schema import openai_form, openai_output_form
+from agentkit_py.models.writer import (
+    Said,
+    Writer,
+    exchanges_of,
+    written,
+)
 
 METADATA = "openai-responses"
 """The key of this format's opaque data in `provider_metadata`."""
@@ -276,7 +276,7 @@ class _Items(Writer):
     def __init__(
         self, model: Model, request: ModelRequest, head: list[Any], *, keep_reasoning: bool
     ) -> None:
-        super().__init__()
+        super().__init__(model, request)
         self.found: list[Encoded] = []
         self.prefix = Prefix(head)
         self.places: list[Place] = []
@@ -286,7 +286,6 @@ class _Items(Writer):
         self._model = model.model
         self._checks = model.takes.checks_prefix
         self._keep_reasoning = keep_reasoning
-        self._standing = Standing(model, request)
         self._waiting: dict[str, tuple[Encoded, Place]] = {}
         self._is_begun = False
 
@@ -296,15 +295,6 @@ class _Items(Writer):
         made = super().fork(reply)
         made.prefix = copy(self.prefix)
         return made
-
-    def may_go_on(self, messages: Sequence[Message]) -> bool:
-        return self._standing.may_go_on(messages)
-
-    def write(self, entry: Entry) -> None:
-        if isinstance(entry, list):
-            self._add_reply(entry)
-        else:
-            self._say(entry)
 
     def end(self) -> None:
         """Put what an empty conversation begins with."""
