@@ -404,9 +404,6 @@ class _Turns(Writer):
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
         super().__init__(model, request)
-        self.found: list[Turn] = []
-        """Turns, their content in blocks."""
-
         self.system: list[str] = []
         """All system messages, wherever they stand: Anthropic has one place for them."""
 
@@ -448,11 +445,7 @@ class _Turns(Writer):
 
     def fork(self, reply: frozenset[int]) -> Self:
         self._final = max(0, len(self.found) - 1)
-        made = super().fork(reply)
-        if self.found:  # blocks may be added to it
-            last = self.found[-1]
-            self.found[-1] = {**last, "content": [*last["content"]]}
-        return made
+        return super().fork(reply)
 
     def end(self, *, goes_on: bool) -> None:
         """Write what a request has to end with, unless a reply goes on."""

@@ -230,7 +230,6 @@ class _Turns(Writer):
     def __init__(self, model: Model, host: Host, request: ModelRequest) -> None:
         takes = model.takes
         super().__init__(model, request)
-        self.found: list[dict[str, Any]] = []
         self.reasoning = ReasoningFields(model, self._standing)
         self._model = model.model
         self._host = host

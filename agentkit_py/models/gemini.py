@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import Unpack
 
@@ -286,7 +286,6 @@ class _Turns(Writer):
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
         super().__init__(model, request)
-        self.found: list[dict[str, Any]] = []
         self.system: list[str] = []
         """All system messages, wherever they stand: Gemini has one place for them."""
 
@@ -303,12 +302,6 @@ class _Turns(Writer):
         self._opened = ""
         self._waits = False
         """True while a call waits for its result: no user's turn may come between them."""
-
-    def fork(self, reply: frozenset[int]) -> Self:
-        if self.found:  # parts may be added to it
-            last = self.found[-1]
-            self.found[-1] = {**last, "parts": [*last["parts"]]}
-        return super().fork(reply)
 
     def end(self, reader: str) -> None:
         """Write what a request of an agent has to end with."""

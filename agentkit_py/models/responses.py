@@ -277,7 +277,6 @@ class _Items(Writer):
         self, model: Model, request: ModelRequest, head: list[Any], *, keep_reasoning: bool
     ) -> None:
         super().__init__(model, request)
-        self.found: list[Encoded] = []
         self.prefix = Prefix(head)
         self.places: list[Place] = []
         """Where reasoning stands, and whether it is sent."""

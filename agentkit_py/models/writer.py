@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Self, TypeAlias, TypeVar, cast
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 from agentkit_py._core.json import JsonValue, as_object, dumps
 from agentkit_py.messages import (
@@ -193,6 +193,9 @@ class Writer(ABC):
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
         """Begin with nothing."""
+        self.found: list[dict[str, Any]] = []
+        """The turns or items as they grow."""
+
         self.read: Sequence[Message] = ()
         """Messages that are written, and with which later requests begin, too."""
 
@@ -237,6 +240,9 @@ class Writer(ABC):
         for name, value in vars(made).items():
             if isinstance(value, list | dict | set | _UniqueIds):
                 setattr(made, name, copy(cast("object", value)))
+        if self.found:  # more may be added to the last one, and what is sent stays as it is
+            last = self.found[-1].items()
+            self.found[-1] = {name: copy(cast("object", value)) for name, value in last}
         return made
 
     def begins(self, messages: Sequence[Message], facts: Sequence[object]) -> bool:
