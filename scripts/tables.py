@@ -225,7 +225,7 @@ REMEDIES = {
     "StateConflictError": "Let one tool write the key, or run the tools one after another.",
     "ToolSourceError": "Check the server that `source` names; `reason` says what failed.",
 }
-"""What to do about each error."""
+"""Advice for each error."""
 
 
 def _facts(kind: type) -> list[str]:
@@ -275,7 +275,7 @@ CHUNKS: dict[str, str] = {
     "(`finish_update`); only where `extended` is on.",
     "stream.ended": "Nothing more comes of this run.",
 }
-"""What each chunk says that a run publishes, in the order of a run."""
+"""Descriptions of the chunks that a run publishes, in the order of a run."""
 
 _SHOWN = {
     "timestamp": 1767225600000,

@@ -78,7 +78,8 @@ class StoreChannel:
         WeakKeyDictionary()
     )
 
-    def __init__(self, broadcast: Broadcast) -> None:
+    def __init__(self, store: HistoryStore, broadcast: Broadcast) -> None:
+        self._store = store  # as long as it is here, its `id()` is its own
         self._broadcast = broadcast
         self._lock = asyncio.Lock()
         self._waiting: list[str] = []
@@ -92,7 +93,7 @@ class StoreChannel:
             broadcast = store.broadcast()
             if broadcast is None:
                 return None
-            known[id(store)] = cls(broadcast)
+            known[id(store)] = cls(store, broadcast)
         return known[id(store)]
 
     def publisher(self, user_id: str, answers: str | None, run_id: str) -> Publish:

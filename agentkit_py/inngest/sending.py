@@ -11,7 +11,7 @@ from uuid import uuid4
 
 import inngest
 
-from agentkit_py._core.json import JsonObject
+from agentkit_py._core.json import JsonObject, as_object
 from agentkit_py._core.validation import slugify
 from agentkit_py._engine.instrumentation import carried_trace
 from agentkit_py.errors import ConfigurationError
@@ -291,7 +291,7 @@ def stop_function(
         run_id = str(ctx.event.data.get("run_id", ""))
         signal = partial(send_signal, client)
         for store in stores:
-            await stop_questions(store, run_id)
+            await stop_questions(store, run_id, _thread_of(ctx.event.data))
         freed = sum([await stop_run(_stoppable(store), run_id, signal) for store in stores])
         channels = [StoreChannel.of(store) for store in stores] if streams else []
         for channel in channels:
@@ -307,8 +307,21 @@ def stop_function(
     )(stop)
 
 
-async def stop_questions(store: object, run_id: str | None, thread_id: str | None = None) -> None:
-    """Close the open questions of a function's run that was stopped, or of all of a thread."""
+def _thread_of(ended: Mapping[str, Any]) -> str | None:
+    """Return the thread that the event of a stopped run named; None: its run began one."""
+    begun = as_object(ended.get("event")) or {}
+    thread_id = (as_object(begun.get("data")) or {}).get("threadId")
+    return thread_id if isinstance(thread_id, str) else None
+
+
+async def stop_questions(store: object, run_id: str | None, thread_id: str | None) -> None:
+    """Close the open questions of functions' runs that were stopped.
+
+    Args:
+        store: The store of the questions.
+        run_id: The run of the function; None: all of the thread's.
+        thread_id: The thread; None: it is not known, so all open questions are looked at.
+    """
     if not isinstance(store, QuestionStore):
         return
     for asked in await store.list_questions(thread_id=thread_id, limit=None):

@@ -386,7 +386,7 @@ class _Draft(NamedTuple):
 
 
 class _Settled:
-    """What is known of turns to which nothing is added: all requests that begin so share it."""
+    """Digests and forms of finished turns, shared by all requests that begin with them."""
 
     def __init__(self) -> None:
         self.head = ""

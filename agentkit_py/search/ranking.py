@@ -19,13 +19,13 @@ from agentkit_py.search.words import identifiers, sought, terms, words
 
 _HALF = 0.5
 _FEW = 2
-"""Half of what the query's words say, or two of them, a text may have by chance;"""
+"""A text may have half of the query's words, or two of them, by chance."""
 
 _MANY = 3
-"""three it does not, however long the query is."""
+"""A text that has three of the query's words does not have them by chance."""
 
 _LONELY = 2
-"""So few vectors do not say how like any text is."""
+"""The number of vectors up to which their median is no background."""
 
 _PIECE = re.compile(r"[^\n}]{1,400}[\n},]*")
 """A piece of a text: a line, a record of JSON, or 400 characters of either."""
@@ -38,16 +38,16 @@ _TIMELY = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What counts how much; see `TURNS`, `FACTS` and `DOCUMENTS`."""
+    """Weights of a ranking's parts; `TURNS`, `FACTS` and `DOCUMENTS` are chosen ones."""
 
     words: float
     """The share of words, beside meaning."""
 
     beside: float = 0.0
-    """How much a good text counts for the one before and the one after it."""
+    """The share of a text's score that the texts before and after it get as well."""
 
     doubt: float = 0.0
-    """How much less words count where no text has half of the query's, or three: 1, not at all."""
+    """The share that words lose where no text has half of the query's words, or three of them."""
 
     identifiers: float = 0.5
     """The weight of having the query's identifiers (``ERR-4012``)."""
@@ -111,8 +111,8 @@ def ranked(
         texts: Texts; in the order in which they were said, if those beside others count.
         likeness: Likeness to the question by index; of those that are not there nothing is known.
         timely: Indices of texts of a time that the question names.
-        weights: What counts how much.
-        shares: What each text has of the query's words, where an index says it; see `by_words`.
+        weights: Weights of words, meaning, neighbours and identifiers.
+        shares: Each text's share of the query's words, where an index has it; see `by_words`.
     """
     if shares is None:
         shares = by_words(query, texts, weights)

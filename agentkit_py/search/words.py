@@ -49,7 +49,7 @@ _JOINED = re.compile(r"[^\W_]+(?:[-_./:#][^\W_]+)*")
 """Matches every word, joined or not: matching joined ones only takes quadratic time."""
 
 _BLOCK = re.compile(r"\S{1,500}|\s+")
-"""What is normalized at once: that takes quadratic time where accents follow each other."""
+"""A piece to normalize: many accents in a row take quadratic time."""
 
 _JOINT = re.compile(r"[-_./:#]")
 _DIGIT = re.compile(r"\d")

@@ -371,7 +371,7 @@ class SayBody(_Fields):
     """The thread."""
 
     text: Annotated[Text, StringConstraints(min_length=1, max_length=32_000)]
-    """What the person writes to the user."""
+    """The person's words to the user."""
 
     message_id: Id | None = None
     """A second one of the same id is stored once."""

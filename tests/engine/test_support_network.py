@@ -121,7 +121,7 @@ async def requests(runner: Runner, folder: Path, tenant: str) -> list[str]:
 async def test_each_agent_sees_its_own_view_directly_and_in_replays(
     tenant: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The same requests, with the tenant's documents, policy and facts alone."""
+    """Requests are equal, and hold the tenant's documents, policy and facts alone."""
     sent = await requests(Runner("direct"), tmp_path_factory.mktemp("direct"), tenant)
     assert sent == await requests(Runner("inngest"), tmp_path_factory.mktemp("again"), tenant)
     assert [SECRETS[0] in one for one in sent].count(True) == (2 if tenant == "acme" else 1)

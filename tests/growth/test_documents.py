@@ -70,7 +70,7 @@ async def test_a_narrow_filter_finds_by_index_and_compares_what_passes(tmp_path:
 
 
 async def test_vectors_are_read_once_and_then_those_that_are_new(tmp_path: Path) -> None:
-    """What one process adds or removes, and what another one does, is found at the next search."""
+    """Pieces that this or another process adds or removes count at the next search."""
     store, other = CountedDocuments(tmp_path / "d.db"), SqliteKnowledge(tmp_path / "d.db")
     await _filled(store, 20)
     pieces = [Chunk(f"Cap {number}", _vector(3 * number)) for number in range(2001)]

@@ -637,4 +637,4 @@ CORNERS: dict[str, Accent] = {
     "answers": answers,
     "both": both,
 }
-"""What a family adds, by name."""
+"""Additions of a family, by name."""

@@ -652,7 +652,7 @@ async def test_a_person_changes_the_arguments_of_one_call_and_refuses_another() 
 
 
 async def test_changed_arguments_that_the_tool_does_not_take_are_refused_at_once() -> None:
-    """Whoever answers reads why; but only who may answer."""
+    """The reason is told to those who may answer, and to nobody else."""
     paid: list[int] = []
     app = app_of(
         support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),)), **STAFF

@@ -338,7 +338,7 @@ def words_of(events: list[dict[str, Any]]) -> str:
 async def test_functions_answer_use_chat_ag_ui_and_our_own_stream_through_the_store(
     where: dict[str, Any],
 ) -> None:
-    """Whole, in order and once, and as the thread has it."""
+    """Every chunk arrives once, in order, and the reply is that of the thread."""
     long = "Straw hats. " * 100
     shop = carried(where, long, "Felt.", "Caps.")
     async with running(shop) as url, listening(url) as stream:
@@ -366,7 +366,7 @@ async def test_functions_answer_use_chat_ag_ui_and_our_own_stream_through_the_st
 async def test_questions_of_functions_are_answered_by_use_chat_and_the_reply_goes_on(
     where: dict[str, Any],
 ) -> None:
-    """Whoever comes back meanwhile gets it from its beginning; the call is made once."""
+    """A reader who comes back meanwhile gets it from its beginning; the call is made once."""
     paid: list[int] = []
 
     @tool(needs_approval=True)
