@@ -111,13 +111,17 @@ class Line:
         where = f"The message {message_id!r} in line"
         kind, name = str(content.get("kind")), str(content.get("name"))
         targets = self._settings.targets
+        target = targets.get((kind, name))
+        if target is None:
+            target = next(iter(targets.values()))
+            logger.warning("%s: there is no %s %r any more; %r answers", where, kind, name, target)
         message = user_message_from_dict(content.get("message"), where=where)
         history: Any = content.get("history")
         texts = [message_from_dict(one, where=where) for one in history or ()]
         return Job(
             user_id=user_id,
             thread_id=thread_id,
-            target=targets.get((kind, name)) or next(iter(targets.values())),
+            target=target,
             message=replace(message, id=message_id),
             client_state=as_object(content.get("state")) or {},
             client_history=[one for one in texts if isinstance(one, TextMessage)] or None,

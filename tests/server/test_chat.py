@@ -340,6 +340,28 @@ async def test_a_message_in_line_outlives_its_process() -> None:
         await client.post("/api/chat/cancel", json={"threadId": "t"})
 
 
+async def test_a_message_in_line_for_an_agent_that_is_gone_is_answered_and_the_log_says_by_whom(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A deploy may have renamed it."""
+    wait, begun, _ = waiting()
+    store = AgedLine()
+    renamed = support("Straw hats.")
+    renamed.name = "shop"
+    dies = app_of(support(tool_call("wait", {}), tools=(wait,)), history=store)
+    lives = app_of(renamed, history=store)
+    async with client_of(dies) as client, client_of(lives) as other:
+        await client.post("/api/chat", json=message("Hi", "t", id="m1"))
+        await begun.wait()
+        await client.post("/api/chat", json=message("Hats?", "t", id="m2"))
+        async with lives.router.lifespan_context(lives):
+            await eventually(lambda: store.is_empty(*store.boxes))
+            await wait_until_idle(lives)
+        assert (await rows_of(other))[-1] == "Straw hats."
+        await client.post("/api/chat/cancel", json={"threadId": "t"})
+    assert "there is no network 'support' any more" in caplog.text
+
+
 async def test_a_message_in_line_is_kept_until_its_run_begins_or_never_will() -> None:
     """Cancelled messages are in the thread, and nobody answers them later."""
     wait, begun, go = waiting()
