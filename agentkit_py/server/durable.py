@@ -50,7 +50,7 @@ class InngestRuns(Backend):
                     f"create_app: with client=…, {kind} {name!r} runs elsewhere and uses its own "
                     "history: give it the store that the API uses"
                 )
-        self.streams = settings.realtime == "store"
+        self.streams: bool = settings.realtime == "store"
         if self.streams and settings.store.broadcast() is None:
             raise ConfigurationError(
                 'create_app: realtime="store" needs a store that carries streams from one process '

@@ -39,7 +39,7 @@ class Workers:
     def __init__(self, hub: Hub) -> None:
         """Remember the hub; `join` begins."""
         self._hub = hub
-        self.name = uuid4().hex
+        self.name: str = uuid4().hex
         """The name of this process."""
 
         self._broadcast: Broadcast | None = None
