@@ -8,12 +8,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import dumps
 from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import NotPendingError
 from agentkit_py.events import ApprovalAnswer, Decision
@@ -33,7 +31,7 @@ from agentkit_py.server.schemas import (
     invalid,
     not_found,
 )
-from agentkit_py.server.streams import CountedEvents
+from agentkit_py.server.streams import CountedEvents, event
 from agentkit_py.tools import Tool
 
 _MOST = 1000
@@ -283,12 +281,12 @@ async def read_asked(store: object, before: Asked | None) -> Asked:
     return Asked(asked, dict([*closed.items()][-_MOST:]))
 
 
-async def _changes(api: Api, user_id: str) -> AsyncGenerator[ServerSentEvent]:
+async def _changes(api: Api, user_id: str) -> AsyncGenerator[bytes]:
     """Yield each question that is open, and again when it changes or is closed."""
-    known: dict[str, str] = {}
+    known: dict[str, bytes] = {}
     seen: Asked | None = None
     with api.asked.followed():
-        yield ServerSentEvent(event="ready", data="{}")
+        yield event("ready", {})
         while True:
             found: Asked = await api.asked.after(seen)
             seen = found
@@ -298,10 +296,9 @@ async def _changes(api: Api, user_id: str) -> AsyncGenerator[ServerSentEvent]:
                 del known[gone]
                 closed = found.asked.get(gone) or found.closed.get(gone)
                 if closed is not None:
-                    data = dumps(item_of(closed, allowed=False))
-                    yield ServerSentEvent(event="approval", data=data)
+                    yield event("approval", item_of(closed, allowed=False))
             for key, item in items.items():
-                text = dumps(item)
+                text = event("approval", item)
                 if known.get(key) != text:
                     known[key] = text
-                    yield ServerSentEvent(event="approval", data=text)
+                    yield text

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 import anyio
-from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -59,7 +58,7 @@ from agentkit_py.server.schemas import (
     not_found,
     parse,
 )
-from agentkit_py.server.streams import UserEvents
+from agentkit_py.server.streams import CountedEvents
 from agentkit_py.server.turns import (
     ShownTurn,
     ThreadView,
@@ -318,7 +317,7 @@ class _Exchange:
                     raise
 
 
-class _Answer(UserEvents):
+class _Answer(CountedEvents):
     """The answer to one request: a reply, as it comes."""
 
     def __init__(
@@ -335,9 +334,16 @@ class _Answer(UserEvents):
         self._begin = begin
         self._continues = continues
         self._said = said
-        super().__init__(exchange.api, exchange.user_id, exchange.format.headers)
+        self._leaving = anyio.Event()
+        headers = exchange.format.headers
+        super().__init__(exchange.api, exchange.user_id, self._frames(), headers, takes_leave=True)
 
-    async def frames(self) -> AsyncGenerator[ServerSentEvent | bytes]:
+    def leave(self) -> None:
+        """End soon: the server stops."""
+        super().leave()
+        self._leaving.set()
+
+    async def _frames(self) -> AsyncGenerator[bytes]:
         """Yield the reply in the client's format."""
         one = self._exchange
         turns = (await one.view()).turns
@@ -364,7 +370,7 @@ class _Answer(UserEvents):
                 if story.end is not None:
                     yield _frames(writer.end(story.end))
             while story.end is None:
-                found = await story.next(self.leaving)
+                found = await story.next(self._leaving)
                 if found:
                     yield _frames(found)
         if one.format.last:

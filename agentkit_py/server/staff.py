@@ -9,13 +9,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sse_starlette import ServerSentEvent
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import dumps
 from agentkit_py.codec import message_to_dict
 from agentkit_py.errors import (
     AgentKitError,
@@ -47,7 +45,7 @@ from agentkit_py.server.schemas import (
     invalid,
     not_found,
 )
-from agentkit_py.server.streams import CountedEvents
+from agentkit_py.server.streams import CountedEvents, event
 from agentkit_py.server.threads import message_of, summary_of, without_provider_metadata
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
@@ -238,25 +236,25 @@ async def takeovers_stream(api: Api, request: Request) -> Response:
     return CountedEvents(api, user_id, _changes(api, user_id))
 
 
-async def _changes(api: Api, user_id: str) -> AsyncGenerator[ServerSentEvent]:
+async def _changes(api: Api, user_id: str) -> AsyncGenerator[bytes]:
     """Yield each thread of the queue, again when it changes, and when it leaves the queue."""
-    known: dict[str, str] = {}
+    known: dict[str, bytes] = {}
     seen: Queue | None = None
     with api.queue.followed():
-        yield ServerSentEvent(event="ready", data="{}")
+        yield event("ready", {})
         while True:
             queue: Queue = await api.queue.after(seen)
             seen = queue
             items = {
-                key: dumps(_item(user_id, one, title))
+                key: event("takeover", _item(user_id, one, title))
                 for key, (one, title) in queue.items()
                 if await may_take_over(api, user_id, one)
             }
             for gone in known.keys() - items.keys():
-                yield ServerSentEvent(event="left", data=dumps({"threadId": gone}))
-            for key, text in items.items():
-                if known.get(key) != text:
-                    yield ServerSentEvent(event="takeover", data=text)
+                yield event("left", {"threadId": gone})
+            for key, one in items.items():
+                if known.get(key) != one:
+                    yield one
             known = items
 
 

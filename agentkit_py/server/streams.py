@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from abc import abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+import math
+import time
+from collections.abc import AsyncGenerator, Generator, Mapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import anyio
-from sse_starlette import EventSourceResponse, ServerSentEvent
-from sse_starlette.sse import SendTimeoutError
+from sse_starlette import EventSourceResponse
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from agentkit_py._core.json import dumps
@@ -32,6 +33,10 @@ _FAREWELL_SECONDS = 6.0
 
 _LOOK_SECONDS = 0.1
 """Seconds between two looks for the end of a user's runs, while the server stops."""
+
+_EVENTS = "text/event-stream"
+_HEADERS = {**HEADERS, "Connection": "keep-alive", "X-Accel-Buffering": "no"}
+_END = {"type": "http.response.body", "body": b"", "more_body": False}
 
 _TOO_SLOW = 1013
 """WebSocket close code: try again later."""
@@ -63,16 +68,21 @@ async def _user_of(api: Api, request: Request, token: str | None) -> str:
     return grant.user_id
 
 
-class CountedEvents(EventSourceResponse):
-    """Server-sent events of one reader, who is counted as long as there is a connection."""
+class CountedEvents(StreamingResponse):
+    """Server-sent events of one reader, who is counted as long as there is a connection.
+
+    A stream that waits takes two tasks: the request's own, and one that notices that the client
+    is gone and keeps the connection alive.
+    """
 
     def __init__(
         self,
         api: Api,
         user_id: str,
-        content: AsyncGenerator[ServerSentEvent | bytes],
+        content: AsyncGenerator[bytes],
         headers: Mapping[str, str] | None = None,
-        **options: Any,
+        *,
+        takes_leave: bool = False,
     ) -> None:
         """Prepare the response.
 
@@ -81,64 +91,163 @@ class CountedEvents(EventSourceResponse):
             user_id: The reader.
             content: The events.
             headers: Headers in addition to those of every response.
-            options: As for `EventSourceResponse`.
+            takes_leave: Whether the events end by themselves when the server stops.
         """
+        super().__init__(content, headers={**_HEADERS, **(headers or {})}, media_type=_EVENTS)
+        self._content = content
         self._api = api
         self._user_id = user_id
-        super().__init__(  # pyright: ignore[reportUnknownMemberType] - its content may be any dict
-            content,
-            headers={**HEADERS, **(headers or {})},
-            ping=_PING_SECONDS,
-            sep="\n",
-            send_timeout=api.settings.limits.stream_seconds,
-            **options,
-        )
+        self._takes_leave = takes_leave
+        self._scope: anyio.CancelScope | None = None
+        self._sent = 0.0
+        """When the last event was sent; infinite while one is being sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the reader leaves, or has not read for too long."""
-        with self._api.streams.opened(self._user_id):
+        start = {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
+        await send(start)
+        if scope["method"] == "HEAD":
+            await send(_END)
+            return
+        with self._api.streams.opened(self._user_id), anyio.CancelScope() as self._scope:
+            listening = asyncio.create_task(self._listen(receive, send))
+            listening.add_done_callback(self._drop)
             try:
-                await super().__call__(scope, receive, send)
-            except SendTimeoutError:
-                # To return without an end makes the server close the connection.
-                logger.info("A reader was dropped: it did not read for %s s", self.send_timeout)
+                with _stops().tell(self):
+                    async for piece in self._content:
+                        if not await self._send(send, piece):
+                            return  # without an end, which makes the server close the connection
+                listening.cancel()
+                await send(_END)
+            finally:
+                listening.cancel()
+                await self._content.aclose()
+
+    def leave(self) -> None:
+        """End soon: the server stops."""
+        limits = self._api.settings.limits
+        seconds = limits.shutdown_seconds + _FAREWELL_SECONDS if self._takes_leave else 0.0
+        if self._scope is not None:
+            self._scope.deadline = anyio.current_time() + seconds
+
+    def _drop(self, listening: asyncio.Task[None]) -> None:
+        """Stop, if that is why nobody listens any more."""
+        if self._scope is not None and not listening.cancelled():
+            self._scope.cancel()
+
+    async def _send(self, send: Send, piece: bytes) -> bool:
+        """Send an event; return whether the reader took it in time."""
+        seconds = self._api.settings.limits.stream_seconds
+        self._sent = math.inf
+        try:
+            async with asyncio.timeout(seconds):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+        except TimeoutError:
+            logger.info("A reader was dropped: it did not read for %s s", seconds)
+            return False
+        self._sent = time.monotonic()
+        return True
+
+    async def _listen(self, receive: Receive, send: Send) -> None:
+        """Wait until the client is gone; meanwhile let proxies see that there is a connection."""
+        while True:
+            try:
+                async with asyncio.timeout(_PING_SECONDS):
+                    if (await receive())["type"] == "http.disconnect":
+                        return
+            except TimeoutError:
+                is_idle = time.monotonic() - self._sent >= _PING_SECONDS
+                if is_idle and not await self._send(send, b": ping\n\n"):
+                    return
 
 
-class UserEvents(CountedEvents):
-    """Events of one reader that end by themselves when the server stops."""
+class _Stops:
+    """Tells the streams of an event loop that their server stops.
 
-    def __init__(self, api: Api, user_id: str, headers: Mapping[str, str] | None = None) -> None:
-        """Prepare the response."""
-        self.leaving: anyio.Event = anyio.Event()
-        """Set when the server stops."""
+    sse-starlette finds it out, once for all of them: by a response that nobody asked for.
+    """
 
-        super().__init__(
-            api,
-            user_id,
-            self.frames(),
-            headers,
-            shutdown_event=self.leaving,
-            shutdown_grace_period=api.settings.limits.shutdown_seconds + _FAREWELL_SECONDS,
-        )
+    def __init__(self) -> None:
+        self._streams = set[CountedEvents]()
+        self._watching: asyncio.Task[None] | None = None
+        self._stopping = False
 
-    @abstractmethod
-    def frames(self) -> AsyncGenerator[ServerSentEvent | bytes]:
-        """Yield the events."""
+    @contextlib.contextmanager
+    def tell(self, stream: CountedEvents) -> Generator[None]:
+        """Let a stream know, as long as it is open."""
+        self._streams.add(stream)
+        if self._watching is None:
+            self._watching = asyncio.create_task(self._watch())
+        elif self._stopping:
+            stream.leave()
+        try:
+            yield
+        finally:
+            self._streams.discard(stream)
+            if not self._streams:
+                self._watching.cancel()
+                self._watching, self._stopping = None, False
+
+    async def _watch(self) -> None:
+        async def nothing() -> AsyncGenerator[bytes]:
+            await asyncio.Event().wait()
+            yield b""
+
+        async def receive() -> Message:
+            await asyncio.Event().wait()
+            return {}
+
+        async def send(_message: Message) -> None:
+            pass
+
+        response = EventSourceResponse(nothing(), ping=0)
+        await response({"type": "http", "method": "GET"}, receive, send)
+        self._stopping = True
+        for stream in list(self._streams):
+            stream.leave()
 
 
-class _Events(UserEvents):
+_of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Stops] = WeakKeyDictionary()
+
+
+def _stops() -> _Stops:
+    return _of_loop.setdefault(asyncio.get_running_loop(), _Stops())
+
+
+def event(
+    name: str, data: Mapping[str, Any], position: str | None = None, retry: int | None = None
+) -> bytes:
+    """Return a server-sent event."""
+    lines = [f"event: {name}", f"data: {dumps(data)}"]
+    if position is not None:
+        lines.insert(0, f"id: {position}")
+    if retry is not None:
+        lines.append(f"retry: {retry}")
+    return ("\n".join(lines) + "\n\n").encode()
+
+
+class _Events(CountedEvents):
     """The chunks of a user's channel, or those of one thread."""
 
     def __init__(self, api: Api, user_id: str, after: str | None, thread_id: str | None) -> None:
         self._after = after
         self._thread_id = thread_id
         self._timer: asyncio.Timeout | None = None
-        super().__init__(api, user_id)
+        self._leaving = False
+        super().__init__(api, user_id, self._frames(), takes_leave=True)
 
-    async def frames(self) -> AsyncGenerator[ServerSentEvent | bytes]:
+    def leave(self) -> None:
+        """End soon, and wake where it waits."""
+        super().leave()
+        self._leaving = True
+        with contextlib.suppress(RuntimeError):  # it does not wait
+            if self._timer is not None:
+                self._timer.reschedule(asyncio.get_running_loop().time())
+
+    async def _frames(self) -> AsyncGenerator[bytes]:
         with self._api.hub.subscribe(channel_of(self._user_id), self._after) as reader:
             # Says that the stream is open, and gives a first position to come back to.
-            yield ServerSentEvent(event="ready", data=dumps({"topic": TOPIC}), id=reader.position)
+            yield event("ready", {"topic": TOPIC}, reader.position)
             if reader.missed is not None:
                 yield _reset(reader.missed, 0)
             async for batch in self._batches(reader):
@@ -151,38 +260,26 @@ class _Events(UserEvents):
                 ]
                 if frames:
                     yield b"".join(frames)
-            data = dumps({"reason": "shutdown"})
-            yield ServerSentEvent(event="shutdown", data=data, id=reader.position, retry=1000)
+            yield event("shutdown", {"reason": "shutdown"}, reader.position, retry=1000)
 
     async def _batches(self, reader: Subscription) -> AsyncGenerator[Batch]:
         """Yield what is published until the server stops and the user's runs have ended."""
-        backend, watching = self._api.backend, asyncio.create_task(self._watch())
-        try:
-            while True:
-                seconds = _LOOK_SECONDS if self.leaving.is_set() else None
-                try:
-                    async with asyncio.timeout(seconds) as self._timer:
-                        batch = await reader.next()
-                except TimeoutError:
-                    backend.drain()
-                    if not backend.works_for(self._user_id):
-                        return
-                else:
-                    yield batch
-        finally:
-            watching.cancel()
-
-    async def _watch(self) -> None:
-        """Wake a reader that waits when the server stops."""
-        await self.leaving.wait()
-        with contextlib.suppress(RuntimeError):  # it does not wait
-            if self._timer is not None:
-                self._timer.reschedule(asyncio.get_running_loop().time())
+        backend = self._api.backend
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_SECONDS if self._leaving else None) as self._timer:
+                    batch = await reader.next()
+            except TimeoutError:
+                backend.drain()
+                if not backend.works_for(self._user_id):
+                    return
+            else:
+                yield batch
 
 
-def _reset(reason: str, lost: int) -> ServerSentEvent:
+def _reset(reason: str, lost: int) -> bytes:
     """Return the event after which a client has to read its thread again."""
-    return ServerSentEvent(event="reset", data=dumps({"reason": reason, "lost": lost}))
+    return event("reset", {"reason": reason, "lost": lost})
 
 
 async def realtime(api: Api, socket: WebSocket) -> None:
