@@ -12,7 +12,8 @@ from rich.console import Console
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import clean
-from agentkit_py.cli.console import shorten
+from agentkit_py.cli.console import counted, shorten
+from agentkit_py.cli.stores import store_command
 from agentkit_py.cli.target import (
     DbOption,
     TargetArgument,
@@ -21,7 +22,6 @@ from agentkit_py.cli.target import (
     split_target,
     with_history,
 )
-from agentkit_py.cli.threads import PREFIX, SCHEMA, StoreOptions
 from agentkit_py.errors import ConfigurationError, NotPendingError
 from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.history.questions import Question, QuestionStore
@@ -42,42 +42,32 @@ def _questions_of(store: object) -> QuestionStore:
     return store
 
 
-@app.command("list")
-def list_(
-    ctx: typer.Context,
-    db: Annotated[
-        str,
-        typer.Option("--db", envvar="AGENTKIT_DB", metavar="FILE|DSN", help="The threads' store."),
-    ],
+@store_command(app, "list")
+async def list_(
+    store: HistoryStore,
+    console: Console,
     *,
     thread: Annotated[str | None, typer.Option(metavar="ID", help="Only of this thread.")] = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="Only of this user.")] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also those that are answered or have expired.")
     ] = False,
-    schema: Annotated[str, typer.Option(help="Of PostgreSQL's tables.")] = SCHEMA,
-    prefix: Annotated[str, typer.Option(help="What PostgreSQL's tables begin with.")] = PREFIX,
     limit: Annotated[int, typer.Option(min=1, help="Number of questions at most.")] = 50,
 ) -> None:
     """List questions, the oldest first."""
-
-    async def work(store: HistoryStore, console: Console) -> None:
-        found = await _questions_of(store).list_questions(
-            thread_id=thread, user_id=user, status=None if everything else "open", limit=limit
+    found = await _questions_of(store).list_questions(
+        thread_id=thread, user_id=user, status=None if everything else "open", limit=limit
+    )
+    for one in found:
+        owner = f", user {one.user_id}" if one.user_id else ""
+        lines = (
+            f"{one.id}  {_status(one)}{_left(one)}",
+            f"  {one.agent}: {_asked(one)}",
+            f"  thread {one.thread_id}{owner}",
         )
-        for one in found:
-            owner = f", user {one.user_id}" if one.user_id else ""
-            lines = (
-                f"{one.id}  {_status(one)}{_left(one)}",
-                f"  {one.agent}: {_asked(one)}",
-                f"  thread {one.thread_id}{owner}",
-            )
-            for line in lines:  # ids stand whole, to be copied
-                console.print(clean(line), markup=False, highlight=False, soft_wrap=True)
-        count = len(found)
-        console.print(f"{count} question{'' if count == 1 else 's'}", style="dim")
-
-    StoreOptions(db, None, schema, prefix).run(ctx, work)
+        for line in lines:  # ids stand whole, to be copied
+            console.print(clean(line), markup=False, highlight=False, soft_wrap=True)
+    console.print(counted(len(found), "question"), style="dim")
 
 
 def _asked(question: Question) -> str:
@@ -128,7 +118,7 @@ def answer(
             given = ApprovalAnswer(approved=approve, reason=reason)
             if asked.execution is not None:
                 client = _client(target, question)
-                await _load("agentkit_py.inngest").answer_question(
+                await importlib.import_module("agentkit_py.inngest").answer_question(
                     client, store, question, given, by=by
                 )
                 console.print("Sent: the run goes on as its Inngest function.")
@@ -149,15 +139,11 @@ def answer(
 def _client(target: str, question: str) -> object:
     """Return the Inngest client of the target's module."""
     name, path = split_target(target)
-    client = _load("agentkit_py.inngest.serving").client_of(import_module(name))
+    serving = importlib.import_module("agentkit_py.inngest.serving")
+    client = serving.client_of(import_module(name))
     if client is None:
         raise ConfigurationError(
             f"Question {question!r} was asked by an Inngest function, and {name!r} has no Inngest "
             f"client to send it the answer: name a module that has both, {path!r} and `client`."
         )
     return client
-
-
-def _load(module: str) -> Any:
-    """Import a module by name: most answers need no Inngest."""
-    return importlib.import_module(module)

@@ -6,6 +6,7 @@ import asyncio
 import io
 import sys
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
@@ -79,6 +80,52 @@ def shorten(text: str, width: int) -> str:
     line = Text(" ".join(clean(text).split()))
     line.truncate(max(width, 1), overflow="ellipsis")
     return line.plain
+
+
+def counted(count: int, what: str) -> str:
+    """Return a number with its noun: ``1 thread``, ``2 threads``."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+class ProgressBar:
+    """A bar on standard error, if that is a terminal. Use with ``with``.
+
+    Args:
+        what: The title.
+        total: The amount of work; None: not known.
+    """
+
+    def __init__(self, what: str, total: float | None) -> None:
+        from rich import progress  # noqa: PLC0415 - slow to load
+
+        console = make_console(stderr=True)
+        self._bar = progress.Progress(
+            progress.TextColumn(what),
+            progress.BarColumn(),
+            progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(),
+            console=console,
+            disable=not console.is_terminal,
+            transient=True,
+        )
+        self._task = self._bar.add_task("", total=total)
+
+    def __enter__(self) -> Self:
+        """Show the bar."""
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take the bar away."""
+        self._bar.stop()
+
+    def advance(self, done: float = 1) -> None:
+        """Go on by so much."""
+        self._bar.advance(self._task, done)
+
+    def print(self, line: str) -> None:
+        """Print a line above the bar."""
+        self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def wrap(console: Console, text: str, indent: int) -> list[str]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from typer.core import TyperGroup
 
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.untrusted import escaped
-from agentkit_py.cli.console import make_console
+from agentkit_py.cli.console import ProgressBar
 from agentkit_py.cli.target import find_object, import_module, split_target
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.stores.sqlite import SqliteHistory
@@ -71,10 +68,9 @@ def run(
     earlier = None if against is None else Report.load(against)
     console: Console = ctx.obj.console
     count = sum(not only or any(part in case.name for part in only) for case in found.cases)
-    with _progress(count * repeat) as advance:
-        report: Report = run_interruptibly(
-            found.run(repeat=repeat, only=only or (), on_done=advance)
-        )
+    with ProgressBar("cases", count * repeat) as bar:
+        running = found.run(repeat=repeat, only=only or (), on_done=lambda _: bar.advance())
+        report: Report = run_interruptibly(running)
     if save is not None:
         report.save(save)
     if as_json:
@@ -121,19 +117,3 @@ def from_thread(
     with out.open("a", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)
     typer.echo(f"{len(lines)} cases added to {out}", err=True)
-
-
-@contextmanager
-def _progress(total: int) -> Generator[Any]:
-    """Show a bar on standard error, in a terminal only; yield what moves it."""
-    console = make_console(stderr=True)
-    columns = (TextColumn("cases"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        task = progress.add_task("cases", total=total)
-
-        def advance(_: object) -> None:
-            progress.advance(task)
-
-        yield advance

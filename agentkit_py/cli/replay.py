@@ -8,26 +8,18 @@ import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn, TypeAlias
 
 import typer
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-    TimeElapsedColumn,
-)
 from rich.table import Table
 from rich.text import Text
 
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.untrusted import clean
-from agentkit_py.cli.console import make_console
+from agentkit_py.cli.console import ProgressBar, make_console
 from agentkit_py.cli.target import load_target
 from agentkit_py.errors import AgentKitError, InvalidRecordError
 from agentkit_py.processors.tokenizers import default_tokenizer
@@ -131,15 +123,16 @@ def replay(  # noqa: PLR0913 - the options of the command
         return
     passes = _passes(network, live_tools=live_tools, once=processors == "none")
     began = time.monotonic()
-    with _database(db) as path, _progress(file, limit) as progress:
+    total = _count(file, limit) if make_console(stderr=True).is_terminal else None
+    with _database(db) as path, ProgressBar("replaying conversations", total) as bar:
         job = Replay(
             store=SqliteHistory(path),
             passes=passes,
             provider=provider,
             concurrency=concurrency,
-            on_bad_line=progress.bad_line,
-            on_outcome=progress.outcome,
-            on_conversation=progress.conversation,
+            on_bad_line=lambda error: bar.print(str(error)),
+            on_outcome=partial(_print_problems, bar),
+            on_conversation=bar.advance,
         )
         interrupted = _run_to_end(job, _limited(read_conversations(file), limit))
     seconds = time.monotonic() - began
@@ -230,49 +223,13 @@ def _run_to_end(job: Replay, feed: Iterator[Conversation | InvalidRecordError]) 
     return False
 
 
-@dataclass(slots=True)
-class _Progress:
-    """The bar on stderr, with lines above it about what went wrong."""
-
-    bar: Progress
-    task: TaskID
-
-    def bad_line(self, error: InvalidRecordError) -> None:
-        """Print line and field of an error."""
-        self._print(str(error))
-
-    def outcome(self, one: Pass, outcome: ReplayOutcome) -> None:
-        """Print what was wrong with a conversation, if anything was."""
-        where = f"line {outcome.line}, {outcome.conversation!r:.80} ({one.name})"
-        for rejection in outcome.rejections:
-            self._print(f"{where}: refused by {rejection.rule}: {rejection.message}")
-        if outcome.difference is not None:
-            self._print(f"{where}: {outcome.difference}")
-
-    def conversation(self) -> None:
-        """Count one more conversation."""
-        self.bar.advance(self.task)
-
-    def _print(self, line: str) -> None:
-        self.bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-@contextmanager
-def _progress(file: Path, limit: int | None) -> Generator[_Progress]:
-    console = make_console(stderr=True)
-    bar = Progress(
-        TextColumn("replaying"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("conversations"),
-        TimeElapsedColumn(),
-        console=console,
-        disable=not console.is_terminal,
-        transient=True,
-    )
-    total = _count(file, limit) if console.is_terminal else None
-    with bar:
-        yield _Progress(bar, bar.add_task("", total=total))
+def _print_problems(bar: ProgressBar, one: Pass, outcome: ReplayOutcome) -> None:
+    """Print what was wrong with a conversation, if anything was."""
+    where = f"line {outcome.line}, {outcome.conversation!r:.80} ({one.name})"
+    for rejection in outcome.rejections:
+        bar.print(f"{where}: refused by {rejection.rule}: {rejection.message}")
+    if outcome.difference is not None:
+        bar.print(f"{where}: {outcome.difference}")
 
 
 def _count(file: Path, limit: int | None) -> int | None:

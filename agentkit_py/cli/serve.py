@@ -80,7 +80,7 @@ def serve(
                 "anybody could start runs: set it, or INNGEST_DEV=1 if all of them are yours."
             )
         os.environ["INNGEST_DEV"] = "1"  # the SDK's default is production, which needs a key
-    serving = _load("agentkit_py.inngest.serving")
+    serving = importlib.import_module("agentkit_py.inngest.serving")
     name, _, path = target.partition(":")
     module = import_module(name)
     chosen = find_object(target, module, path) if path else None
@@ -132,7 +132,7 @@ def api(target: TargetArgument, *, db: DbOption = None, port: PortOption = 8000)
     if named.history is None and db is None:
         where = "Threads live as long as this process; --db FILE keeps them."
     kind = "networks" if isinstance(found, Network) else "agents"
-    app = _load("agentkit_py.server").create_app(auth="local", **{kind: [found]})
+    app = importlib.import_module("agentkit_py.server").create_app(auth="local", **{kind: [found]})
     with listen(LOCALHOST, port) as sock:
         url = url_of(LOCALHOST, sock)
         _announce(
@@ -165,7 +165,7 @@ def mcp(
     has no authentication: put it behind something that has.
     """
     check_installed("mcp", "mcp", "mcp", "jsonschema")
-    serving = _load("agentkit_py.mcp.serving")
+    serving = importlib.import_module("agentkit_py.mcp.serving")
     found = load_target(target)
     with contextlib.suppress(KeyboardInterrupt):
         if not http:
@@ -177,11 +177,6 @@ def mcp(
                 hint = "Reach it by an address, or by a name that --allow-host names."
                 typer.echo(f"{hint} It has no authentication.", err=True)
             asyncio.run(serving.serve_http(found, sock, [host, *(allow_host or ())]))
-
-
-def _load(module: str) -> Any:
-    """Import a module by name: it needs an extra, and `agentkit --help` must not wait for it."""
-    return importlib.import_module(module)
 
 
 def _announce(lines: Sequence[str]) -> None:

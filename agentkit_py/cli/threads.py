@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, Annotated
@@ -17,45 +15,34 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.databases import create_private
 from agentkit_py._core.untrusted import clean, escaped
-from agentkit_py.cli.console import RunPrinter, make_console, message_line, shorten
+from agentkit_py.cli.console import ProgressBar, RunPrinter, counted, message_line, shorten
+from agentkit_py.cli.stores import (
+    PREFIX,
+    SCHEMA,
+    PrefixOption,
+    SchemaOption,
+    StoreOption,
+    StoreOptions,
+    UserOption,
+    YesOption,
+    store_command,
+)
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.messages import text_of
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import Format, ThreadInfo
-from agentkit_py.stores.sqlite import SqliteHistory
 from agentkit_py.stores.words import WordSearch
 from agentkit_py.stores.workspace import Workspace
 
-SCHEMA, PREFIX = "public", "agentkit_"
 _PAGE = 200
 """Results that are read at once."""
 
 _AGE = re.compile(r"(\d+)([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
-_Db = Annotated[
-    str,
-    typer.Option(
-        "--db",
-        envvar="AGENTKIT_DB",
-        metavar="FILE|DSN",
-        help="An SQLite file, or postgresql://… for a database.",
-    ),
-]
-_User = Annotated[
-    str | None, typer.Option("--user", metavar="ID", help="Only threads of this user.")
-]
-_Schema = Annotated[
-    str, typer.Option("--schema", envvar="AGENTKIT_SCHEMA", help="Of PostgreSQL's tables.")
-]
-_Prefix = Annotated[
-    str,
-    typer.Option("--prefix", envvar="AGENTKIT_PREFIX", help="What PostgreSQL's tables begin with."),
-]
 _Files = Annotated[
     Path | None, typer.Option("--workspace", help="The folder with the threads' files.")
 ]
@@ -67,58 +54,6 @@ _Back = Annotated[
     int | None,
     typer.Option(min=1, help="The user's message that is so many from the end; 1: the last."),
 ]
-_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
-
-
-@dataclass(frozen=True, slots=True)
-class StoreOptions:
-    """The store that a command works on, as its options name it."""
-
-    db: str
-    user: str | None = None
-    schema: str = SCHEMA
-    prefix: str = PREFIX
-    create: bool = False
-    """Create the file if it is missing."""
-
-    @property
-    def is_server(self) -> bool:
-        """True for a database server, False for a file."""
-        return "://" in self.db
-
-    @asynccontextmanager
-    async def open(self) -> AsyncGenerator[HistoryStore]:
-        """Open the store, as the user may see it."""
-        from agentkit_py.stores.wrappers import for_user  # noqa: PLC0415 - slow to load
-
-        async with self._store() as store:
-            yield store if self.user is None else for_user(store, self.user)
-
-    def _store(self) -> HistoryStore:
-        if not self.is_server:
-            if not (self.create or Path(self.db).is_file()):
-                raise ConfigurationError(f"--db: there is no file {self.db!r}.")
-            return SqliteHistory(self.db)
-        scheme = self.db.partition("://")[0]  # the rest may hold a password
-        if scheme not in ("postgresql", "postgres"):
-            raise ConfigurationError(
-                f"--db: {scheme}:// is not known; give a file or postgresql://…."
-            )
-        from agentkit_py.stores.postgres import PostgresHistory  # noqa: PLC0415 - slow to load
-
-        return PostgresHistory(self.db, schema=self.schema, prefix=self.prefix, connections=2)
-
-    def run(
-        self, ctx: typer.Context, work: Callable[[HistoryStore, Console], Awaitable[None]]
-    ) -> None:
-        """Do ``work`` with the store and the command's console."""
-
-        async def main() -> None:
-            async with self.open() as store:
-                await work(store, ctx.obj.console)
-
-        run_interruptibly(main())
-
 
 app: typer.Typer = typer.Typer(
     name="threads",
@@ -128,108 +63,80 @@ app: typer.Typer = typer.Typer(
 )
 
 
-@app.command("list")
-def list_(
-    ctx: typer.Context,
-    db: _Db,
+@store_command(app, "list", by_user=True)
+async def list_(
+    store: HistoryStore,
+    console: Console,
     *,
-    user: _User = None,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
     limit: Annotated[int, typer.Option(min=1, help="Number of threads at most.")] = 50,
 ) -> None:
     """List threads, last changed first."""
-
-    async def work(store: HistoryStore, console: Console) -> None:
-        print_threads(console, await store.list_threads(limit))
-
-    StoreOptions(db, user, schema, prefix).run(ctx, work)
+    print_threads(console, await store.list_threads(limit))
 
 
-@app.command()
-def show(
-    ctx: typer.Context,
+@store_command(app, by_user=True)
+async def show(
+    store: HistoryStore,
+    console: Console,
     thread: str,
-    db: _Db,
     *,
     last: Annotated[
         int | None, typer.Option(min=1, help="Only this number of results, the last ones.")
     ] = None,
-    user: _User = None,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
 ) -> None:
     """Show the messages of a thread, and its forks."""
-
-    async def work(store: HistoryStore, console: Console) -> None:
-        printer = RunPrinter(console)
-        count = await store.count_results(thread)
-        begin = 0 if last is None else max(0, count - last)
-        while begin < count:
-            stop = min(begin + _PAGE, count)
-            for record in await store.page(thread, stop, stop - begin):
-                _show(printer, console, record.result)
-            begin = stop
-        await _show_relatives(store, console, thread)
-
-    StoreOptions(db, user, schema, prefix).run(ctx, work)
+    printer = RunPrinter(console)
+    count = await store.count_results(thread)
+    begin = 0 if last is None else max(0, count - last)
+    while begin < count:
+        stop = min(begin + _PAGE, count)
+        for record in await store.page(thread, stop, stop - begin):
+            _show(printer, console, record.result)
+        begin = stop
+    await _show_relatives(store, console, thread)
 
 
-@app.command()
-def fork(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+@store_command(app, by_user=True)
+async def fork(
+    store: HistoryStore,
+    console: Console,
     thread: str,
-    db: _Db,
     *,
     before: _Before = None,
     back: _Back = None,
     title: Annotated[str | None, typer.Option(help="A title; the thread's unless given.")] = None,
-    user: _User = None,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
 ) -> None:
     """Make a thread that begins with what another had: all of it, or what was before a message.
 
     Nothing is copied, and both go on by themselves.
     """
-
-    async def work(store: HistoryStore, console: Console) -> None:
-        whole = before is None and back is None
-        place = None if whole else await _place(store, thread, before, back)
-        made = await store.fork(thread, place, title=title)
-        count = await store.count_results(made)
-        console.print(Text(f"{made}  {_count(count, 'result')}"), soft_wrap=True)
-
-    StoreOptions(db, user, schema, prefix).run(ctx, work)
+    whole = before is None and back is None
+    place = None if whole else await _place(store, thread, before, back)
+    made = await store.fork(thread, place, title=title)
+    count = await store.count_results(made)
+    console.print(Text(f"{made}  {counted(count, 'result')}"), soft_wrap=True)
 
 
-@app.command()
-def rewind(  # noqa: PLR0913 - the options of the command
-    ctx: typer.Context,
+@store_command(app, by_user=True)
+async def rewind(
+    store: HistoryStore,
+    console: Console,
     thread: str,
-    db: _Db,
     *,
     before: _Before = None,
     back: _Back = None,
-    yes: _Yes = False,
-    user: _User = None,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
+    yes: YesOption = False,
 ) -> None:
     """Take a thread back to before a message of the user: the last one unless given.
 
     What it had after that is out of reach then, except in forks that were made before.
     """
-
-    async def work(store: HistoryStore, console: Console) -> None:
-        place = await _place(store, thread, before, back)
-        if not yes:
-            typer.confirm(f"Take the thread back to before result {place}?", abort=True)
-        await store.rewind(thread, place)
-        count = await store.count_results(thread)
-        console.print(Text(f"{_count(count, 'result')} left", "dim"))
-
-    StoreOptions(db, user, schema, prefix).run(ctx, work)
+    place = await _place(store, thread, before, back)
+    if not yes:
+        typer.confirm(f"Take the thread back to before result {place}?", abort=True)
+    await store.rewind(thread, place)
+    count = await store.count_results(thread)
+    console.print(Text(f"{counted(count, 'result')} left", "dim"))
 
 
 async def _place(
@@ -271,34 +178,27 @@ def _show(printer: RunPrinter, console: Console, result: AgentResult) -> None:
             console.print(Text(f"  {clean(name)} calls {clean(calls)}", "dim"))
 
 
-@app.command()
-def search(
-    ctx: typer.Context,
+@store_command(app, by_user=True)
+async def search(
+    store: HistoryStore,
+    console: Console,
     words: str,
-    db: _Db,
     *,
     limit: Annotated[int, typer.Option(min=1, help="Number of threads at most.")] = 50,
-    user: _User = None,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
 ) -> None:
     """Find threads by words of their messages, in any order; the beginning of a word is enough.
 
     Upper and lower case are the same. Words in double quotes must stand together.
     """
-
-    async def work(store: HistoryStore, console: Console) -> None:
-        sought = WordSearch.parse(words)
-        found = await store.search(words, limit=limit)
-        for match in found:
-            page = await store.page(match.thread_id, match.position + 1, 1)
-            text = _found(page[0].result, sought) if page else match.text
-            place = sought.find(text) or 0
-            line = shorten(text[max(0, place - 30) : place + 60], 90)
-            console.print(Text(f"{clean(match.thread_id)}  {line}"), soft_wrap=True)
-        console.print(_threads(len(found)), style="dim")
-
-    StoreOptions(db, user, schema, prefix).run(ctx, work)
+    sought = WordSearch.parse(words)
+    found = await store.search(words, limit=limit)
+    for match in found:
+        page = await store.page(match.thread_id, match.position + 1, 1)
+        text = _found(page[0].result, sought) if page else match.text
+        place = sought.find(text) or 0
+        line = shorten(text[max(0, place - 30) : place + 60], 90)
+        console.print(Text(f"{clean(match.thread_id)}  {line}"), soft_wrap=True)
+    console.print(counted(len(found), "thread"), style="dim")
 
 
 def _found(result: AgentResult, sought: WordSearch) -> str:
@@ -307,10 +207,10 @@ def _found(result: AgentResult, sought: WordSearch) -> str:
     return next(map(message_line, found), "")
 
 
-@app.command()
-def index(
-    ctx: typer.Context,
-    db: _Db,
+@store_command(app)
+async def index(
+    store: HistoryStore,
+    console: Console,
     target: Annotated[
         str | None,
         typer.Argument(
@@ -318,9 +218,6 @@ def index(
             help="A network or an agent: also make what its Recall and Summarize keep.",
         ),
     ] = None,
-    *,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
 ) -> None:
     """Add to the index of words what it lacks; searches read that message by message until then.
 
@@ -328,18 +225,14 @@ def index(
     MODULE:OBJECT, older messages of all threads are embedded and summarised now, as runs would do
     a part at a time; this calls the embedder and the model of its processors.
     """
-
-    async def work(store: HistoryStore, console: Console) -> None:
-        if target is not None:
-            await _index_turns(target, store, console)
-        left = first = await store.index_words(0)
-        with _progress("index", first) as advance:
-            while left > 0:
-                before, left = left, await store.index_words()
-                advance(before - left)
-        console.print(Text(f"{_count(first, 'result')} added", "dim"))
-
-    StoreOptions(db, None, schema, prefix).run(ctx, work)
+    if target is not None:
+        await _index_turns(target, store, console)
+    left = first = await store.index_words(0)
+    with ProgressBar("index", first) as bar:
+        while left > 0:
+            before, left = left, await store.index_words()
+            bar.advance(before - left)
+    console.print(Text(f"{counted(first, 'result')} added", "dim"))
 
 
 async def _index_turns(target: str, store: HistoryStore, console: Console) -> None:
@@ -351,17 +244,17 @@ async def _index_turns(target: str, store: HistoryStore, console: Console) -> No
         store.processors = found.history.processors
     found.history = store
     threads = await store.list_threads(None)
-    with _progress("index", len(threads)) as advance:
+    with ProgressBar("index", len(threads)) as bar:
         for thread in threads:
             await index_thread(found, thread.id)
-            advance(1)
-    console.print(Text(f"{_threads(len(threads))} indexed", "dim"))
+            bar.advance()
+    console.print(Text(f"{counted(len(threads), 'thread')} indexed", "dim"))
 
 
-@app.command("export")
-def export(
-    ctx: typer.Context,
-    db: _Db,
+@store_command(app, "export", by_user=True)
+async def export(
+    store: HistoryStore,
+    console: Console,
     threads: Annotated[list[str] | None, typer.Argument(help="Threads; all unless given.")] = None,
     *,
     output: Annotated[
@@ -370,30 +263,23 @@ def export(
     form: Annotated[
         Format, typer.Option("--format", help="openai is what agentkit replay reads.")
     ] = "archive",
-    user: _User = None,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
 ) -> None:
     """Write threads as JSON Lines."""
-
-    async def work(store: HistoryStore, console: Console) -> None:
-        del console
-        chosen = (
-            [await store.get_thread(one) for one in threads]
-            if threads
-            else await store.list_threads(None)
-        )
-        if output is None:
-            await _write(store, chosen, form, sys.stdout)
-            return
-        try:
-            create_private(output)
-            with output.open("w", encoding="utf-8", newline="\n") as file:
-                await _write(store, chosen, form, file)
-        except OSError as error:
-            raise ConfigurationError(f"--output: {output} cannot be written: {error}") from error
-
-    StoreOptions(db, user, schema, prefix).run(ctx, work)
+    del console
+    chosen = (
+        [await store.get_thread(one) for one in threads]
+        if threads
+        else await store.list_threads(None)
+    )
+    if output is None:
+        await _write(store, chosen, form, sys.stdout)
+        return
+    try:
+        create_private(output)
+        with output.open("w", encoding="utf-8", newline="\n") as file:
+            await _write(store, chosen, form, file)
+    except OSError as error:
+        raise ConfigurationError(f"--output: {output} cannot be written: {error}") from error
 
 
 async def _write(
@@ -402,11 +288,11 @@ async def _write(
     from agentkit_py.stores.interchange import export_threads  # noqa: PLC0415 - slow to load
 
     chosen = list(threads)
-    with _progress("export", len(chosen)) as advance:
+    with ProgressBar("export", len(chosen)) as bar:
         for thread in chosen:
             async for line in export_threads(store, [thread], form):
                 file.write(f"{escaped(line.rstrip())}\n")
-            advance(1)
+            bar.advance()
 
 
 @app.command("import")
@@ -423,8 +309,8 @@ def import_(
     db: Annotated[str, typer.Option("--db", metavar="FILE|DSN", help="Made if it is not there.")],
     *,
     user: Annotated[str | None, typer.Option("--user", help="Whose the threads are.")] = None,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
+    schema: SchemaOption = SCHEMA,
+    prefix: PrefixOption = PREFIX,
 ) -> None:
     """Add threads; what is stored already is left out, so that it can be repeated.
 
@@ -436,12 +322,12 @@ def import_(
         from agentkit_py.stores.interchange import import_threads  # noqa: PLC0415 - slow to load
 
         size = file.stat().st_size
-        with file.open("rb") as opened, _progress("import", size) as advance:
+        with file.open("rb") as opened, ProgressBar("import", size) as bar:
             added: list[int] = []
-            lines = _lines(opened, advance)
+            lines = _lines(opened, bar.advance)
             found = await import_threads(store, lines, user_id=user, on_added=added.append)
-        new = f"{_count(sum(added), 'result')} added"
-        console.print(f"{_threads(len(found))}, {new}", style="dim")
+        new = f"{counted(sum(added), 'result')} added"
+        console.print(f"{counted(len(found), 'thread')}, {new}", style="dim")
 
     StoreOptions(db, None, schema, prefix, create=True).run(ctx, work)
 
@@ -458,25 +344,17 @@ def _lines(lines: Iterable[bytes], advance: Callable[[float], None]) -> Iterator
         advance(len(line))
 
 
-def _threads(count: int) -> str:
-    return _count(count, "thread")
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
-
-
 @app.command()
 def delete(
     ctx: typer.Context,
-    db: _Db,
+    db: StoreOption,
     threads: Annotated[list[str] | None, typer.Argument(help="Threads.")] = None,
     *,
-    user: _User = None,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
+    user: UserOption = None,
+    schema: SchemaOption = SCHEMA,
+    prefix: PrefixOption = PREFIX,
     workspace: _Files = None,
-    yes: _Yes = False,
+    yes: YesOption = False,
 ) -> None:
     """Delete threads, or everything of a user: messages, summaries, states, vectors and facts.
 
@@ -497,14 +375,14 @@ def delete(
 @app.command("clean")
 def clean_(
     ctx: typer.Context,
-    db: _Db,
+    db: StoreOption,
     *,
     older_than: Annotated[str, typer.Option(metavar="AGE", help="E.g. 7d: unchanged since then.")],
-    user: _User = None,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
+    user: UserOption = None,
+    schema: SchemaOption = SCHEMA,
+    prefix: PrefixOption = PREFIX,
     workspace: _Files = None,
-    yes: _Yes = False,
+    yes: YesOption = False,
 ) -> None:
     """Delete threads that have not changed for some time."""
     end = datetime.now(UTC) - _age(older_than)
@@ -529,16 +407,16 @@ def _delete(
             store.workspace = Workspace(workspace)
         found = await find(store)
         if (found or whole_user) and not yes:
-            what = f"{_threads(len(found))} and what is remembered" if whole_user else ""
-            typer.confirm(f"Delete {what or _threads(len(found))} for good?", abort=True)
+            what = f"{counted(len(found), 'thread')} and what is remembered" if whole_user else ""
+            typer.confirm(f"Delete {what or counted(len(found), 'thread')} for good?", abort=True)
         gone = 0
-        with _progress("delete", len(found)) as advance:
+        with ProgressBar("delete", len(found)) as bar:
             for thread in found:
                 gone += await store.delete_thread(thread.id)
-                advance(1)
+                bar.advance()
         if whole_user and options.user is not None:
             await store.delete_user(options.user)
-        console.print(f"{_threads(gone)} deleted", style="dim")
+        console.print(f"{counted(gone, 'thread')} deleted", style="dim")
         if gone and workspace is None:
             line = "Files of theirs, if there are any, stay: their folder is given by --workspace."
             console.print(Text(line, "dim"), soft_wrap=True)
@@ -549,11 +427,11 @@ def _delete(
 @app.command()
 def stats(
     ctx: typer.Context,
-    db: _Db,
+    db: StoreOption,
     *,
-    user: _User = None,
-    schema: _Schema = SCHEMA,
-    prefix: _Prefix = PREFIX,
+    user: UserOption = None,
+    schema: SchemaOption = SCHEMA,
+    prefix: PrefixOption = PREFIX,
 ) -> None:
     """Count threads, users, results and messages."""
     options = StoreOptions(db, user, schema, prefix)
@@ -576,17 +454,6 @@ def _age(text: str) -> timedelta:
     if match is None:
         raise ConfigurationError(f"{text!r} is no time; write 30m, 12h, 7d or 4w.")
     return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
-
-
-@contextmanager
-def _progress(what: str, total: float) -> Generator[Callable[[float], None]]:
-    """Show a bar on standard error, if that is a terminal; yield what advances it."""
-    from rich.progress import Progress  # noqa: PLC0415 - slow to load
-
-    console = make_console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done: bar.advance(task, done)
 
 
 def print_threads(console: Console, threads: Iterable[ThreadInfo]) -> None:
