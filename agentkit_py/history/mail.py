@@ -22,8 +22,17 @@ MAIL_SECONDS = 30 * 24 * 3600.0
 class MailStore(Protocol):
     """Keeps mail in boxes. Each is received once: whoever took it gets it again, nobody else."""
 
-    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
-        """Add mail to a box; one of its id that was there already stays as it is."""
+    async def put_mail(
+        self, box: str, mail_id: str, content: JsonObject, *, thread_id: str | None = None
+    ) -> None:
+        """Add mail to a box; one of its id that was there already stays as it is.
+
+        Args:
+            box: The name of the box.
+            mail_id: The id of the mail.
+            content: What is received.
+            thread_id: The thread that it is about: it goes with the thread.
+        """
         ...
 
     async def take_mail(self, box: str, taker: str) -> JsonObject | None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
+import signal
+import threading
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 from weakref import WeakKeyDictionary
 
@@ -312,7 +316,54 @@ async def lifespan(app: Starlette) -> AsyncGenerator[None]:
         stack.push_async_callback(api.backend.close)
         stack.push_async_callback(api.notifier.idle)
         stack.push_async_callback(api.news.close)
+        stack.callback(_StopSignals(api.backend).restore)
         yield
+
+
+class _StopSignals:
+    """Lets SIGTERM end the runs before the server that serves the app hears of it.
+
+    uvicorn closes its port at once: for the time that runs get to end, a new message would be
+    refused a connection, where it should be told to try again in some seconds.
+    """
+
+    def __init__(self, backend: Backend) -> None:
+        """Stand between the signals and the server's handlers, where it has any."""
+        self._backend = backend
+        self._loop = asyncio.get_running_loop()
+        self._ending: asyncio.Task[None] | None = None
+        self._handlers: dict[int, Any] = {}
+        in_main = threading.current_thread() is threading.main_thread()
+        # What is no method of a server is an event loop's, which hears of signals elsewhere.
+        if in_main and inspect.ismethod(signal.getsignal(signal.SIGTERM)):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._handlers[number] = signal.signal(number, self.heard)
+
+    @property
+    def should_exit(self) -> bool:
+        """True once the server stops, as streams ask who takes the signal (sse-starlette)."""
+        return getattr(self._handlers[signal.SIGTERM].__self__, "should_exit", False)
+
+    def restore(self) -> None:
+        """Leave signals to the server."""
+        for number, handler in self._handlers.items():
+            if signal.getsignal(number) == self.heard:
+                signal.signal(number, handler)
+
+    def heard(self, number: int, _frame: FrameType | None) -> None:
+        """Take a signal; a second one is the server's."""
+        self.restore()
+        if number == signal.SIGTERM:
+            self._loop.call_soon_threadsafe(self._begin)
+        else:
+            signal.raise_signal(number)
+
+    def _begin(self) -> None:
+        self._ending = asyncio.create_task(self._end())
+
+    async def _end(self) -> None:
+        await self._backend.close()
+        signal.raise_signal(signal.SIGTERM)
 
 
 @asynccontextmanager

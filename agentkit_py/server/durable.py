@@ -16,7 +16,7 @@ from agentkit_py.history.questions import Question
 from agentkit_py.inngest.sending import Client, Sender, stop_questions
 from agentkit_py.server.auth import StreamTokens
 from agentkit_py.server.config import Settings
-from agentkit_py.server.hub import Hub
+from agentkit_py.server.hub import Entry, Hub
 from agentkit_py.server.local import own_token
 from agentkit_py.server.runs import APPROVALS, Backend, Job, channel_of, state_of
 from agentkit_py.server.schemas import ApiError, TokenResponse
@@ -62,8 +62,8 @@ class InngestRuns(Backend):
         self._tokens = tokens
         self._workers = Workers(hub)
         self._workers.on_chunk = self._begun
-        self._sent: OrderedDict[str, tuple[str, str]] = OrderedDict()
-        """User and thread of messages whose functions have not begun, by the messages' ids."""
+        self._sent: OrderedDict[tuple[str, str, str], None] = OrderedDict()
+        """Channel, thread and id of messages whose functions have not begun, the oldest first."""
 
     async def join(self) -> None:
         """Take the chunks of functions, and of staff who use another process, from the store."""
@@ -81,11 +81,12 @@ class InngestRuns(Backend):
 
     def awaited(self, user_id: str, thread_id: str) -> list[str]:
         """Return ids of the messages that functions answer, or are about to."""
-        sent = [one for one, where in self._sent.items() if where == (user_id, thread_id)]
-        return [*self._hub.answered_elsewhere(channel_of(user_id), thread_id), *sent]
+        channel = channel_of(user_id)
+        sent = [one[2] for one in self._sent if one[:2] == (channel, thread_id)]
+        return [*self._hub.answered_elsewhere(channel, thread_id), *sent]
 
-    def _begun(self, message_id: str | None) -> None:
-        self._sent.pop(message_id or "", None)
+    def _begun(self, entry: Entry, channel: str) -> None:
+        self._sent.pop((channel, entry.thread_id or "", entry.answers or ""), None)
 
     async def start(self, job: Job) -> None:
         """Send the event that begins the run; a message that was sent before begins none."""
@@ -110,7 +111,7 @@ class InngestRuns(Backend):
         event_id = f"agentkit-{hashlib.sha256(key.encode()).hexdigest()}"
         await _sent(self._sender.start(job.target, event_id, data))
         if self.streams and not await self._was_answered(store, job):
-            self._sent[job.message.id or ""] = job.user_id, job.thread_id
+            self._sent[channel_of(job.user_id), job.thread_id, job.message.id or ""] = None
             if len(self._sent) > _MOST_SENT:
                 self._sent.popitem(last=False)
 
@@ -124,8 +125,8 @@ class InngestRuns(Backend):
         await _sent(
             self._sender.cancel(user_id, thread_id, self._stopped if self.streams else None)
         )
-        for one, where in list(self._sent.items()):
-            if where == (user_id, thread_id):
+        for one in list(self._sent):
+            if one[:2] == (channel_of(user_id), thread_id):
                 del self._sent[one]
         await stop_questions(self._settings.store, None, thread_id)
         self._hub.publish(APPROVALS, {"event": "approval.changed", "data": {}})

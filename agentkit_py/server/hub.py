@@ -327,9 +327,9 @@ class Hub:
 
     def receive(
         self, channel: str, chunk: Mapping[str, Any], answers: str | None, source: str
-    ) -> None:
+    ) -> Entry:
         """Add what another process published."""
-        self._add(channel, chunk, answers, source)
+        return self._add(channel, chunk, answers, source)
 
     def _add(
         self, channel: str, chunk: Mapping[str, Any], answers: str | None, source: str | None

@@ -66,7 +66,7 @@ class Line:
             return False
         mail_id = self._id(job)
         self._kept.add(mail_id)
-        await store.put_mail(_BOX, mail_id, _to_dict(job))
+        await store.put_mail(_BOX, mail_id, _to_dict(job), thread_id=job.thread_id)
         return True
 
     async def drop(self, job: Job) -> None:

@@ -56,8 +56,8 @@ class Workers:
         self.is_busy: Callable[[], bool] = lambda: False
         """Says whether the others must know that this process lives, even if no run is open."""
 
-        self.on_chunk: Callable[[str | None], object] = lambda _answers: None
-        """Called with the id of the user's message that another process's chunk answers."""
+        self.on_chunk: Callable[[Entry, str], object] = lambda _entry, _channel: None
+        """Called with what another process published, and its channel."""
 
     async def join(self, store: HistoryStore) -> None:
         """Begin to share chunks with the processes that use the same store.
@@ -136,8 +136,8 @@ class Workers:
             self._note(sender)
         if kind == "chunk":
             chunk = as_object(said["chunk"]) or {}
-            self._hub.receive(said["channel"], chunk, said["answers"], sender)
-            self.on_chunk(said["answers"])
+            channel = said["channel"]
+            self.on_chunk(self._hub.receive(channel, chunk, said["answers"], sender), channel)
         elif kind == "cancel":
             self.on_cancel(said["user"], said["thread"])
 

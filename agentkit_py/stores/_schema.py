@@ -316,5 +316,10 @@ STEPS: tuple[tuple[Change, ...], ...] = (
         "ALTER TABLE {runs} ADD COLUMN position bigint NOT NULL DEFAULT 0",
         _place_runs,
     ),
+    (
+        # thread that mail is about, with which it goes; NULL: none
+        "ALTER TABLE {mail} ADD COLUMN thread_id {KEY}",
+        "CREATE INDEX {index:mail_by_thread} ON {mail} (thread_id) WHERE thread_id IS NOT NULL",
+    ),
 )
 """Each step leads from one version to the next. Steps are only ever added."""

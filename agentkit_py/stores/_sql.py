@@ -286,9 +286,8 @@ class SqlHistory(HistoryStore):
             # What refers to the thread's row goes with it.
             gone = branches.remove(session, thread_id)
             # There may be summaries and vectors of threads that are not in this database.
-            for table in ("summaries", "vectors", "leases", "line", "notes"):
+            for table in ("summaries", "vectors", "leases", "line", "notes", "mail"):
                 session.execute(f"DELETE FROM {{{table}}} WHERE thread_id = ?", thread_id)
-            session.execute("DELETE FROM {mail} WHERE box = ?", inbox_name(thread_id))
             return gone
 
         return await self._transact(remove, write=True, thread_id=thread_id)
@@ -606,11 +605,12 @@ class SqlHistory(HistoryStore):
     async def load_question(self, question_id: str) -> Question | None:
         return await self._transact(partial(records.load_question, question_id=question_id))
 
-    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
+    async def put_mail(
+        self, box: str, mail_id: str, content: JsonObject, *, thread_id: str | None = None
+    ) -> None:
         text = JsonText(encode_json(content, f"Mail {mail_id!r} cannot be kept"))
-        await self._transact(
-            partial(records.put_mail, box=box, mail_id=mail_id, text=text), write=True
-        )
+        put = partial(records.put_mail, box=box, mail_id=mail_id, text=text, thread_id=thread_id)
+        await self._transact(put, thread_id=thread_id, write=True)
 
     async def take_mail(self, box: str, taker: str) -> JsonObject | None:
         return await self._transact(partial(records.take_mail, box=box, taker=taker), write=True)
@@ -632,7 +632,8 @@ class SqlHistory(HistoryStore):
             session.execute("{serialize}", box)
             if not _is_known(session, thread_id, None):
                 raise ThreadNotFoundError(thread_id)
-            records.put_mail(session, box=box, mail_id=message.id or "", text=text)
+            mail_id = message.id or ""
+            records.put_mail(session, box=box, mail_id=mail_id, text=text, thread_id=thread_id)
 
         await self._transact(put, thread_id=thread_id, write=True)
 

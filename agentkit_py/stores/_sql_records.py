@@ -222,13 +222,15 @@ def _takeover(session: Session, row: Any) -> Takeover:
     return replace(found, thread_id=thread_id, user_id=owner)
 
 
-def put_mail(session: Session, *, box: str, mail_id: str, text: JsonText) -> None:
+def put_mail(
+    session: Session, *, box: str, mail_id: str, text: JsonText, thread_id: str | None
+) -> None:
     """Add mail to a box, and remove what is too old."""
     session.execute("DELETE FROM {mail} WHERE until <= {lease_clock}")
     session.execute(
-        "INSERT INTO {mail} (box, id, json, until) VALUES (?, ?, ?, {later}) "
+        "INSERT INTO {mail} (box, id, json, thread_id, until) VALUES (?, ?, ?, ?, {later}) "
         "ON CONFLICT (box, id) DO NOTHING",
-        *(box, mail_id, text, MAIL_SECONDS),
+        *(box, mail_id, text, thread_id, MAIL_SECONDS),
     )
 
 

@@ -188,6 +188,15 @@ class _Posted:
     taker: str | None = None
 
 
+@dataclass(slots=True)
+class _Mail:
+    """What has come from outside."""
+
+    json: str
+    thread_id: str | None
+    taker: str | None = None
+
+
 class MemoryHistory(HistoryStore):
     """Threads in memory, for tests and scripts.
 
@@ -216,7 +225,7 @@ class MemoryHistory(HistoryStore):
         self._questions: dict[str, Question] = {}
         self._takeovers: dict[str, Takeover] = {}
         self._spent: dict[tuple[str, str, str], float] = {}
-        self._mail: dict[str, dict[str, list[str | None]]] = {}
+        self._mail: dict[str, dict[str, _Mail]] = {}
         self._inboxes: dict[str, dict[str | None, _Posted]] = {}
         self._facts: list[tuple[Fact, str]] = []
         self._vectors = MemoryIndex()
@@ -408,6 +417,9 @@ class MemoryHistory(HistoryStore):
                 del self._questions[question.id]
             self._takeovers.pop(thread_id, None)
             self._inboxes.pop(thread_id, None)
+            for box in self._mail.values():
+                for mail_id in [key for key, one in box.items() if one.thread_id == thread_id]:
+                    del box[mail_id]
             data = self._data.pop(thread_id, None) or _Data()
             self._vectors.forget(thread_id)
             kept = next((one for one in self._branches() if one.key == thread_id), None)
@@ -694,27 +706,29 @@ class MemoryHistory(HistoryStore):
         found.sort(key=lambda one: (str(one[0]), one[1]))
         return [one for *_, one in found[: at_most(limit)]]
 
-    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
+    async def put_mail(
+        self, box: str, mail_id: str, content: JsonObject, *, thread_id: str | None = None
+    ) -> None:
         """Add mail to a box; one of its id that was there already stays as it is."""
         text = encode_json(content, f"Mail {mail_id!r} cannot be kept")
         with self._lock:
-            self._mail.setdefault(box, {}).setdefault(mail_id, [text, None])
+            self._mail.setdefault(box, {}).setdefault(mail_id, _Mail(text, thread_id))
 
     async def take_mail(self, box: str, taker: str) -> JsonObject | None:
         """Return the taker's mail, else the oldest that nobody took; None: there is none."""
         with self._lock:
             mail = list(self._mail.get(box, {}).values())
-            found = [one for one in mail if one[1] == taker] or [m for m in mail if m[1] is None]
-            for one in found[:1]:
-                one[1] = taker
-                return json.loads(str(one[0]))
+            found = [one for one in mail if one.taker == taker]
+            for one in (found or [one for one in mail if one.taker is None])[:1]:
+                one.taker = taker
+                return json.loads(one.json)
             return None
 
     async def list_mail(self, box: str) -> list[tuple[str, JsonObject]]:
         """Return ids and contents of the mail that nobody took, the oldest first."""
         with self._lock:
             mail = self._mail.get(box, {}).items()
-            return [(key, json.loads(str(text))) for key, (text, taker) in mail if taker is None]
+            return [(key, json.loads(one.json)) for key, one in mail if one.taker is None]
 
     async def remove_mail(self, box: str, mail_id: str) -> bool:
         """Remove mail; return False if there is none of this id."""

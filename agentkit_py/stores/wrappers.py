@@ -319,8 +319,11 @@ class _WrappedStore(_WrappedThreads):
     ) -> list[Takeover]:
         return await self._store.list_takeovers(status=status, user_id=user_id, limit=limit)
 
-    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
-        await self._store.put_mail(box, mail_id, content)
+    async def put_mail(
+        self, box: str, mail_id: str, content: JsonObject, *, thread_id: str | None = None
+    ) -> None:
+        store = self._store if thread_id is None else await self._own(thread_id)
+        await store.put_mail(box, mail_id, content, thread_id=thread_id)
 
     async def take_mail(self, box: str, taker: str) -> JsonObject | None:
         return await self._store.take_mail(box, taker)
@@ -644,9 +647,12 @@ class _RedactedStore(_RedactedThreads, _WrappedStore):
 
         return await super().change_takeover(thread_id, masked)
 
-    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
+    async def put_mail(
+        self, box: str, mail_id: str, content: JsonObject, *, thread_id: str | None = None
+    ) -> None:
         """Keep mail, masked."""
-        await super().put_mail(box, mail_id, self._object(content, f"Mail {mail_id!r}"))
+        masked = self._object(content, f"Mail {mail_id!r}")
+        await super().put_mail(box, mail_id, masked, thread_id=thread_id)
 
     async def put_message(
         self, thread_id: str, message: UserMessage, *, interrupts: bool = False

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import signal
 import sys
+from pathlib import Path
 from typing import Any
 
+import httpx
 from websockets.asyncio.client import connect
 
 from agentkit_py import MemoryHistory, SqliteHistory
@@ -15,6 +17,7 @@ from agentkit_py.history.leases import ThreadLease
 from agentkit_py.server import ServerLimits, lifespan
 from agentkit_py.testing import tool_call
 from tests.server.world import (
+    NO_LIMIT,
     app_of,
     client_of,
     listening,
@@ -149,13 +152,20 @@ async def test_streams_end_with_an_event_that_says_that_the_server_stops() -> No
 
 
 PROGRAM = """
-import socket
+import asyncio, pathlib, socket, sys
 import uvicorn
-from agentkit_py import Agent
+from agentkit_py import Agent, tool
 from agentkit_py.server import create_app
-from agentkit_py.testing import ScriptedModel
+from agentkit_py.testing import ScriptedModel, tool_call
 
-agent = Agent(name="clerk", system="S", model=ScriptedModel("Hi."))
+@tool
+async def wait() -> str:
+    while not pathlib.Path(sys.argv[1]).exists():
+        await asyncio.sleep(0.01)
+    return "waited"
+
+replies = [tool_call("wait", {}), "Hi."][not sys.argv[1:]:]
+agent = Agent(name="clerk", system="S", model=ScriptedModel(*replies), tools=[wait])
 app = create_app(agents=[agent], auth="local")
 listening = socket.create_server(("127.0.0.1", 0))
 print(listening.getsockname()[1], flush=True)
@@ -178,3 +188,30 @@ async def test_a_server_with_open_streams_stops_on_a_signal() -> None:
             await stream.until("stream.ended")
             process.terminate()
             assert await process.wait() in (0, -signal.SIGTERM)
+
+
+async def test_a_server_that_got_sigterm_tells_new_messages_to_come_back(tmp_path: Path) -> None:
+    """Over new connections, too, as long as a run is given time; it then ends with its reply."""
+    gate = tmp_path / "gate"
+    process = await asyncio.create_subprocess_exec(
+        *[sys.executable, "-c", PROGRAM, str(gate)], stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    url = f"http://127.0.0.1:{int(await process.stdout.readline())}"
+    async with listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await stream.until("tool_call.arguments.delta")
+        process.terminate()
+        async with httpx.AsyncClient(trust_env=False, timeout=NO_LIMIT) as client:
+            while (await client.get(f"{url}/health/ready")).status_code == 200:
+                pass
+        async with httpx.AsyncClient(trust_env=False, timeout=NO_LIMIT) as client:
+            refused = await client.post(f"{url}/api/chat", json=message("Hats?", "t2"))
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+            assert (await client.get(f"{url}/api/threads/t1")).status_code == 200
+            assert (await client.get(f"{url}/health/live")).status_code == 200
+        gate.touch()
+        await stream.until("run.completed")
+        await stream.until("stream.ended")
+        assert await stream.next() == ("shutdown", {"reason": "shutdown"})
+    assert await process.wait() in (0, -signal.SIGTERM)

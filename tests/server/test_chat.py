@@ -306,9 +306,12 @@ class AgedLine(MemoryHistory):
         self.boxes[box] -= gone
         return gone
 
-    async def put_mail(self, box: str, mail_id: str, content: JsonObject) -> None:
+    async def put_mail(
+        self, box: str, mail_id: str, content: JsonObject, *, thread_id: str | None = None
+    ) -> None:
         """Keep it as from long ago."""
-        await super().put_mail(box, mail_id, {**content, "at": "2020-01-01T00:00:00+00:00"})
+        aged = {**content, "at": "2020-01-01T00:00:00+00:00"}
+        await super().put_mail(box, mail_id, aged, thread_id=thread_id)
         self.boxes[box] = len(await self.list_mail(box))
 
 
@@ -338,6 +341,21 @@ async def test_a_message_in_line_outlives_its_process() -> None:
         (box,) = store.boxes
         assert await store.list_mail(box) == []
         await client.post("/api/chat/cancel", json={"threadId": "t"})
+
+
+async def test_a_message_in_line_goes_with_its_user() -> None:
+    """Although its process has died, and no other has looked for it."""
+    wait, begun, _ = waiting()
+    store = AgedLine()
+    app = app_of(support(tool_call("wait", {}), tools=(wait,)), history=store)
+    async with client_of(app) as client:
+        await client.post("/api/chat", json=message("Hi", "t", id="m1"))
+        await begun.wait()
+        await client.post("/api/chat", json=message("Hats?", "t", id="m2"))
+        (box,) = store.boxes
+        assert len(await store.list_mail(box)) == 1
+        await store.delete_user("ada")
+        assert await store.list_mail(box) == []
 
 
 async def test_a_message_in_line_for_an_agent_that_is_gone_is_answered_and_the_log_says_by_whom(

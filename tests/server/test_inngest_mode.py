@@ -435,6 +435,21 @@ async def test_a_reply_that_a_killed_worker_began_is_shown_once(where: dict[str,
     assert thread["messages"][1]["parts"][0]["text"] == long
 
 
+async def test_two_users_may_choose_one_id_for_their_messages(where: dict[str, Any]) -> None:
+    """Each may wait for the reply of a function that has not begun."""
+    shop = carried(where)
+    with shop.executor.connection.use():
+        async with served(shop.app) as url:
+            for user, thread in (("ada", "t1"), ("bob", "t2")):
+                await shop.chat("Hi", thread, user, id="m1")
+            for user, thread in (("ada", "t1"), ("bob", "t2")):
+                async with (
+                    httpx.AsyncClient(trust_env=False, headers={"x-user": user}) as client,
+                    client.stream("GET", f"{url}/api/vercel/{thread}/stream") as reply,
+                ):
+                    assert reply.status_code == 200
+
+
 def test_a_store_that_carries_no_streams_is_refused_for_them() -> None:
     """In either process, with what to use."""
     client = inngest.Inngest(app_id="shop", is_production=False)

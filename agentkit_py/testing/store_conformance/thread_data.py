@@ -302,6 +302,13 @@ async def mail_is_taken_once_and_again_by_who_took_it(given: HistoryStore) -> No
     gone = [await mine.remove_mail("box", key) for key in ("c", "c", "b", "d\0")]
     same(gone, [True, False, True, True], "what is removed")
     same(list(await store.list_mail("box")), [], "after that")
+    for thread, user in (("t\0", "ada"), ("u", "bob")):
+        await store.add_thread(thread, user_id=user)
+        await store.put_mail("box", thread, {"of": user}, thread_id=thread)
+    with_thread = mine.put_mail("box", "x", {}, thread_id="u")
+    await raises(ThreadNotFoundError, with_thread, "another user's thread")
+    await store.delete_user("ada")
+    same(await store.list_mail("box"), [("u", {"of": "bob"})], "with its thread deleted")
 
 
 async def messages_of_an_inbox_are_taken_once_in_order_and_whole(given: HistoryStore) -> None:
