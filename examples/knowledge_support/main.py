@@ -11,7 +11,7 @@ from agentkit_py.testing.fakes import HashingEmbedder
 
 HERE = Path(__file__).parent / "documents"
 
-# In earnest: LocalEmbedder(), OpenAIEmbedder(), or any object with `key` and `embed(texts)`.
+# In production: LocalEmbedder(), OpenAIEmbedder(), or any object with `key` and `embed(texts)`.
 knowledge = Knowledge(store=SqliteKnowledge("documents.db"), embedder=HashingEmbedder())
 
 
