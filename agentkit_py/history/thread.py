@@ -258,7 +258,7 @@ class Thread:
         )
         own, newest = await self._take(config, self.lease)
         done = own is not None and own.status == "completed"
-        if own is not None:
+        if own is not None and not (self.runtime.pauses and self.runtime.replaying):
             self._sought = frozenset(own.results if done else (message_id,))
         kept = own if done else newest if resume else None
         if kept is not None and kept.state is not None:
@@ -546,6 +546,8 @@ class Thread:
             count = known[0]
         else:
             count = await self._once("count", ask)
+        if known is not None and known[0] != count:
+            page = None  # a paused run goes on: what it has stored since is no earlier turn
         older = Older(config, thread_id, count, limit=self._page)
         results, self.older = await older.load() if page is None else older.take(page)
         return results

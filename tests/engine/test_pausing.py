@@ -23,6 +23,7 @@ from agentkit_py import (
 from agentkit_py.errors import ConfigurationError, NotPendingError, ReplayError
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.history.leases import ThreadLease
+from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import together
 from agentkit_py.stores import redacted
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
@@ -137,6 +138,45 @@ async def test_a_run_pauses_and_goes_on_where_nothing_is_known_of_it(world: Worl
             await last.resume(thread, {question.id: True})
         with pytest.raises(NotPendingError, match="no such question"):
             await last.resume(thread, {"other": True})
+
+
+@pytest.mark.parametrize("earlier", [0, 3, 60])
+async def test_a_run_that_goes_on_shows_the_model_what_one_shows_that_never_waited(
+    world: World, earlier: int
+) -> None:
+    """What the run stored before its question is not loaded a second time as an earlier turn."""
+    before, after = (tool_call("look", {}), tool_call("refund", {"amount": 5})), "Paid."
+    loaded: list[int] = []
+
+    def router(context: RouterContext) -> str | None:
+        loaded.append(len(context.network.state.transcript))
+        return clerk_once(context)
+
+    def network(*replies: Any) -> Network:
+        return world.network(
+            *replies, router=router, processors=[MessageWindow(max_messages=20)], max_iter=4
+        )
+
+    async with world.store:
+        for number in range(earlier):
+            for thread_id in ("waits", "not"):
+                await network("Hello.").run(f"Hello {number}", thread_id=thread_id)
+        loaded.clear()
+        run = await network(*before).run("Money back!", thread_id="waits")
+        at_first, resumed = loaded.copy(), network(after)
+        loaded.clear()
+        await resumed.resume("waits", {run.pending[0].id: True})
+        assert loaded[: len(at_first)] == at_first
+
+        straight = network(*before, after)
+        await straight.run("Money back!", thread_id="not", approver=lambda _: True)
+        assert sent_last(resumed) == sent_last(straight)
+
+
+def sent_last(network: Network) -> Any:
+    """Return the messages of the last request to a network's model, without ids."""
+    model: Any = network.default_model
+    return [(one["role"], one.get("content")) for one in model.requests[-1].body["messages"]]
 
 
 async def test_another_message_is_answered_while_a_run_waits(world: World) -> None:
