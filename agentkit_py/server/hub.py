@@ -190,6 +190,11 @@ class _Channel:
         return found
 
     @property
+    def open_keys(self) -> frozenset[tuple[str | None, str | None]]:
+        """Thread of each open run, and the message that it answers."""
+        return frozenset((run.thread_id, run.answers) for run in self.open.values())
+
+    @property
     def before_open_runs(self) -> int:
         """The number before the first chunk of the oldest open run."""
         return min((run.first for run in self.open.values()), default=self.next) - 1
@@ -204,6 +209,20 @@ class Batch:
     """Number of chunks before these that were dropped unread, since the reader was too slow."""
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a reader stopped that is told again of all runs which were open then."""
+
+    seen: str
+    """The id of the last chunk that it had, or of the last before it came."""
+
+    begin: int
+    """The number before the first chunk of those runs."""
+
+    open: frozenset[tuple[str | None, str | None]]
+    """Thread of each, and the message that it answers."""
+
+
 class Subscription:
     """One reader's position in a channel; leave it with `close`, or use it in ``with``.
 
@@ -211,13 +230,22 @@ class Subscription:
         missed: The reason why something since the position that the reader named is lost, or None.
     """
 
-    def __init__(self, hub: Hub, channel: _Channel, after: int, missed: Missed | None) -> None:
+    def __init__(self, hub: Hub, channel: _Channel, after: str | Place | None) -> None:
         self._hub = hub
         self._channel = channel
-        self._read = after
         self._gaps = channel.gaps
         self._closed = False
-        self.missed = missed
+        known = after if isinstance(after, Place) else None
+        number, self.missed = _number_of(channel, after.seen if isinstance(after, Place) else after)
+        self._seen = self._read = channel.next - 1 if number is None else number
+        """What was published up to here is read only if its run was open at the start."""
+
+        self._open = channel.open_keys
+        if number is None or known is not None:
+            begin = min(self._seen, channel.before_open_runs)
+            if number is not None and known is not None:
+                begin, self._open = min(begin, known.begin), self._open | known.open
+            self._read = max(begin, channel.first - 1)
         channel.readers += 1
 
     @property
@@ -226,9 +254,12 @@ class Subscription:
         return f"{self._channel.epoch}-{self._read}"
 
     @property
-    def resume_from(self) -> str:
-        """A position that repeats the open runs, for a reader that may have lost chunks of them."""
-        return f"{self._channel.epoch}-{min(self._read, self._channel.before_open_runs)}"
+    def place(self) -> Place:
+        """The place of a reader that may have lost what was sent to it."""
+        channel = self._channel
+        seen = max(self._read, self._seen)
+        begin = min(self._read, channel.before_open_runs)
+        return Place(f"{channel.epoch}-{seen}", begin, self._open | channel.open_keys)
 
     @property
     def is_behind(self) -> bool:
@@ -241,17 +272,27 @@ class Subscription:
         Chunks that the ring has dropped unread are counted in `Batch.lost`.
         """
         channel = self._channel
-        while not self.is_behind and self._gaps == channel.gaps:
-            await channel.news.wait()
-        lost = max(0, channel.first - 1 - self._read)
-        self._read += lost
-        entries = channel.after(self._read, limit)
-        if entries:
-            self._read = entries[-1].number
-        if self._gaps != channel.gaps:
-            self._gaps = channel.gaps
-            lost += 1
-        return Batch(entries, lost)
+        while True:
+            while not self.is_behind and self._gaps == channel.gaps:
+                await channel.news.wait()
+            lost = max(0, channel.first - 1 - self._read)
+            self._read += lost
+            entries = channel.after(self._read, limit)
+            if entries:
+                self._read = entries[-1].number
+            if self._gaps != channel.gaps:
+                self._gaps = channel.gaps
+                lost += 1
+            found = [one for one in entries if self._wants(one)]
+            if found or lost:
+                return Batch(found, lost)
+
+    def _wants(self, entry: Entry) -> bool:
+        """Return whether an entry is new, or of a run that was open when the reader came.
+
+        The end of a reply whose beginning a front end does not have would spoil the next one.
+        """
+        return entry.number > self._seen or (entry.thread_id, entry.answers) in self._open
 
     def close(self) -> None:
         """Stop reading."""
@@ -349,16 +390,17 @@ class Hub:
 
         return publish
 
-    def subscribe(self, channel: str, after: str | None = None) -> Subscription:
+    def subscribe(self, channel: str, after: str | Place | None = None) -> Subscription:
         """Follow a channel.
 
         Args:
             channel: Its name.
-            after: The id of the last chunk that the reader has. Without it, the reader begins with
-                the open runs; also where ``after`` is not kept, with `Subscription.missed` set.
+            after: The id of the last chunk that the reader has, or its place. Without it, the
+                reader begins with the open runs; also where ``after`` is not kept, with
+                `Subscription.missed` set.
         """
         found = self._channel(channel)
-        reader = Subscription(self, found, *_position_of(found, after))
+        reader = Subscription(self, found, after)
         self.settle(found)
         return reader
 
@@ -460,17 +502,16 @@ class Hub:
 _CHUNK_NUMBER = re.compile("[0-9]{1,15}")
 
 
-def _position_of(channel: _Channel, after: str | None) -> tuple[int, Missed | None]:
-    """Return the number of the last chunk that a reader has, and why some after it are lost."""
-    begin = max(channel.before_open_runs, channel.first - 1)
+def _number_of(channel: _Channel, after: str | None) -> tuple[int | None, Missed | None]:
+    """Return the number of the last chunk that a reader has, or why that is not known."""
     if after is None:
-        return begin, None
+        return None, None
     epoch, _, digits = after.rpartition("-")
     number = int(digits) if _CHUNK_NUMBER.fullmatch(digits) else -1
     if epoch != channel.epoch or not 0 <= number < channel.next:
-        return begin, "unknown"
+        return None, "unknown"
     if number + 1 < channel.first:
-        return begin, "too_old"
+        return None, "too_old"
     return number, None
 
 
@@ -485,7 +526,7 @@ class OpenStreams:
     """Readers of one user at the same time."""
 
     _counts: Counter[str] = field(default_factory=Counter[str])
-    _positions: OrderedDict[str, str] = field(default_factory=OrderedDict[str, str])
+    _places: OrderedDict[str, Place] = field(default_factory=OrderedDict[str, Place])
 
     @contextmanager
     def opened(self, user_id: str) -> Generator[None]:
@@ -506,16 +547,16 @@ class OpenStreams:
         """Tell whether the user may have one more reader."""
         return self._counts[user_id] < self.most
 
-    def position(self, session: str) -> str | None:
+    def place(self, session: str) -> Place | None:
         """Return where the reader with this token stopped."""
-        return self._positions.get(session)
+        return self._places.get(session)
 
-    def remember(self, session: str, position: str) -> None:
+    def remember(self, session: str, place: Place) -> None:
         """Keep where a reader stopped."""
-        self._positions[session] = position
-        self._positions.move_to_end(session)
-        if len(self._positions) > _REMEMBERED:
-            self._positions.popitem(last=False)
+        self._places[session] = place
+        self._places.move_to_end(session)
+        if len(self._places) > _REMEMBERED:
+            self._places.popitem(last=False)
 
 
 logger: logging.Logger = get_logger("agentkit_py.server")

@@ -291,13 +291,13 @@ async def realtime(api: Api, socket: WebSocket) -> None:
     channel = channel_of(grant.user_id)
     with (
         api.streams.opened(grant.user_id),
-        api.hub.subscribe(channel, api.streams.position(grant.session)) as reader,
+        api.hub.subscribe(channel, api.streams.place(grant.session)) as reader,
     ):
         try:
             await socket.accept()
             await _serve(socket, channel, reader, api.settings.limits.stream_seconds)
         finally:
-            api.streams.remember(grant.session, reader.resume_from)
+            api.streams.remember(grant.session, reader.place)
 
 
 async def _serve(socket: WebSocket, channel: str, reader: Subscription, seconds: float) -> None:

@@ -76,5 +76,5 @@ def test_of_the_channels_that_nobody_uses_the_newest_are_kept() -> None:
         ]
         one = Hub().publish("b", {"event": "text.delta", "data": {}}).size
         assert hub.kept_bytes == one + sum(sizes)
-    names = [name for name in "abcde" if hub.subscribe(name).resume_from.endswith("-1")]
+    names = [name for name in "abcde" if hub.subscribe(name).position.endswith("-1")]
     assert names == ["b", "e"]

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, Route, expect, sync_playwright
 
 from .conftest import ROOT
 from .serving import Mode, free_ports, in_process, inngest, killed_in_the_end
@@ -308,6 +308,24 @@ def test_a_reply_goes_on_over_a_reload(desk: Desk) -> None:
     desk.ready()
     expect(desk.log).to_contain_text("You may send everything back within thirty days")
     assert desk.log.inner_text().count("thirty days") == 1
+
+
+def test_a_reply_that_ends_while_the_page_is_loaded_is_read(desk: Desk, url: str) -> None:
+    """Between the moment when the thread is read and the one from which the page listens."""
+
+    def hold(route: Route) -> None:
+        while desk.page.request.get(f"{url}/api/threads/{thread}").json()["running"]:
+            pass
+        route.continue_()
+
+    desk.send(POLICY)
+    desk.says("thirty days")
+    thread = desk.page.url.partition("thread=")[2]
+    desk.page.route("**/api/realtime/token", hold)
+    desk.page.reload()
+    desk.connected()
+    desk.says(END_OF_POLICY)
+    desk.ready()
 
 
 def test_the_page_comes_back_from_a_deploy_and_from_a_crash(

@@ -144,3 +144,41 @@ async def test_a_publisher_serves_a_run() -> None:
     with hub.subscribe("c", "") as reader:
         assert reader.missed == "unknown"
     assert "\n" not in hub.publish("c", chunk(3, text="a\nb")).text
+
+
+def reply(hub: Hub, message: str, *events: str) -> None:
+    """Publish chunks of a reply in a thread of its own."""
+    for event in events:
+        facts = {"messageId": message, "threadId": message}
+        hub.publish("c", chunk(0, event, **facts), answers=message)
+
+
+async def test_a_new_reader_gets_no_end_of_a_reply_without_its_beginning() -> None:
+    """A front end would take it for a part of the next reply in its thread."""
+    hub = Hub()
+    reply(hub, "ended", "run.started", "text.delta")
+    reply(hub, "open", "run.started", "text.delta")
+    reply(hub, "ended", "text.delta", "stream.ended")
+    with hub.subscribe("c") as reader:
+        reply(hub, "open", "text.delta")
+        reply(hub, "next", "run.started")
+        threads = [one.thread_id for one in (await reader.next()).entries]
+    assert threads == ["open", "open", "open", "next"]
+
+
+@pytest.mark.parametrize("taken", [0, 1, 3])
+async def test_a_reader_that_was_cut_off_gets_again_what_was_open_then(taken: int) -> None:
+    """Wherever it was, and although it has ended since; nothing else comes twice."""
+    hub = Hub()
+    reply(hub, "before", "run.started")
+    reply(hub, "open", "run.started", "text.delta")
+    reply(hub, "before", "text.delta", "stream.ended")
+    with hub.subscribe("c") as reader:
+        reply(hub, "open", "text.delta")
+        if taken:
+            await reader.next(taken)
+        place = reader.place
+    reply(hub, "open", "text.delta", "stream.ended")
+    with hub.subscribe("c", place) as reader:
+        threads = [one.thread_id for one in (await reader.next()).entries]
+    assert threads == ["open"] * 5

@@ -121,6 +121,15 @@ export function Desk({ me, session, onLost }) {
     }
   };
 
+  // A reply that was under way when the thread was read may have ended before the hook listened.
+  useEffect(() => {
+    if (!isConnected || !found?.isRunning) return;
+    storedThread(session.thread).then(
+      ({ isRunning }) => isRunning || ended.current(session.thread),
+      () => {},
+    );
+  }, [isConnected, found, session]);
+
   const send = async (text, state) => {
     setProblem(null);
     setStopped(null);
