@@ -2,24 +2,142 @@
 
 from __future__ import annotations
 
+import heapq
+import json
+import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 import httpx
 import inngest
 
+from agentkit_py._core.json import as_object
 from agentkit_py.errors import ScriptError
 from agentkit_py.inngest import AgentKitMiddleware
-from agentkit_py.testing.executor.runs import KillAt, Run, Wait
-from agentkit_py.testing.executor.server import Server
+from agentkit_py.runtime.direct import providers
+from agentkit_py.testing.executor.runs import (
+    JournalEntry,
+    KillAt,
+    Moment,
+    Run,
+    StepRecord,
+    Wait,
+    matches,
+)
+from agentkit_py.testing.executor.server_api import (
+    Published,
+    ServerTransport,
+    ask_provider,
+    read_json,
+)
+from agentkit_py.testing.executor.worker import Answer, Config, Connection, Worker
+
+MAX_STEPS = 1000
+"""Steps of one run at the most."""
+
+MAX_OUTPUT = 4 * 1024 * 1024
+"""Bytes of one step's output at the most."""
+
+MAX_STATE = 32 * 1024 * 1024
+"""Bytes of all outputs of one run at the most."""
+
+MAX_REQUEST = 4 * 1024 * 1024
+"""Bytes of a request at the most; what does not fit is fetched by the worker."""
+
+RETRY_AFTER = 30.0
+"""Virtual seconds between two attempts."""
 
 Functions: TypeAlias = Sequence[inngest.Function[Any]]
 
 Answerer: TypeAlias = Callable[[Wait], Mapping[str, Any] | None]
 """Gives the data of the event that a run waits for; None: nothing comes."""
 
+Action: TypeAlias = Callable[[], Awaitable[None]]
 
-class ReplayExecutor(Server):
+_STEPS, _DONE = 206, 200
+_LOST = {"name": "Error", "message": "The worker could not be reached"}
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+
+
+@dataclass(order=True, slots=True)
+class _Scheduled:
+    at: float
+    tie: float
+    number: int
+    action: Action = field(compare=False)
+    is_timeout: bool = field(compare=False)
+
+
+class Schedule:
+    """A queue in virtual time; what is due at the same time comes in an order of the seed."""
+
+    def __init__(self, seed: int | None) -> None:
+        """Begin now; without a seed, what came first is done first."""
+        self.now: float = datetime.now(UTC).timestamp()
+        self._items: list[_Scheduled] = []
+        self._random = None if seed is None else random.Random(seed)  # noqa: S311 - an order
+        self._count = 0
+
+    def add(self, action: Action, *, after: float = 0.0, is_timeout: bool = False) -> None:
+        """Do ``action`` after so many seconds.
+
+        Args:
+            action: What is to be done.
+            after: Seconds from now.
+            is_timeout: Whether it ends a wait for an event, and is not waited for itself.
+        """
+        self._count += 1
+        tie = 0.0 if self._random is None else self._random.random()
+        item = _Scheduled(self.now + max(0.0, after), tie, self._count, action, is_timeout)
+        heapq.heappush(self._items, item)
+
+    def until(self, time: str) -> float:
+        """Return the seconds from now to a time of the worker's clock, which is the real one."""
+        parsed = datetime.fromisoformat(time.replace("Z", "+00:00"))
+        return max(0.0, (parsed - datetime.now(UTC)) / timedelta(seconds=1))
+
+    def pop(self, *, timeouts: bool, limit: float | None = None) -> Action | None:
+        """Return the next thing to do, if there is one; time goes on to when it is due.
+
+        Args:
+            timeouts: Also time-outs.
+            limit: Not what is due after this time.
+        """
+        items = self._items if timeouts else [one for one in self._items if not one.is_timeout]
+        if not items:
+            return None
+        item = min(items)
+        if limit is not None and item.at > limit:
+            return None
+        self._items.remove(item)
+        heapq.heapify(self._items)
+        self.now = max(self.now, item.at)
+        return item.action
+
+
+def _seconds(duration: str) -> float:
+    """Return the seconds of a duration as the SDK writes it: ``"90s"``, ``"4h"``."""
+    return float(duration[:-1]) * _UNITS[duration[-1]]
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One request to the worker: for what is next, or for one planned step."""
+
+    run: Run
+    target: str | None = None
+    attempt: int = 0
+
+    @property
+    def step_name(self) -> str | None:
+        """Name of the planned step."""
+        return self.run.recorded[self.target].name if self.target in self.run.recorded else None
+
+
+class ReplayExecutor:
     """Runs Inngest functions as the server does, and more strictly than any server.
 
     Each request goes through the SDK's own handler; each output through JSON. A function is called
@@ -63,15 +181,20 @@ class ReplayExecutor(Server):
             discovery: When what follows parallel steps is looked for: once all are done, or (as
                 with ``ParallelMode.RACE``, and on older servers) after each.
         """
-        super().__init__(
-            client,
-            functions if callable(functions) else lambda: functions,
-            transport=transport,
-            seed=seed,
-            kills=[kill] if isinstance(kill, KillAt) else kill,
-            check=check,
-            eager=discovery == "eager",
-        )
+        self._make = functions if callable(functions) else lambda: functions
+        self.client: inngest.Inngest = client
+        self.worker: Worker = Worker(client, self._make())
+        self.transport: httpx.AsyncBaseTransport | None = transport
+        self.schedule: Schedule = Schedule(seed)
+        self.eager: bool = discovery == "eager"
+        self.check: bool = check
+        self.kills: list[KillAt] = [kill] if isinstance(kill, KillAt) else list(kill)
+        self.runs: list[Run] = []
+        self.journal: list[JournalEntry] = []
+        self.events: list[dict[str, Any]] = []
+        self.published: list[Published] = []
+        server = ServerTransport(self.receive, self.stored, self.published)
+        self.connection: Connection = Connection(client, server)
 
     async def run(
         self,
@@ -141,6 +264,420 @@ class ReplayExecutor(Server):
         """Do what is due, until a run has ended or nothing but time-outs is left."""
         while (run is None or run.status == "running") and await self.do_next(timeouts=False):
             pass
+
+    @property
+    def configs(self) -> dict[str, Config]:
+        """The functions that are registered, by id."""
+        return self.worker.configs
+
+    def restart(self) -> None:
+        """Go on with a new worker process."""
+        self.worker = Worker(self.client, self._make())
+
+    # Events and runs.
+
+    def receive(self, event: dict[str, Any]) -> str:
+        """Take an event: whoever waits goes on, and what it triggers begins."""
+        event = self.filled(event)
+        if any(known["id"] == event["id"] for known in self.events):
+            return event["id"]
+        self.events.append(event)
+        for run in [run for run in self.runs if run.status == "running"]:
+            self._deliver(run, event)
+        for config in list(self.configs.values()):
+            if any(_is_about(event, *trigger) for trigger in config.triggers):
+                self.begin(config.id, event)
+        return event["id"]
+
+    def filled(self, event: dict[str, Any]) -> dict[str, Any]:
+        """Return the event through JSON, with an id and a time."""
+        number = len(self.events) + len(self.runs)
+        made = {"id": f"01EVENT{number:019d}", "ts": int(self.schedule.now * 1000)}
+        return read_json(json.dumps({**made, **{k: v for k, v in event.items() if v}}))
+
+    def stored(self, run_id: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+        """Return a run's events and remembered steps."""
+        run = next(run for run in self.runs if run.id == run_id)
+        return run.events, run.memos
+
+    def begin(
+        self, function: str, event: dict[str, Any], invoked_by: tuple[Run, str] | None = None
+    ) -> Run:
+        """Begin a run of a function."""
+        run = Run(
+            id=f"01RUN{len(self.runs):021d}",
+            function=function,
+            events=[read_json(json.dumps(event))],
+            max_attempts=self.configs[function].max_attempts,
+            invoked_by=invoked_by,
+        )
+        self.runs.append(run)
+        self._schedule_call(_Call(run))
+        return run
+
+    def waits(self) -> list[Wait]:
+        """Return what running runs wait for."""
+        running = (run for run in self.runs if run.status == "running")
+        return [wait for run in running for wait in run.waits.values()]
+
+    async def do_next(self, *, timeouts: bool, limit: float | None = None) -> bool:
+        """Do what is due next; returns whether there was something."""
+        action = self.schedule.pop(timeouts=timeouts, limit=limit)
+        if action is None:
+            return False
+        with self.connection.use():
+            await action()
+        return True
+
+    def _deliver(self, run: Run, event: dict[str, Any]) -> None:
+        for cancel in self.configs[run.function].cancels:
+            if _is_about(event, *cancel, run.events[0]):
+                self.cancel(run)
+                return
+        for wait in list(run.waits.values()):
+            if _is_about(event, wait.event, wait.expression, run.events[0]):
+                del run.waits[wait.step.id]
+                self._finish_step(run, wait.step, event)
+
+    def cancel(self, run: Run) -> None:
+        """Cancel a run, as the API and the dashboard do; functions that listen hear of it."""
+        if run.status != "running":
+            return
+        run.status = "cancelled"
+        run.waits.clear()
+        error = {"name": "Error", "message": "function cancelled"}
+        self._announce("inngest/function.cancelled", run, error)
+
+    def _announce(self, name: str, run: Run, error: dict[str, Any]) -> None:
+        """Begin the functions that listen for the end of others."""
+        cause = run.events[0]
+        data = {
+            "function_id": run.function,
+            "run_id": run.id,
+            "event": cause,
+            "events": run.events,
+            "error": error,
+        }
+        event = self.filled({"name": name, "data": data, "id": f"{run.id}-{name}"})
+        for config in list(self.configs.values()):
+            if any(_is_about(event, *trigger) for trigger in config.triggers):
+                self.begin(config.id, event)
+
+    def _end(self, run: Run, *, output: Any = None, error: dict[str, Any] | None = None) -> None:
+        """End a run; whoever invoked it goes on, and functions that listen hear of a failure."""
+        run.output, run.error = output, error
+        run.status = "completed" if error is None else "failed"
+        run.waits.clear()
+        if run.invoked_by is not None:
+            caller, hashed = run.invoked_by
+            found = {"data": output} if error is None else {"error": error}
+            self._finish_pending(caller, caller.recorded[hashed], found)
+        if error is not None:
+            self._announce("inngest/function.failed", run, error)
+
+    # Requests to the worker: sent, killed, checked, answered.
+
+    def _schedule_call(self, call: _Call, *, after: float = 0.0) -> None:
+        self.schedule.add(partial(self._send, call), after=after)
+
+    async def _send(self, call: _Call) -> None:
+        run, target = call.run, call.target
+        if run.status != "running" or (target is not None and target in run.memos):
+            return
+        if target is None:
+            run.discovering = False
+        run.requests += 1
+        number = len(self.journal) + 1
+        if self._dies(number, call, "before"):
+            self._note(call, "killed before")
+            self._try_again(call, _LOST)
+            return
+        if self.check and target is None:
+            await self._compare_plans(call)
+        answer = await self._post(call)
+        if run.status != "running":  # cancelled meanwhile: nobody wants the answer any more
+            self._note(call, "ignored")
+            return
+        content = read_json(answer.body)
+        reported: list[dict[str, Any]] = content if answer.status == _STEPS else []
+        names = [str(op.get("displayName")) for op in reported]
+        if self._dies(number, call, "inside", names):
+            self._note(call, "killed inside", reported)
+            self._try_again(call, _LOST)
+            return
+        self._note(call, {_STEPS: "steps", _DONE: "output"}.get(answer.status, "error"), reported)
+        self._handle(call, answer, content)
+        self._dies(number, call, "after", names)
+
+    def _handle(self, call: _Call, answer: Answer, content: Any) -> None:
+        if answer.status == _STEPS:
+            self._handle_steps(call, answer, content)
+        elif answer.status == _DONE:
+            self._check_leftovers(call.run)
+            self._end(call.run, output=content)
+        else:
+            error = as_object(content) or {"message": str(content)}
+            if answer.no_retry:
+                self._end(call.run, error=error)
+            else:
+                self._try_again(call, error, answer.retry_after)
+
+    def _try_again(
+        self, call: _Call, error: dict[str, Any], retry_after: str | None = None
+    ) -> None:
+        """Schedule another attempt, or end the run where there is none left."""
+        run, attempt = call.run, call.attempt + 1
+        if attempt >= run.max_attempts:
+            self._end(run, error=error)
+            return
+        wait = RETRY_AFTER if retry_after is None else self.schedule.until(retry_after)
+        if call.target is None:
+            run.discovering = True
+        self._schedule_call(_Call(run, call.target, attempt), after=wait)
+
+    async def _post(self, call: _Call, *, plan: bool = False) -> Answer:
+        run = call.run
+        kills_before = any(kill.step and kill.when == "before" for kill in self.kills)
+        context = {
+            "attempt": call.attempt,
+            "max_attempts": run.max_attempts,
+            "disable_immediate_execution": plan or run.planning or kills_before,
+            "run_id": run.id,
+            "stack": {"stack": list(run.memos), "current": len(run.memos)},
+        }
+        body = {
+            "ctx": context,
+            "event": run.events[0],
+            "events": run.events,
+            "steps": run.memos,
+            "use_api": False,
+            "version": 2,
+        }
+        content = json.dumps(body).encode()
+        if len(content) > MAX_REQUEST:
+            content = json.dumps({**body, "events": None, "steps": {}, "use_api": True}).encode()
+        headers = {"x-request-id": f"{run.id}-{run.requests}", "x-inngest-server-kind": "dev"}
+        token = providers.set(self.transport)
+        try:
+            return await self.worker.post(run.function, call.target or "step", content, headers)
+        finally:
+            providers.reset(token)
+
+    def _dies(self, number: int, call: _Call, when: Moment, names: Sequence[str] = ()) -> bool:
+        """Return whether the worker dies now; a new one takes its place."""
+        here = [call.step_name, *names]
+        for kill in self.kills:
+            at_step = kill.step is not None and kill.step in here
+            if kill.when == when and (kill.request == number or at_step):
+                self.kills.remove(kill)
+                self.restart()
+                return True
+        return False
+
+    async def _compare_plans(self, call: _Call) -> None:
+        """Send the request twice without running a step, and note where the answers differ."""
+        first = _plan_of(await self._post(call, plan=True))
+        second = _plan_of(await self._post(call, plan=True))
+        if first != second:
+            run = call.run
+            shown, then = json.dumps(first)[:600], json.dumps(second)[:600]
+            run.differences.append(
+                f"request {run.requests} of {run.function}: first it asked for {shown}, then for "
+                f"{then}"
+            )
+
+    def _check_leftovers(self, run: Run) -> None:
+        left = self.connection.left_over
+        if left:
+            run.differences.append(
+                f"{run.function} ended without asking again for {left} of its {len(run.memos)} "
+                "steps"
+            )
+
+    def _note(self, call: _Call, outcome: str, reported: Sequence[dict[str, Any]] = ()) -> None:
+        self.journal.append(
+            JournalEntry(
+                request=len(self.journal) + 1,
+                run_id=call.run.id,
+                function=call.run.function,
+                attempt=call.attempt,
+                target=call.step_name,
+                outcome=outcome,
+                steps=tuple(f"{op['op']} {op['displayName']}" for op in reported),
+            )
+        )
+
+    # The steps that a worker reports.
+
+    def _handle_steps(
+        self, call: _Call, answer: Answer, reported: Sequence[dict[str, Any]]
+    ) -> None:
+        run = call.run
+        if any(len(json.dumps(op.get("data"))) > MAX_OUTPUT for op in reported):
+            too_large = {"name": "Error", "message": "step output size is greater than the limit"}
+            self._try_again(call, too_large)
+            return
+        if len(run.memos) + len(reported) > MAX_STEPS:
+            message = f"The function run exceeded the step limit of {MAX_STEPS} steps."
+            error = {"name": "InngestErrFunctionOverflowed", "message": message}
+            self._end(run, error=error)
+            return
+        run.planning = run.planning or len(reported) > 1
+        new = [op for op in reported if _is_new(run, op)]
+        for op in new:
+            step = _record(run, op)
+            step.attempts = call.attempt + 1 if op["op"] != "StepPlanned" else 1
+            run.pending.add(step.id)
+            run.retrying.discard(step.id)
+        for op in new:
+            self.schedule.add(partial(self._do_step, call, answer, op))
+        if not new and not run.pending:
+            self._discover(run)
+
+    async def _do_step(self, call: _Call, answer: Answer, op: dict[str, Any]) -> None:
+        run = call.run
+        if run.status != "running" or op["id"] in run.memos:
+            return
+        step = run.recorded[op["id"]]
+        match op["op"]:
+            case "StepRun":
+                self._finish_step(run, step, {"data": op.get("data")})
+            case "StepError" | "StepFailed":
+                self._fail_step(call, step, answer, op)
+            case "StepPlanned":
+                self._schedule_call(_Call(run, step.id))
+            case "AIGateway":
+                memo = await ask_provider(self.transport, step.opts)
+                if "error" in memo and call.attempt + 1 < run.max_attempts:
+                    run.retrying.add(step.id)
+                    self._try_again(call, memo["error"])
+                else:
+                    self._finish_step(run, step, memo)
+            case "Sleep":
+                after = self.schedule.until(op["name"])
+                self._finish_later(run, step, None, after, is_timeout=False)
+            case "WaitForEvent":
+                expression = step.opts.get("if")
+                wait = Wait(run=run, step=step, event=op["name"], expression=expression)
+                run.waits[step.id] = wait
+                self._finish_later(run, step, None, _seconds(step.opts["timeout"]))
+            case "InvokeFunction":
+                self._invoke(run, step)
+            case unknown:
+                raise ScriptError(f"ReplayExecutor does not know the step {unknown!r}")
+
+    def _fail_step(self, call: _Call, step: StepRecord, answer: Answer, op: dict[str, Any]) -> None:
+        run = call.run
+        final = answer.no_retry or op["op"] == "StepFailed"
+        if final or call.attempt + 1 >= run.max_attempts:
+            self._finish_step(run, step, {"error": op["error"]})
+            return
+        run.retrying.add(step.id)
+        self._try_again(call, op["error"], answer.retry_after)
+
+    def _finish_step(self, run: Run, step: StepRecord, memo: Any) -> None:
+        """Keep what a step gave and look for what follows."""
+        wrapped = as_object(memo) if step.op != "WaitForEvent" else None
+        found = wrapped if wrapped is not None else {"data": memo}
+        step.done, step.output, step.error = True, found.get("data"), found.get("error")
+        run.memos[step.id] = memo
+        run.pending.discard(step.id)
+        run.size += len(json.dumps(memo))
+        if run.size > MAX_STATE:
+            message = f"The function run exceeded the state size limit of {MAX_STATE} bytes."
+            self._end(run, error={"name": "InngestErrStateOverflowed", "message": message})
+        elif self.eager or not run.pending:
+            self._discover(run)
+
+    def _finish_pending(self, run: Run, step: StepRecord, memo: Any) -> None:
+        if run.status == "running" and step.id in run.pending:
+            run.waits.pop(step.id, None)
+            self._finish_step(run, step, memo)
+
+    def _finish_later(
+        self, run: Run, step: StepRecord, memo: Any, after: float, *, is_timeout: bool = True
+    ) -> None:
+        async def finish() -> None:
+            self._finish_pending(run, step, memo)
+
+        self.schedule.add(finish, after=after, is_timeout=is_timeout)
+
+    def _discover(self, run: Run) -> None:
+        """Ask the worker what comes next."""
+        if not run.pending:
+            run.planning = False
+        if not run.discovering:
+            run.discovering = True
+            self._schedule_call(_Call(run))
+
+    def _invoke(self, run: Run, step: StepRecord) -> None:
+        function, payload = step.opts["function_id"], step.opts["payload"]
+        if function not in self.configs:
+            message = f"Could not find function with ID: {function}"
+            error = {"name": "InngestInvokeError", "message": message}
+            self._finish_step(run, step, {"error": error})
+            return
+        event: dict[str, Any] = {
+            "name": "inngest/function.invoked",
+            "data": payload.get("data") or {},
+            "id": f"{run.id}-{step.id}",
+            "ts": int(self.schedule.now * 1000),
+        }
+        self.begin(function, event, (run, step.id))
+        if step.opts.get("timeout"):
+            message = "Timed out waiting for invoked function to complete"
+            memo = {"error": {"name": "InngestInvokeTimeoutError", "message": message}}
+            self._finish_later(run, step, memo, _seconds(step.opts["timeout"]))
+
+
+def _is_about(
+    event: dict[str, Any],
+    name: str,
+    expression: str | None,
+    cause: dict[str, Any] | None = None,
+) -> bool:
+    """Return whether ``event`` is the awaited one; triggers call it ``event``, others ``async``."""
+    if event["name"] != name:
+        return False
+    return matches(
+        expression, {"event": event} if cause is None else {"event": cause, "async": event}
+    )
+
+
+def _is_new(run: Run, op: dict[str, Any]) -> bool:
+    hashed = op["id"]
+    if hashed in run.memos:
+        return False
+    waiting = hashed in run.pending and hashed not in run.retrying
+    return not waiting or op["op"] in ("StepRun", "StepError", "StepFailed")
+
+
+def _record(run: Run, op: dict[str, Any]) -> StepRecord:
+    kind = "StepRun" if op["op"] in ("StepPlanned", "StepError", "StepFailed") else op["op"]
+    name = op.get("displayName") or op["id"]
+    step = run.recorded.setdefault(op["id"], StepRecord(id=op["id"], name=name, op=kind))
+    step.op, step.opts = kind, op.get("opts") or {}
+    return step
+
+
+def _plan_of(answer: Answer) -> Any:
+    """Return what of an answer must be the same each time."""
+    content: Any = json.loads(answer.body)
+    if answer.status != _STEPS:
+        fields = as_object(content)
+        if fields is not None:
+            fields.pop("stack", None)
+        return answer.status, content
+    return [
+        {
+            "op": op["op"],
+            "step": op["displayName"],
+            "id": op["id"],
+            "opts": op.get("opts"),
+            "name": None if op["op"] == "Sleep" else op.get("name"),
+        }
+        for op in content
+    ]
 
 
 async def replay_programs(programs: Sequence[Callable[[], Awaitable[Any]]]) -> list[Run]:

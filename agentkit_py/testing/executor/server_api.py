@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 import httpx
 
@@ -50,26 +50,24 @@ class Published:
     data: Any
 
 
-class ApiServer(Protocol):
-    """The server behind the API."""
-
-    published: list[Published]
-
-    def receive(self, event: dict[str, Any]) -> str:
-        """Take an event and return its id."""
-        ...
-
-    def stored(self, run_id: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Return a run's events and remembered steps."""
-        ...
-
-
 class ServerTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
-    """Takes the SDK client's requests."""
+    """Takes the SDK client's requests.
 
-    def __init__(self, server: ApiServer) -> None:
-        """Answer for ``server``."""
-        self._server = server
+    Args:
+        receive: Takes an event and returns its id.
+        stored: Returns a run's events and remembered steps.
+        published: Gets what is published to realtime channels.
+    """
+
+    def __init__(
+        self,
+        receive: Callable[[dict[str, Any]], str],
+        stored: Callable[[str], tuple[list[dict[str, Any]], dict[str, Any]]],
+        published: list[Published],
+    ) -> None:
+        self._receive = receive
+        self._stored = stored
+        self._published = published
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Answer an async client."""
@@ -84,8 +82,8 @@ class ServerTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
             (r"/e/.*()", self._events),
             (r"/v1/realtime/publish()", self._publish),
             (r"/v1/realtime/token()", lambda _r, content, _run: {"jwt": content.decode()}),
-            (r"/v0/runs/([^/]+)/batch", lambda _r, _c, run: self._server.stored(run)[0]),
-            (r"/v0/runs/([^/]+)/actions", lambda _r, _c, run: self._server.stored(run)[1]),
+            (r"/v0/runs/([^/]+)/batch", lambda _r, _c, run: self._stored(run)[0]),
+            (r"/v0/runs/([^/]+)/actions", lambda _r, _c, run: self._stored(run)[1]),
         ]
         for pattern, route in routes:
             found = re.fullmatch(pattern, request.url.path)
@@ -94,12 +92,12 @@ class ServerTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
         return httpx.Response(404, json={"error": f"no {request.url.path}"}, request=request)
 
     def _events(self, _request: httpx.Request, content: bytes, _run: str) -> Any:
-        return {"ids": [self._server.receive(event) for event in json.loads(content)]}
+        return {"ids": [self._receive(event) for event in json.loads(content)]}
 
     def _publish(self, request: httpx.Request, content: bytes, _run: str) -> Any:
         where = request.url.params
         data = json.loads(content)
-        self._server.published.append(Published(where["channel"], where["topic"], data))
+        self._published.append(Published(where["channel"], where["topic"], data))
         return {}
 
 
