@@ -185,12 +185,49 @@ def conversation_of_line(raw: bytes, number: int) -> Conversation:
         line = _Line.model_validate(given)
     except ValidationError as error:
         raise _invalid(error, where) from None
-    reader = _Reader(where)
+    reading = _Reading(where)
     for index, message in enumerate(line.messages):
-        reader.read(message, f"messages[{index}]")
-    turns = reader.finish()
-    system = "\n\n".join(reader.system)
-    return Conversation(line.id or f"line-{number}", number, system, turns, reader.opening)
+        _read_chat(reading, message, f"messages[{index}]")
+    reading.check_answered()
+    return reading.conversation(line.id or f"line-{number}", number, "messages")
+
+
+class _Reading:
+    """A conversation as it is read, message by message."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._turns: list[RecordedTurn] = []
+        self._opening: list[RecordedReply] = []
+        self.system: list[str] = []
+        self.waiting: list[tuple[RecordedCall, str]] = []
+        """Calls that no result has answered yet, with their places."""
+
+    def wrong(self, field: str, problem: str) -> NoReturn:
+        raise InvalidRecordError(problem, where=self._where, field=field)
+
+    def user(self, content: str | Sequence[ContentPart]) -> None:
+        """Begin a turn."""
+        self._turns.append(RecordedTurn(content, []))
+
+    def reply(self, text: str | None, calls: Sequence[tuple[RecordedCall, str]]) -> None:
+        """Add a reply; its calls are given with their places."""
+        replies = self._turns[-1].replies if self._turns else self._opening
+        replies.append(RecordedReply(text, tuple(call for call, _ in calls)))
+        self.waiting += calls
+
+    def check_answered(self) -> None:
+        """Refuse a call without a result."""
+        if self.waiting:
+            call, place = self.waiting[0]
+            self.wrong(place, f"the call of {call.name!r} has no result that answers it")
+
+    def conversation(self, name: str, number: int, whole: str) -> Conversation:
+        """Return what was read; ``whole`` is the field of all messages."""
+        if not self._turns:
+            self.wrong(whole, "there is no user message, so nothing to replay")
+        system = "\n\n".join(self.system)
+        return Conversation(name, number, system, self._turns, self._opening)
 
 
 def _shows_media(record: dict[str, Any]) -> bool:
@@ -206,144 +243,100 @@ def _of_turns(record: dict[str, Any], number: int, where: str) -> Conversation:
     Of replies it keeps texts and calls, of tools what they gave; what the system says later counts
     from the beginning.
     """
-    system: list[str] = []
-    turns: list[RecordedTurn] = []
-    opening: list[RecordedReply] = []
-    waiting: list[RecordedCall] = []
+    reading = _Reading(where)
     for turn in read_turns(record, where=where):
-        field = f"(item {turn.index})"
-        if turn.side == "assistant" and (reply := _reply_of(turn.messages, where, field)):
-            waiting += reply.calls
-            (turns[-1].replies if turns else opening).append(reply)
-        for message in () if turn.side == "assistant" else turn.messages:
+        place = f"(item {turn.index})"
+        if turn.side == "assistant":
+            _read_reply(reading, turn.messages, place)
+            continue
+        for message in turn.messages:
             if isinstance(message, ToolResultMessage):
-                _answer(message, waiting, where, field)
+                _read_result(reading, message, place)
             elif isinstance(message, TextMessage) and turn.side == "user":
-                turns.append(RecordedTurn(message.content, []))
+                reading.user(message.content)
             elif isinstance(message, TextMessage):
-                system.append(message.text)
-    _check_whole(turns, waiting, where)
-    return Conversation(_id_of(record, number), number, "\n\n".join(system), turns, opening)
-
-
-def _id_of(record: dict[str, Any], number: int) -> str:
+                reading.system.append(message.text)
+    reading.check_answered()
     name = record.get("id")
-    return name if isinstance(name, str) and name else f"line-{number}"
+    known = name if isinstance(name, str) and name else f"line-{number}"
+    return reading.conversation(known, number, _WHOLE)
 
 
-def _check_whole(
-    turns: Sequence[RecordedTurn], waiting: Sequence[RecordedCall], where: str
-) -> None:
-    if waiting:
-        problem = f"the call of {waiting[0].name!r} has no result"
-        raise InvalidRecordError(problem, where=where, field=_WHOLE)
-    if not turns:
-        problem = "there is no user message, so nothing to replay"
-        raise InvalidRecordError(problem, where=where, field=_WHOLE)
-
-
-def _reply_of(messages: Sequence[Message], where: str, field: str) -> RecordedReply | None:
+def _read_reply(reading: _Reading, messages: Sequence[Message], place: str) -> None:
     texts = [m.text for m in messages if isinstance(m, TextMessage) and m.text.strip()]
-    asked = [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
-    calls: list[RecordedCall] = []
-    for call in asked:
+    calls: list[tuple[RecordedCall, str]] = []
+    for call in (call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools):
         arguments = as_object(call.arguments)
         if call.malformed is not None or arguments is None or not TOOL_NAME.fullmatch(call.name):
             problem = f"this call of {call.name!r:.80} cannot be made: its name or its arguments"
-            raise InvalidRecordError(problem, where=where, field=field)
-        calls.append(RecordedCall(call.id, call.name, arguments, dumps(arguments)))
-    return RecordedReply("".join(texts) or None, tuple(calls)) if texts or calls else None
+            reading.wrong(place, problem)
+        calls.append((RecordedCall(call.id, call.name, arguments, dumps(arguments)), place))
+    if texts or calls:
+        reading.reply("".join(texts) or None, calls)
 
 
-def _answer(
-    message: ToolResultMessage, waiting: list[RecordedCall], where: str, field: str
-) -> None:
-    given = message.tool
-    fitting = [call for call in waiting if call.id == given.id] or [
-        call for call in waiting if call.name == given.name
+def _read_result(reading: _Reading, message: ToolResultMessage, place: str) -> None:
+    given, waiting = message.tool, reading.waiting
+    fitting = [one for one in waiting if one[0].id == given.id] or [
+        one for one in waiting if one[0].name == given.name
     ]
     if not fitting:
-        problem = f"this result of {given.name or given.id!r:.80} answers no call"
-        raise InvalidRecordError(problem, where=where, field=field)
+        reading.wrong(place, f"this result of {given.name or given.id!r:.80} answers no call")
     waiting.remove(fitting[0])
     content: Any = message.content
-    fitting[0].result = content["data"] if list(as_object(content) or ()) == ["data"] else content
+    fitting[0][0].result = (
+        content["data"] if list(as_object(content) or ()) == ["data"] else content
+    )
 
 
-class _Reader:
-    """Reads the messages of one conversation, in order."""
+def _read_chat(reading: _Reading, message: _Message, path: str) -> None:
+    """Read the next message of OpenAI's chat format; a reply's results come right after it."""
+    if message.role == "tool":
+        _read_chat_result(reading, message, path)
+        return
+    reading.check_answered()
+    if message.role == "user":
+        text = message.text or reading.wrong(f"{path}.content", "a user message needs text")
+        reading.user(text)
+    elif message.role == "assistant":
+        _read_chat_reply(reading, message, path)
+    elif message.text is None:
+        reading.wrong(f"{path}.content", "a message of the system needs text")
+    else:
+        reading.system.append(message.text)
 
-    def __init__(self, where: str) -> None:
-        self._where = where
-        self.system: list[str] = []
-        self.opening: list[RecordedReply] = []
-        self._turns: list[RecordedTurn] = []
-        # Calls of the last reply that no tool message has answered yet, with their paths.
-        self._open: list[tuple[RecordedCall, str]] = []
 
-    def read(self, message: _Message, path: str) -> None:
-        """Read the next message."""
-        if message.role == "tool":
-            self._result(message, path)
-            return
-        self._check_answered()
-        if message.role == "user":
-            text = message.text or self._wrong(f"{path}.content", "a user message needs text")
-            self._turns.append(RecordedTurn(text, []))
-        elif message.role == "assistant":
-            self._reply(message, path)
-        else:
-            problem = "a message of the system needs text"
-            text = message.text
-            self.system.append(self._wrong(f"{path}.content", problem) if text is None else text)
+def _read_chat_reply(reading: _Reading, message: _Message, path: str) -> None:
+    calls = [
+        (
+            RecordedCall(call.id, call.function.name, *call.function.parsed()),
+            f"{path}.tool_calls[{index}]",
+        )
+        for index, call in enumerate(message.tool_calls or ())
+    ]
+    if message.text is None and not calls:
+        reading.wrong(f"{path}.content", "an assistant message without tool calls needs text")
+    # Models send blank text with calls, and some programs keep empty replies; no thread does.
+    text = message.text if message.text and message.text.strip() else None
+    if text is not None or calls:
+        reading.reply(text, calls)
 
-    def finish(self) -> list[RecordedTurn]:
-        """Return the turns, once all messages are read."""
-        self._check_answered()
-        if not self._turns:
-            self._wrong("messages", "there is no user message, so nothing to replay")
-        return self._turns
 
-    def _wrong(self, field: str, problem: str) -> NoReturn:
-        raise InvalidRecordError(problem, where=self._where, field=field)
-
-    def _reply(self, message: _Message, path: str) -> None:
-        calls = [
-            RecordedCall(call.id, call.function.name, *call.function.parsed())
-            for call in message.tool_calls or ()
-        ]
-        # Models send blank text with calls; no thread keeps it.
-        text = message.text if message.text and message.text.strip() else None
-        if message.text is not None and text is None and not calls:
-            return  # an empty reply, which some programs keep: no thread holds one
-        if text is None and not calls:
-            problem = "an assistant message without tool calls needs text"
-            self._wrong(f"{path}.content", problem)
-        self._open = [(call, f"{path}.tool_calls[{n}]") for n, call in enumerate(calls)]
-        replies = self._turns[-1].replies if self._turns else self.opening
-        replies.append(RecordedReply(text, tuple(calls)))
-
-    def _result(self, message: _Message, path: str) -> None:
-        if not self._open:
-            self._wrong(f"{path}.role", "this tool message answers no call")
-        # The first open call of this id: ids repeat, but within a reply the order tells.
-        ids = [call.id for call, _ in self._open]
-        if message.tool_call_id not in ids:
-            problem = f"expected {', '.join(map(repr, ids)):.200}, got {message.tool_call_id!r:.80}"
-            self._wrong(f"{path}.tool_call_id", problem)
-        call, _ = self._open.pop(ids.index(message.tool_call_id))
-        if message.name not in (None, call.name):
-            problem = f"the call is one of {call.name!r}, got {message.name!r:.80}"
-            self._wrong(f"{path}.name", problem)
-        if message.text is None:
-            self._wrong(f"{path}.content", "a tool message needs content")
-        call.result = message.text
-
-    def _check_answered(self) -> None:
-        if self._open:
-            call, path = self._open[0]
-            problem = f"the call of {call.name!r} has no result (a tool message that answers it)"
-            self._wrong(path, problem)
+def _read_chat_result(reading: _Reading, message: _Message, path: str) -> None:
+    if not reading.waiting:
+        reading.wrong(f"{path}.role", "this tool message answers no call")
+    # The first open call of this id: ids repeat, but within a reply the order tells.
+    ids = [call.id for call, _ in reading.waiting]
+    if message.tool_call_id not in ids:
+        problem = f"expected {', '.join(map(repr, ids)):.200}, got {message.tool_call_id!r:.80}"
+        reading.wrong(f"{path}.tool_call_id", problem)
+    call, _ = reading.waiting.pop(ids.index(message.tool_call_id))
+    if message.name not in (None, call.name):
+        problem = f"the call is one of {call.name!r}, got {message.name!r:.80}"
+        reading.wrong(f"{path}.name", problem)
+    if message.text is None:
+        reading.wrong(f"{path}.content", "a tool message needs content")
+    call.result = message.text
 
 
 # The shape of a line. Fields that are not named here are ignored.
