@@ -21,13 +21,6 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
 
-from agentkit_py.history.mail import InboxStore, MailStore
-from agentkit_py.history.questions import QuestionStore
-from agentkit_py.history.runs import RunStore
-from agentkit_py.history.staff import TakeoverStore
-from agentkit_py.history.users import FactStore
-from agentkit_py.processors.base import SummaryStore
-from agentkit_py.search.vectors import VectorIndex
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing.store_conformance import results, thread_data, threads
 
@@ -68,22 +61,8 @@ class ConformanceReport:
 def checks_for(kind: type[HistoryStore]) -> list[StoreCheck]:
     """Return the checks that stores of this class have to pass."""
     found = [*_checks_in(threads), *_checks_in(results)]
-    if issubclass(kind, SummaryStore):
-        found += thread_data.SUMMARIES
-    if issubclass(kind, VectorIndex):
-        found += thread_data.VECTORS
-    if issubclass(kind, RunStore):
-        found += thread_data.RUNS
-    if issubclass(kind, QuestionStore):
-        found += thread_data.QUESTIONS
-    if issubclass(kind, TakeoverStore):
-        found += thread_data.STAFF
-    if issubclass(kind, MailStore):
-        found += thread_data.MAIL
-    if issubclass(kind, InboxStore):
-        found += thread_data.INBOXES
-    if issubclass(kind, FactStore):
-        found += thread_data.FACTS
+    for needed, checks in thread_data.CHECKS.items():
+        found += checks if issubclass(kind, needed) else ()
     return [StoreCheck(f.__name__, (f.__doc__ or "").strip(), f) for f in found]
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from agentkit_py.errors import HistoryError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer, Decision
-from agentkit_py.history.questions import Question
-from agentkit_py.history.runs import RunRecord
-from agentkit_py.history.staff import StaffDesk, Takeover
-from agentkit_py.history.users import Fact
+from agentkit_py.history.mail import InboxStore, MailStore
+from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.runs import RunRecord, RunStore
+from agentkit_py.history.staff import StaffDesk, Takeover, TakeoverStore
+from agentkit_py.history.users import Fact, FactStore
 from agentkit_py.messages import ImageContent, TextContent, ToolCall, UserMessage
-from agentkit_py.processors.base import Summary
-from agentkit_py.stores import HistoryStore, for_user
+from agentkit_py.processors.base import Summary, SummaryStore
+from agentkit_py.search.vectors import VectorIndex
+from agentkit_py.stores import for_user
 from agentkit_py.testing.store_conformance.values import fails, holds, raises, same
 
 _SUMMARY = Summary(
@@ -28,9 +30,8 @@ _SUMMARY = Summary(
 )
 
 
-async def a_summary_comes_back_and_a_newer_one_takes_its_place(given: HistoryStore) -> None:
+async def a_summary_comes_back_and_a_newer_one_takes_its_place(store: Any) -> None:
     """Each key of a thread has one summary."""
-    store: Any = given
     same(await store.load_summary("t", "k"), None, "a summary that was never made")
     for summary in (_SUMMARY, replace(_SUMMARY, covered=9)):
         holds(await store.lock_summary("t", "k", "me", 60), "lock_summary")
@@ -39,9 +40,8 @@ async def a_summary_comes_back_and_a_newer_one_takes_its_place(given: HistorySto
         same(await store.load_summary("t", "k"), summary, "the summary")
 
 
-async def one_at_a_time_makes_a_summary(given: HistoryStore) -> None:
+async def one_at_a_time_makes_a_summary(store: Any) -> None:
     """A summary's lock has one owner until it is given back or expires."""
-    store: Any = given
     holds(await store.lock_summary("t", "k", "me", 60), "the first")
     holds(await store.lock_summary("t", "k", "me", 60), "the first again")
     fails(await store.lock_summary("t", "k", "you", 60), "the second")
@@ -53,9 +53,8 @@ async def one_at_a_time_makes_a_summary(given: HistoryStore) -> None:
     holds(await store.lock_summary("t", "k", "me", 60), "after the time is over")
 
 
-async def a_deleted_thread_takes_its_summaries_along(given: HistoryStore) -> None:
+async def a_deleted_thread_takes_its_summaries_along(store: Any) -> None:
     """No summary of a deleted thread is left."""
-    store: Any = given
     await store.add_thread("t")
     await store.lock_summary("t", "k", "me", 60)
     await store.save_summary("t", "k", _SUMMARY, "me")
@@ -63,9 +62,8 @@ async def a_deleted_thread_takes_its_summaries_along(given: HistoryStore) -> Non
     same(await store.load_summary("t", "k"), None, "the summary")
 
 
-async def the_nearest_vectors_are_found(given: HistoryStore) -> None:
+async def the_nearest_vectors_are_found(store: Any) -> None:
     """`nearest_vectors` returns the nearest of the given ids, best first."""
-    store: Any = given
     same(await store.missing_vectors("t", "k", ["a", "b"]), ["a", "b"], "missing_vectors")
     vectors = {"a": [1.0, 0.0], "b": [0.0, 2.0], "c": [3.0, 3.0]}
     await store.add_vectors("t", "k", vectors)
@@ -78,18 +76,16 @@ async def the_nearest_vectors_are_found(given: HistoryStore) -> None:
     same([one for one, _ in found], ["b"], "of one")
 
 
-async def a_deleted_thread_takes_its_vectors_along(given: HistoryStore) -> None:
+async def a_deleted_thread_takes_its_vectors_along(store: Any) -> None:
     """No vector of a deleted thread is left."""
-    store: Any = given
     await store.add_thread("t")
     await store.add_vectors("t", "k", {"a": [1.0]})
     await store.delete_thread("t")
     same(await store.missing_vectors("t", "k", ["a"]), ["a"], "missing_vectors")
 
 
-async def one_run_at_a_time_has_a_thread(given: HistoryStore) -> None:
+async def one_run_at_a_time_has_a_thread(store: Any) -> None:
     """A thread's lease has one owner until it is given back or expires."""
-    store: Any = given
     holds(await store.lock_thread("t", "me", 60), "the first")
     holds(await store.lock_thread("t", "me", 60), "the first again")
     fails(await store.lock_thread("t", "you", 60), "the second")
@@ -101,9 +97,8 @@ async def one_run_at_a_time_has_a_thread(given: HistoryStore) -> None:
     holds(await store.lock_thread("t", "me", 60), "after the lease is over")
 
 
-async def runs_in_line_come_one_after_another(given: HistoryStore) -> None:
+async def runs_in_line_come_one_after_another(store: Any) -> None:
     """A lease that ends is passed on to the first in line, and nobody overtakes it."""
-    store: Any = given
     holds(await store.wait_in_line("t", "a", 60), "a free thread")
     for owner in ("b", "c", "b"):
         fails(await store.wait_in_line("t", owner, 60), owner)
@@ -118,9 +113,8 @@ async def runs_in_line_come_one_after_another(given: HistoryStore) -> None:
     same(await store.unlock_thread("t", "c"), None, "an empty line")
 
 
-async def a_stopped_execution_gets_no_lease_and_keeps_no_notes(given: HistoryStore) -> None:
+async def a_stopped_execution_gets_no_lease_and_keeps_no_notes(store: Any) -> None:
     """`stop_execution` returns the threads of its owners with their notes, in order."""
-    store: Any = given
     for thread_id in ("t", "u"):
         await store.add_thread(thread_id)
     notes = {"z": {"n": 1, "s": "\0\ud800"}, "a": {}}
@@ -166,9 +160,8 @@ def _close(answer: ApprovalAnswer | None) -> Callable[[Question], Question | Non
     return lambda known: known.closed(answer, _NOW) if known.status == "open" else None
 
 
-async def questions_are_kept_with_their_answers(given: HistoryStore) -> None:
+async def questions_are_kept_with_their_answers(store: Any) -> None:
     """A question is asked once, and the first answer to it counts."""
-    store: Any = given
     await raises(ThreadNotFoundError, store.save_question(_QUESTION), "save_question")
     await store.add_thread("t", user_id="ada")
     same(await store.load_question("q\0"), None, "a question that was never asked")
@@ -189,9 +182,8 @@ async def questions_are_kept_with_their_answers(given: HistoryStore) -> None:
     same((await store.thread_data("t")).questions, (closed,), "thread_data")
 
 
-async def questions_are_found_by_thread_user_and_status(given: HistoryStore) -> None:
+async def questions_are_found_by_thread_user_and_status(store: Any) -> None:
     """Open ones are those that have not expired."""
-    store: Any = given
     for thread, user in (("t", "ada"), ("u", "bob"), ("v", None)):
         await store.add_thread(thread, user_id=user)
         await store.save_question(replace(_QUESTION, id=f"q-{thread}", thread_id=thread))
@@ -207,7 +199,7 @@ async def questions_are_found_by_thread_user_and_status(given: HistoryStore) -> 
     same(await ids(limit=2), ["q-t", "q-u"], "the oldest")
     same(await ids(thread_id="t"), ["q-t", "lasting"], "those of a thread")
     same(await ids(user_id="bob"), ["q-u"], "those of a user")
-    mine: Any = for_user(given, "bob")
+    mine: Any = for_user(store, "bob")
     same([one.id for one in await mine.list_questions()], ["q-u"], "for_user")
     same(await mine.load_question("q-t"), None, "for_user and another's")
     await store.stop_execution("run")
@@ -224,10 +216,9 @@ def _unchanged(_: Takeover) -> Takeover | None:
     return None
 
 
-async def staff_on_a_thread_are_kept_until_they_leave(given: HistoryStore) -> None:
+async def staff_on_a_thread_are_kept_until_they_leave(store: Any) -> None:
     """Of several changes each sees the one before; nobody on a thread leaves no row."""
-    store: Any = given
-    desk = StaffDesk(given)
+    desk = StaffDesk(store)
     await raises(ThreadNotFoundError, desk.ask("t\0", "help"), "ask")
     await store.add_thread("t\0", user_id="ada")
     same(await store.load_takeover("t\0"), None, "nobody is wanted")
@@ -255,10 +246,9 @@ async def staff_on_a_thread_are_kept_until_they_leave(given: HistoryStore) -> No
     same(await store.search("keep"), [], "the search for a note")
 
 
-async def staff_are_found_by_state_and_user_and_go_with_the_thread(given: HistoryStore) -> None:
+async def staff_are_found_by_state_and_user_and_go_with_the_thread(store: Any) -> None:
     """The oldest comes first; another user's are not found."""
-    store: Any = given
-    desk = StaffDesk(given)
+    desk = StaffDesk(store)
     for thread, user in (("t", "ada"), ("u", "bob"), ("v", None)):
         await store.add_thread(thread, user_id=user)
         await desk.ask(thread, "help")
@@ -271,7 +261,7 @@ async def staff_are_found_by_state_and_user_and_go_with_the_thread(given: Histor
     same(await ids(limit=2), ["t", "u"], "the oldest")
     same((await ids(status="asked"), await ids(status="taken")), (["t", "v"], ["u"]), "by state")
     same(await ids(user_id="bob"), ["u"], "those of a user")
-    mine: Any = for_user(given, "bob")
+    mine: Any = for_user(store, "bob")
     same([one.thread_id for one in await mine.list_takeovers()], ["u"], "for_user")
     same((await mine.load_takeover("u")).people[0].id, "mia", "for_user and one's own")
     await raises(ThreadNotFoundError, mine.load_takeover("t"), "for_user and another's")
@@ -282,9 +272,8 @@ async def staff_are_found_by_state_and_user_and_go_with_the_thread(given: Histor
     same(await store.load_takeover("t"), None, "a thread that is made anew")
 
 
-async def mail_is_taken_once_and_again_by_who_took_it(given: HistoryStore) -> None:
+async def mail_is_taken_once_and_again_by_who_took_it(store: Any) -> None:
     """`take_mail` gives the oldest mail of a box that nobody else took; `list_mail` takes none."""
-    store: Any = given
     same(await store.take_mail("box", "me"), None, "an empty box")
     for mail_id, number in (("b", 1), ("a\0", 2), ("b", 3)):
         await store.put_mail("box", mail_id, {"n": number, "s": "\0\ud800"})
@@ -294,7 +283,7 @@ async def mail_is_taken_once_and_again_by_who_took_it(given: HistoryStore) -> No
     same(await store.take_mail("box", "them"), None, "what others took")
     await store.put_mail("box", "c", {"n": 4})
     await store.put_mail("box", "d\0", {"n": 5, "s": "\0"})
-    mine: Any = for_user(given, "ada")
+    mine: Any = for_user(store, "ada")
     same(await mine.take_mail("other", "x"), {}, "for_user")
     free = [("c", {"n": 4}), ("d\0", {"n": 5, "s": "\0"})]
     for one in (store, mine):
@@ -311,9 +300,8 @@ async def mail_is_taken_once_and_again_by_who_took_it(given: HistoryStore) -> No
     same(await store.list_mail("box"), [("u", {"of": "bob"})], "with its thread deleted")
 
 
-async def messages_of_an_inbox_are_taken_once_in_order_and_whole(given: HistoryStore) -> None:
+async def messages_of_an_inbox_are_taken_once_in_order_and_whole(store: Any) -> None:
     """`take_messages` gives all that nobody took; one that interrupts is left for the next run."""
-    store: Any = given
     for thread, user in (("t", "ada"), ("u", "bob")):
         await store.add_thread(thread, user_id=user)
     picture = ImageContent("AP8=", media_type="image/png")
@@ -330,7 +318,7 @@ async def messages_of_an_inbox_are_taken_once_in_order_and_whole(given: HistoryS
     await store.put_message("t", replace(second, id="p"))
     same(await store.take_messages("t", "you", at_work=True), None, "one that interrupts")
     same(await store.take_messages("t", "you"), [third, replace(second, id="p")], "the next run's")
-    mine: Any = for_user(given, "bob")
+    mine: Any = for_user(store, "bob")
     await mine.put_message("u", first)
     await raises(ThreadNotFoundError, mine.put_message("t", first), "another user's inbox")
     await raises(ThreadNotFoundError, mine.take_messages("t", "you"), "another user's messages")
@@ -345,9 +333,8 @@ def _fact(key: str, text: str = "x", **fields: Any) -> Fact:
     return Fact(id=key, text=text, **owner)
 
 
-async def facts_are_kept_newest_first_and_once(given: HistoryStore) -> None:
+async def facts_are_kept_newest_first_and_once(store: Any) -> None:
     """A fact of an id that the user has already changes nothing; other users have their own."""
-    store: Any = given
     await store.add_thread("t", user_id="ada")
     told = _fact("f\0", "a\0\ud800🐟", agent="desk", thread_id="t", message_id="m\0")
     for fact in (told, _fact("g"), replace(told, text="again")):
@@ -359,7 +346,7 @@ async def facts_are_kept_newest_first_and_once(given: HistoryStore) -> None:
     same(await store.list_facts("other", "bob"), [], "facts of nobody")
     lost = _fact("h", thread_id="nope")
     await raises(ThreadNotFoundError, store.add_fact(lost), "a fact of no thread")
-    mine: Any = for_user(given, "bob")
+    mine: Any = for_user(store, "bob")
     same(await mine.list_facts("acme", "ada"), [], "for_user and another's")
     same(len(await mine.list_facts("acme", "bob")), 1, "for_user")
     same(await mine.remove_facts("ada"), 0, "for_user and another's")
@@ -368,9 +355,8 @@ async def facts_are_kept_newest_first_and_once(given: HistoryStore) -> None:
     await raises(ThreadNotFoundError, mine.add_fact(theirs), "for_user and another's thread")
 
 
-async def a_fact_takes_the_place_of_another(given: HistoryStore) -> None:
+async def a_fact_takes_the_place_of_another(store: Any) -> None:
     """One of those that replace each other holds; a repeated write does not bring one back."""
-    store: Any = given
     await store.add_fact(_fact("a", user_id="bob"))
     fails(await store.add_fact(_fact("b", replaces="a")), "replacing another user's")
     for fact in (_fact("a"), _fact("b", replaces="a"), _fact("c", replaces="a")):
@@ -382,9 +368,8 @@ async def a_fact_takes_the_place_of_another(given: HistoryStore) -> None:
     same(len(await store.list_facts("acme", "bob")), 1, "another user's")
 
 
-async def facts_are_removed_with_thread_user_and_by_id(given: HistoryStore) -> None:
+async def facts_are_removed_with_thread_user_and_by_id(store: Any) -> None:
     """A fact that is removed takes along those that it replaced, and nothing of anybody else."""
-    store: Any = given
     for thread in ("t", "u"):
         await store.add_thread(thread, user_id="ada")
     for whose in ({}, {"tenant": "other"}, {"user_id": "bob"}):
@@ -405,9 +390,8 @@ async def facts_are_removed_with_thread_user_and_by_id(given: HistoryStore) -> N
     same(len(await store.list_facts("acme", "bob")), 2, "another user's")
 
 
-async def paused_runs_go_on_once(given: HistoryStore) -> None:
+async def paused_runs_go_on_once(store: Any) -> None:
     """`change_run` gives a paused run to one of those who ask for it."""
-    store: Any = given
     await store.add_thread("t")
     paused = RunRecord(id="a\0", status="paused", journal={"steps": {"s\0": [1, "\ud800"]}})
     await store.save_run("t", paused)
@@ -425,9 +409,8 @@ async def paused_runs_go_on_once(given: HistoryStore) -> None:
     same(claimed, ["paused", "running"], "what was there")
 
 
-async def runs_are_remembered(given: HistoryStore) -> None:
+async def runs_are_remembered(store: Any) -> None:
     """`load_run` returns a run by its id, or the newest with a state."""
-    store: Any = given
     await store.add_thread("t")
     same(await store.load_run("t"), None, "the newest of none")
     first = RunRecord(id="a\0", status="running")
@@ -445,9 +428,8 @@ async def runs_are_remembered(given: HistoryStore) -> None:
     await raises(ThreadNotFoundError, store.save_run("nope", first), "save_run")
 
 
-async def a_deleted_thread_takes_its_runs_along(given: HistoryStore) -> None:
+async def a_deleted_thread_takes_its_runs_along(store: Any) -> None:
     """No run and no lease of a deleted thread is left."""
-    store: Any = given
     await store.add_thread("t")
     await store.save_run("t", RunRecord(id="a", status="completed", state={}))
     await store.lock_thread("t", "run/me", 60)
@@ -460,10 +442,10 @@ async def a_deleted_thread_takes_its_runs_along(given: HistoryStore) -> None:
     same(await store.stop_execution("run"), [], "the notes")
 
 
-async def thread_data_of_other_users_is_not_found(given: HistoryStore) -> None:
+async def thread_data_of_other_users_is_not_found(store: Any) -> None:
     """`for_user` raises ThreadNotFoundError for runs and leases of other users' threads."""
-    mine: Any = for_user(given, "me")
-    await given.add_thread("t", user_id="them")
+    mine: Any = for_user(store, "me")
+    await store.add_thread("t", user_id="them")
     for call in (
         mine.load_run("t"),
         mine.save_run("t", RunRecord(id="a", status="running")),
@@ -472,34 +454,36 @@ async def thread_data_of_other_users_is_not_found(given: HistoryStore) -> None:
         await raises(ThreadNotFoundError, call, "a call for another user's thread")
 
 
-SUMMARIES = (
-    a_summary_comes_back_and_a_newer_one_takes_its_place,
-    one_at_a_time_makes_a_summary,
-    a_deleted_thread_takes_its_summaries_along,
-)
-VECTORS = (the_nearest_vectors_are_found, a_deleted_thread_takes_its_vectors_along)
-RUNS = (
-    one_run_at_a_time_has_a_thread,
-    runs_in_line_come_one_after_another,
-    a_stopped_execution_gets_no_lease_and_keeps_no_notes,
-    runs_are_remembered,
-    a_deleted_thread_takes_its_runs_along,
-    thread_data_of_other_users_is_not_found,
-)
-
-QUESTIONS = [
-    questions_are_kept_with_their_answers,
-    questions_are_found_by_thread_user_and_status,
-    paused_runs_go_on_once,
-]
-STAFF = [
-    staff_on_a_thread_are_kept_until_they_leave,
-    staff_are_found_by_state_and_user_and_go_with_the_thread,
-]
-MAIL = [mail_is_taken_once_and_again_by_who_took_it]
-INBOXES = [messages_of_an_inbox_are_taken_once_in_order_and_whole]
-FACTS = [
-    facts_are_kept_newest_first_and_once,
-    a_fact_takes_the_place_of_another,
-    facts_are_removed_with_thread_user_and_by_id,
-]
+CHECKS: Mapping[type[Any], Sequence[Callable[[Any], Awaitable[None]]]] = {
+    SummaryStore: (
+        a_summary_comes_back_and_a_newer_one_takes_its_place,
+        one_at_a_time_makes_a_summary,
+        a_deleted_thread_takes_its_summaries_along,
+    ),
+    VectorIndex: (the_nearest_vectors_are_found, a_deleted_thread_takes_its_vectors_along),
+    RunStore: (
+        one_run_at_a_time_has_a_thread,
+        runs_in_line_come_one_after_another,
+        a_stopped_execution_gets_no_lease_and_keeps_no_notes,
+        runs_are_remembered,
+        a_deleted_thread_takes_its_runs_along,
+        thread_data_of_other_users_is_not_found,
+    ),
+    QuestionStore: (
+        questions_are_kept_with_their_answers,
+        questions_are_found_by_thread_user_and_status,
+        paused_runs_go_on_once,
+    ),
+    TakeoverStore: (
+        staff_on_a_thread_are_kept_until_they_leave,
+        staff_are_found_by_state_and_user_and_go_with_the_thread,
+    ),
+    MailStore: (mail_is_taken_once_and_again_by_who_took_it,),
+    InboxStore: (messages_of_an_inbox_are_taken_once_in_order_and_whole,),
+    FactStore: (
+        facts_are_kept_newest_first_and_once,
+        a_fact_takes_the_place_of_another,
+        facts_are_removed_with_thread_user_and_by_id,
+    ),
+}
+"""The checks by what a store's class must be for them."""
