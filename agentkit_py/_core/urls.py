@@ -25,6 +25,23 @@ def in_path(name: str, keep: str = "") -> str:
     return quote(name, safe=keep)
 
 
+def host_name(host: str) -> str:
+    """Return the name in a ``Host`` header, without the port."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether a host name or address means this machine only."""
+    name = host.strip("[]").lower()
+    try:
+        return name == "localhost" or ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
 def private_address(url: str) -> str | None:
     """Return why nobody should fetch a URL that a stranger may have written, else None.
 

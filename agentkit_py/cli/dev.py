@@ -25,6 +25,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from agentkit_py._core.urls import is_loopback
 from agentkit_py.cli.serve import LOCALHOST, listen, url_of
 from agentkit_py.cli.target import (
     DEV_FOLDER,
@@ -96,7 +97,6 @@ def dev(
     needed = ("starlette", "sse_starlette", "uvicorn", "watchfiles")
     check_installed("dev", "playground", *needed)
     from agentkit_py.budgets import Prices  # noqa: PLC0415 - needs the extra
-    from agentkit_py.server.auth import is_loopback  # noqa: PLC0415 - needs the extra
 
     split_target(target)
     if prices is not None:

@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import importlib
-import ipaddress
 import os
 import socket
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ import typer
 from rich.text import Text
 
 from agentkit_py._core.awaiting import run_interruptibly
+from agentkit_py._core.urls import is_loopback
 from agentkit_py.cli.console import make_console
 from agentkit_py.cli.target import (
     DbOption,
@@ -74,7 +74,7 @@ def serve(
     if connects and (host, port) != (LOCALHOST, _PORT):
         raise ConfigurationError("With --connect nothing is listened on: leave out --host, --port.")
     if "INNGEST_DEV" not in os.environ and "INNGEST_SIGNING_KEY" not in os.environ:
-        if not _is_loopback(host):
+        if not is_loopback(host):
             raise ConfigurationError(
                 f"--host {host} is reached by other machines, and without INNGEST_SIGNING_KEY "
                 "anybody could start runs: set it, or INNGEST_DEV=1 if all of them are yours."
@@ -99,13 +99,6 @@ def serve(
         _announce([f"App {served.client.app_id!r} at {url}", *functions])
         _announce(_next_steps(served.events, url))
         run_server(app, sock)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _next_steps(events: dict[str, str], url: str) -> list[str]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.codec import message_from_dict, message_to_dict
@@ -136,8 +136,6 @@ class Outcome:
     state: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tools: Mapping[str, frozenset[str]] = field(default_factory=dict[str, frozenset[str]])
     """The names of each agent's own tools."""
-
-    scope: Literal["network", "agent"] = "network"
 
 
 def case_from_thread(entries: Sequence[AgentResult], name: str) -> Case:

@@ -35,6 +35,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agentkit_py._core.urls import host_name, is_loopback
 from agentkit_py.errors import AgentKitError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.playground.describe import (
@@ -50,7 +51,6 @@ from agentkit_py.playground.edits import Edit, ask_again, rehearse
 from agentkit_py.playground.recorder import Recorded
 from agentkit_py.playground.runs import BusyError, Playground, Run
 from agentkit_py.server.api import read_json
-from agentkit_py.server.auth import host_name, is_loopback
 from agentkit_py.server.schemas import ApiError
 
 COOKIE = "agentkit_playground"

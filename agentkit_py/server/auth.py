@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import ipaddress
 import json
 import logging
 import secrets
@@ -20,6 +19,7 @@ from starlette.requests import HTTPConnection, Request
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import get_logger
+from agentkit_py._core.urls import host_name, is_loopback
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.server.schemas import ApiError, internal, unauthorized
 
@@ -124,23 +124,6 @@ def is_same_host(origin: str, request: HTTPConnection) -> bool:
     """Tell whether a page's origin is the host that the request was sent to."""
     host = urlsplit(origin).netloc  # empty for "null"
     return host != "" and host == request.headers.get("host")
-
-
-def host_name(host: str) -> str:
-    """Return the name in a ``Host`` header, without the port."""
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address means this machine only."""
-    name = host.strip("[]").lower()
-    try:
-        return name == "localhost" or ipaddress.ip_address(name).is_loopback
-    except ValueError:
-        return False
 
 
 @dataclass(frozen=True, slots=True)

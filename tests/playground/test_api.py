@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from agentkit_py import Agent, Lifecycle, Network, TokenLimiter, ToolCallFilter, ToolContext, tool
+from agentkit_py._core.urls import is_loopback
 from agentkit_py.budgets import Price, Prices
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.lifecycle import StartContext
@@ -20,7 +21,6 @@ from agentkit_py.playground.edits import remade, settings_of
 from agentkit_py.playground.runs import MAX_RUNS, Playground, Run
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import together
-from agentkit_py.server.auth import is_loopback
 from agentkit_py.testing import FakeProvider, Raw, tool_call
 from tests.playground.world import SECRET, playground, scripted, shop_model, until_done
 
