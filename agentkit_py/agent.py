@@ -37,7 +37,14 @@ from agentkit_py._engine.knowledge import (
     KnowledgeSearch,
 )
 from agentkit_py._engine.lifecycle import NO_HOOKS, Lifecycle
-from agentkit_py._engine.limits import HISTORY, expect, expect_count, expect_list, expect_model
+from agentkit_py._engine.limits import (
+    HISTORY,
+    expect,
+    expect_context,
+    expect_count,
+    expect_list,
+    expect_model,
+)
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.output_types import EndStrategy, OutputSpec, OutputType, OutputValidator
@@ -357,6 +364,9 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         expect_model(where, "model", self.model)
         expect(where, "history", self.history, HistoryConfig, HISTORY)
         expect(where, "lifecycle", self.lifecycle, Lifecycle, "a Lifecycle(…)")
+        expect_context(where, "system", self.system, or_none=True)
+        for hook in dataclasses.fields(Lifecycle):
+            expect_context(where, hook.name, getattr(self.lifecycle, hook.name))
         expect_list(where, "tools", self.tools)
         expect_list(where, "handoffs", self.handoffs)
         expect_count(where, "max_iter", self.max_iter)

@@ -11,6 +11,7 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.handoffs import Handoff
 from agentkit_py._engine.lifecycle import AgentContext, Lifecycle, ResultContext
+from agentkit_py._engine.limits import expect_context
 from agentkit_py._engine.network_loop import Routed, RouterContext, RouterFunction, Together
 from agentkit_py._engine.network_run import HandedOver, HandoffHistory
 from agentkit_py._engine.tool import ToolContext, create_tool
@@ -62,6 +63,8 @@ def check_router(network: str, router: object) -> None:
             f"Network {network!r}: its router must be a function, a RoutingAgent or None, "
             f"got {router!r:.80}"
         )
+    if not isinstance(router, RoutingAgent):
+        expect_context(f"Network {network!r}", "router", router)
 
 
 def once(agent: Agent[StateT, Any] | str) -> RouterFunction[StateT]:

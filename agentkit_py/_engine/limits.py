@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
@@ -170,6 +172,35 @@ def expect(
     """
     if value is not None and not isinstance(value, kinds):
         raise ConfigurationError(f"{where}: {name} must be {wanted}, got {value!r:.80}")
+
+
+def expect_context(where: str, name: str, function: object, *, or_none: bool = False) -> None:
+    """Refuse a function that cannot be called with one context.
+
+    Args:
+        where: Whose it is.
+        name: What it is for.
+        function: The function; anything that is not callable passes.
+        or_none: Whether it may also take nothing.
+
+    Raises:
+        ConfigurationError: It takes something else.
+    """
+    if not callable(function):
+        return
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built in
+        return
+    for given in [(None,), ()] if or_none else [(None,)]:
+        with suppress(TypeError):
+            signature.bind(*given)
+            return
+    names = list(signature.parameters)
+    use = f", and use {', '.join(f'ctx.{one}' for one in names)}" if len(names) > 1 else ""
+    raise ConfigurationError(
+        f"{where}: {name} gets one context: write (ctx){use}; it takes ({', '.join(names)})"
+    )
 
 
 def expect_model(where: str, name: str, value: object) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, MemoryHistory, Network, State, ToolCallFilter, tool
+from agentkit_py import Agent, Lifecycle, MemoryHistory, Network, State, ToolCallFilter, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.testing import ScriptedModel
 
@@ -64,6 +65,37 @@ def test_a_network_names_the_option_that_is_wrong(option: str, value: Any) -> No
     given: dict[str, Any] = {"name": "n", "agents": [agent()], option: value}
     with pytest.raises(ConfigurationError, match=rf"Network 'n'.*{option}"):
         Network(**given)
+
+
+def as_in_typescript(network: Any, call_count: Any) -> None:
+    """Take what TypeScript destructures."""
+
+
+@pytest.mark.parametrize("hook", ["enabled", "on_start", "on_response", "on_finish", "on_route"])
+def test_a_function_that_takes_several_values_is_told_of_the_context(hook: str) -> None:
+    """Who ports from TypeScript reads which attributes to use, where the function is given."""
+    told = r"gets one context: write \(ctx\), and use ctx.network, ctx.call_count;"
+    given: Any = as_in_typescript
+    with pytest.raises(ConfigurationError, match=rf"Agent 'a': {hook} {told}"):
+        agent(lifecycle=Lifecycle(**{hook: given}))
+    with pytest.raises(ConfigurationError, match=rf"Agent 'a': system {told}"):
+        agent(system=given)
+    with pytest.raises(ConfigurationError, match=rf"Network 'n': router {told}"):
+        Network(name="n", agents=[agent()], router=given)
+    given = lambda: None  # noqa: E731
+    with pytest.raises(ConfigurationError, match=r"router gets one context: write \(ctx\); it"):
+        Network(name="n", agents=[agent()], router=given)
+
+
+def test_a_function_may_have_parameters_of_its_own_behind_the_context() -> None:
+    """A default is the function's, and a prompt may take nothing."""
+
+    def own(ctx: Any, own: str = "s") -> Any:
+        return own if ctx else None
+
+    agent(system=lambda: "s", lifecycle=Lifecycle(enabled=own))
+    for router in (own, partial(own, own="a")):
+        Network(name="n", agents=[agent(system=own)], router=router)
 
 
 @pytest.mark.parametrize(
