@@ -38,10 +38,10 @@ from agentkit_py._engine.knowledge import (
 )
 from agentkit_py._engine.lifecycle import NO_HOOKS, Lifecycle
 from agentkit_py._engine.limits import (
-    HISTORY,
     expect,
     expect_context,
     expect_count,
+    expect_history,
     expect_list,
     expect_model,
 )
@@ -362,7 +362,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
                 f"got {self.system!r:.80}"
             )
         expect_model(where, "model", self.model)
-        expect(where, "history", self.history, HistoryConfig, HISTORY)
+        expect_history(where, self.history)
         expect(where, "lifecycle", self.lifecycle, Lifecycle, "a Lifecycle(…)")
         expect_context(where, "system", self.system, or_none=True)
         for hook in dataclasses.fields(Lifecycle):

@@ -17,10 +17,10 @@ from agentkit_py._engine.guardrails import (
     OutputGuardrail,
 )
 from agentkit_py._engine.limits import (
-    HISTORY,
     expect,
     expect_count,
     expect_function,
+    expect_history,
     expect_list,
     expect_model,
 )
@@ -158,7 +158,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             expect(where, "each of agents", agent, Agent, "an Agent")
         expect_model(where, "default_model", self.default_model)
         expect(where, "default_state", self.default_state, State, "a State(…)")
-        expect(where, "history", self.history, HistoryConfig, HISTORY)
+        expect_history(where, self.history)
         if self.isolation not in (None, "own_tools"):
             raise ConfigurationError(
                 f'{where}: isolation must be None or "own_tools", got {self.isolation!r:.80}'

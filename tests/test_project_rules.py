@@ -195,6 +195,29 @@ def test_every_public_name_has_a_docstring() -> None:
     assert [n for n in agentkit_py.__all__ if not has_docstring(getattr(agentkit_py, n))] == []
 
 
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("ApprovalAnswer", "from agentkit_py.events import ApprovalAnswer"),
+        ("Budget", "from agentkit_py.processors import Budget"),
+        ("ThreadLease", "from agentkit_py.stores import ThreadLease"),
+        ("createNetwork", "from agentkit_py import create_network"),
+        ("createServer", "from agentkit_py.inngest import create_functions"),
+    ],
+)
+def test_a_name_that_is_elsewhere_is_told_with_the_line_to_write(name: str, line: str) -> None:
+    """TypeScript's names, too; the line works."""
+    with pytest.raises(ImportError, match=f"{name} is .*: {line}$"):
+        getattr(agentkit_py, name)
+    exec(line, {})  # noqa: S102 - our own lines
+
+
+def test_a_name_that_is_nowhere_is_an_attribute_error() -> None:
+    """Modules of the package are imported as ever."""
+    assert not hasattr(agentkit_py, "Nonsense")
+    exec("from agentkit_py import server, stores", {})  # noqa: S102 - our own line
+
+
 SLOW_TO_IMPORT = [
     *("httpx", "inngest", "jsonschema", "mcp", "opentelemetry"),
     *("rich", "sqlite3", "tiktoken", "typer"),

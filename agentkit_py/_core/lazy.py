@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
@@ -22,12 +24,36 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         home = homes.get(name)
         if home is None:
+            if "." not in package and (told := _elsewhere(package, name)):
+                raise ImportError(told, name=package)
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(home), name)
         setattr(sys.modules[package], name, value)  # from now on an attribute
         return value
 
     return find
+
+
+def _elsewhere(package: str, name: str) -> str | None:
+    """Say which public module has a name that was looked for in the package itself.
+
+    TypeScript's spelling of a name counts, too. Nothing is imported to find it.
+    """
+    modules = [one.name for one in pkgutil.iter_modules(sys.modules[package].__path__)]
+    if name.startswith("_") or name in modules:
+        return None
+    ours = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() if name[0].islower() else name
+    ours = {"create_server": "create_functions"}.get(ours, ours)
+    if ours != name and ours in sys.modules[package].__all__:
+        return f"{name} is {ours} here: from {package} import {ours}"
+    for module in modules:
+        home = f"{package}.{module}"
+        spec = find_spec(home)
+        source: Any = getattr(spec and spec.loader, "get_source", str)(home)
+        listed = re.search(r"^__all__ = \[(.*?)\]", source or "", re.MULTILINE | re.DOTALL)
+        if not module.startswith("_") and listed and f'"{ours}"' in listed[1]:
+            return f"{name} is not in {package} itself: from {home} import {ours}"
+    return None
 
 
 def missing_package(*modules: str) -> str | None:

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from agentkit_py._core.validation import wrong_number
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py.errors import ConfigurationError, EmptyReplyError
+from agentkit_py.history.config import HistoryConfig
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import CallGuard, Model, ModelReply
 from agentkit_py.models.compatible import model_named
@@ -201,6 +202,17 @@ def expect_context(where: str, name: str, function: object, *, or_none: bool = F
     raise ConfigurationError(
         f"{where}: {name} gets one context: write (ctx){use}; it takes ({', '.join(names)})"
     )
+
+
+def expect_history(where: str, history: object) -> None:
+    """Refuse what is no store, and callbacks that do not take one context.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    expect(where, "history", history, HistoryConfig, HISTORY)
+    for name in ("create_thread", "get", "append_user_message", "append_results"):
+        expect_context(where, f"history's {name}", getattr(history, name, None))
 
 
 def expect_model(where: str, name: str, value: object) -> None:

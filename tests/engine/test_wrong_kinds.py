@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Lifecycle, MemoryHistory, Network, State, ToolCallFilter, tool
+from agentkit_py import (
+    Agent,
+    HistoryConfig,
+    Lifecycle,
+    MemoryHistory,
+    Network,
+    State,
+    ToolCallFilter,
+    tool,
+)
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.testing import ScriptedModel
 
@@ -82,6 +91,8 @@ def test_a_function_that_takes_several_values_is_told_of_the_context(hook: str) 
         agent(system=given)
     with pytest.raises(ConfigurationError, match=rf"Network 'n': router {told}"):
         Network(name="n", agents=[agent()], router=given)
+    with pytest.raises(ConfigurationError, match=rf"Agent 'a': history's get {told}"):
+        agent(history=HistoryConfig(get=given))
     given = lambda: None  # noqa: E731
     with pytest.raises(ConfigurationError, match=r"router gets one context: write \(ctx\); it"):
         Network(name="n", agents=[agent()], router=given)
