@@ -2,7 +2,8 @@
 
 A comment ``<!-- file: examples/tools.py:errors -->`` before a fence names a file, or one marked
 section of it (``# --8<-- [start:errors]`` to ``# --8<-- [end:errors]``), whose text the fence
-repeats: so a page shows its code wherever it is read. Whoever changes an example runs
+repeats: so a page shows its code wherever it is read. Before a section stand those of the file's
+imports that it needs and that the page has not shown yet. Whoever changes an example runs
 ``python scripts/pages.py``; with ``--check`` nothing is written, and pages that differ are named.
 
 Between ``<!-- table: commands -->`` and ``<!-- end of table -->`` stands what the code itself says
@@ -12,6 +13,7 @@ Between ``<!-- table: commands -->`` and ``<!-- end of table -->`` stands what t
 from __future__ import annotations
 
 import argparse
+import ast
 import re
 import sys
 from collections.abc import Iterator
@@ -32,6 +34,9 @@ TABLE = re.compile(
     r"^(?P<open><!-- table: (?P<name>\w+) -->)\n.*?^(?P<close><!-- end of table -->)$",
     re.MULTILINE | re.DOTALL,
 )
+WIDTH = 100
+"""Characters of a line of code."""
+
 MARK = re.compile(r"^[^\n]*--8<-- \[(?:start|end):[^\n]*\n", re.MULTILINE)
 
 
@@ -56,15 +61,63 @@ def code_of(reference: str) -> str:
         if match is None:
             raise LookupError(f"{name} has no section {section!r}")
         text = match["text"]
-    return dedent(MARK.sub("", text)).strip("\n") + "\n"
+    code = re.sub(r"\n{4,}", "\n\n\n", MARK.sub("", text))
+    return dedent(code).strip("\n") + "\n"
+
+
+def parsed(code: str) -> list[ast.AST]:
+    """Return the nodes of a section, which may be the inside of an async function."""
+    try:
+        tree = ast.parse(code)
+    except SyntaxError:
+        tree = ast.parse("async def inside():\n" + indent(code, " "))
+    return list(ast.walk(tree))
+
+
+def imported(node: ast.AST) -> list[ast.alias]:
+    """Return the names that a node imports."""
+    return node.names if isinstance(node, ast.Import | ast.ImportFrom) else []
+
+
+def imports_of(reference: str, code: str, shown: set[str]) -> str:
+    """Return the imports of its file that a section needs, but those that are shown already."""
+    name, _, section = reference.partition(":")
+    nodes = parsed(code)
+    shown |= {alias.asname or alias.name for node in nodes for alias in imported(node)}
+    shown |= {one.name for one in nodes if isinstance(one, ast.FunctionDef | ast.ClassDef)}
+    needed = {node.id for node in nodes if isinstance(node, ast.Name)} - shown
+    source = (ROOT / name).read_text(encoding="utf-8")
+    lines: list[str] = []
+    last = 0
+    for node in ast.parse(source).body if section else []:
+        names = [alias.name for alias in imported(node) if alias.name in needed]
+        if names and lines and "" in source.splitlines()[last : node.lineno]:
+            lines.append("")
+        last = node.lineno if names else last
+        if names and isinstance(node, ast.ImportFrom):
+            line = f"from {'.' * node.level}{node.module or ''} import {', '.join(names)}"
+            if len(line) > WIDTH:
+                line = line.replace("import ", "import (\n    ").replace(", ", ",\n    ") + ",\n)"
+            lines.append(line)
+        else:
+            lines += [f"import {one}" for one in names]
+        shown |= set(names)
+    if not lines:
+        return ""
+    space = "\n\n\n" if re.match(r"@|def |async def |class ", code) else "\n\n"
+    return "\n".join(lines) + space
 
 
 def written(page: str) -> str:
     """Return a page's text with the code of today in its fences."""
+    shown: set[str] = set()
 
     def fence(match: re.Match[str]) -> str:
         space = match["indent"]
-        code = indent(code_of(match["file"]), space)
+        code = code_of(match["file"])
+        if ".py" in match["file"]:
+            code = imports_of(match["file"], code, shown) + code
+        code = indent(code, space)
         return (
             f"{space}<!-- file: {match['file']} -->\n{match['open']}{code}{space}{match['ticks']}"
         )

@@ -101,7 +101,7 @@ def test_pages_show_what_their_files_say() -> None:
 
 
 def test_a_changed_example_is_written_into_the_page(tmp_path: Path) -> None:
-    """A section is named by its marks, which are not shown; a fence keeps its indentation."""
+    """A section is named by its marks, which are not shown; what it needs is imported before it."""
     (tmp_path / "scripts").mkdir()
     for name in ("pages.py", "tables.py"):
         text = (ROOT / "scripts" / name).read_text(encoding="utf-8")
@@ -115,9 +115,20 @@ def test_a_changed_example_is_written_into_the_page(tmp_path: Path) -> None:
     assert page.read_text() == (
         "- Item:\n\n  <!-- file: a.py:one -->\n  ```python\n  x = 1\n  ```\nEnd.\n"
     )
-    page.write_text("<!-- file: a.py:two -->\n```python\n```\n")
+    (tmp_path / "a.py").write_text(
+        "import re\nfrom a import b, c\n"
+        "# --8<-- [start:one]\nawait b(re)\n# --8<-- [end:one]\n"
+        "# --8<-- [start:two]\ndef d():\n    return c(b)\n# --8<-- [end:two]\n"
+    )
+    fence = "<!-- file: a.py:{} -->\n```python\n{}```\n"
+    page.write_text(fence.format("one", "") + fence.format("two", ""))
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    one = "import re\nfrom a import b\n\nawait b(re)\n"
+    two = "from a import c\n\n\ndef d():\n    return c(b)\n"
+    assert page.read_text() == fence.format("one", one) + fence.format("two", two), "each once"
+    page.write_text("<!-- file: a.py:three -->\n```python\n```\n")
     wrong = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert "README.md: a.py has no section 'two'" in wrong.stderr
+    assert "README.md: a.py has no section 'three'" in wrong.stderr
 
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *PAGES], ids=lambda page: page.name)
