@@ -6,6 +6,8 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeAlias, cast
 
 JsonValue: TypeAlias = (
@@ -200,6 +202,37 @@ def _text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:
         return f"({_TOO_DEEP})"
+
+
+def camel(name: str) -> str:
+    """Return a name of ours as the wire has it: ``asked_at`` is ``askedAt``."""
+    head, *rest = name.split("_")
+    return head + "".join(word[:1].upper() + word[1:] for word in rest)
+
+
+def record_of(value: Any) -> Any:
+    """Return a dataclass as JSON: its fields under camelCase names, times as ISO texts."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, tuple):
+        return [record_of(one) for one in cast("tuple[Any, ...]", value)]
+    if is_dataclass(value):
+        return {camel(one.name): record_of(getattr(value, one.name)) for one in fields(value)}
+    return value
+
+
+def time_of(given: object) -> datetime:
+    """Return the time (UTC) that `record_of` wrote.
+
+    Raises:
+        ValueError: It is none.
+    """
+    return datetime.fromisoformat(str(given)).astimezone(UTC)
+
+
+def time_or_none(given: object) -> datetime | None:
+    """Return the time that `record_of` wrote; None for null."""
+    return None if given is None else time_of(given)
 
 
 def copied(value: Any) -> Any:

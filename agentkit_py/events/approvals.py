@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias, cast
@@ -48,15 +48,7 @@ class ApprovalRequest:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as JSON (camelCase), with TypeScript's names."""
-        calls = [
-            {
-                "index": index,
-                "toolCallId": call.id,
-                "toolName": call.name,
-                "toolInput": call.arguments,
-            }
-            for index, call in enumerate(self.calls)
-        ]
+        calls = calls_to_json(self.calls)
         expires = {} if self.expires_at is None else {"expiresAt": self.expires_at.isoformat()}
         reason = {"metadata": {"reason": self.message}} if self.message else {}
         return {
@@ -67,6 +59,14 @@ class ApprovalRequest:
             **expires,
             **reason,
         }
+
+
+def calls_to_json(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
+    """Return the calls of a question as JSON, with TypeScript's names."""
+    return [
+        {"index": index, "toolCallId": one.id, "toolName": one.name, "toolInput": one.arguments}
+        for index, one in enumerate(calls)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,15 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
-from agentkit_py._core.json import as_list, as_object
+from agentkit_py._core.json import as_list, as_object, record_of, time_of, time_or_none
 from agentkit_py.errors import InvalidRecordError, NotPendingError
-from agentkit_py.events.approvals import Answered, ApprovalAnswer, ApprovalRequest, Decision
+from agentkit_py.events.approvals import (
+    Answered,
+    ApprovalAnswer,
+    ApprovalRequest,
+    Decision,
+    calls_to_json,
+)
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import ToolCall
 
@@ -157,36 +163,8 @@ class Question:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as JSON (camelCase)."""
-        calls = [
-            {
-                "index": index,
-                "toolCallId": call.id,
-                "toolName": call.name,
-                "toolInput": call.arguments,
-            }
-            for index, call in enumerate(self.calls)
-        ]
-        return {
-            "id": self.id,
-            "threadId": self.thread_id,
-            "runId": self.run_id,
-            "execution": self.execution,
-            "agent": self.agent,
-            "userId": self.user_id,
-            "calls": calls,
-            "message": self.message,
-            "askedAt": self.asked_at.isoformat(),
-            "expiresAt": self.expires_at and self.expires_at.isoformat(),
-            "approvers": list(self.approvers),
-            "escalatesAt": self.escalates_at and self.escalates_at.isoformat(),
-            "escalateTo": list(self.escalate_to),
-            "parts": list(self.parts),
-            "status": self.status,
-            "answer": self.answer and self.answer.to_dict(),
-            "answeredBy": self.answered_by,
-            "reason": self.reason,
-            "answeredAt": self.answered_at and self.answered_at.isoformat(),
-        }
+        answer = self.answer and self.answer.to_dict()
+        return {**record_of(self), "calls": calls_to_json(self.calls), "answer": answer}
 
     @classmethod
     def from_dict(cls, record: object, *, where: str) -> Question:
@@ -216,17 +194,17 @@ class Question:
                     for one in calls
                 ),
                 message=_text(fields, "message") or "",
-                asked_at=_time(fields["askedAt"]),
-                expires_at=_time_or_none(fields.get("expiresAt")),
+                asked_at=time_of(fields["askedAt"]),
+                expires_at=time_or_none(fields.get("expiresAt")),
                 approvers=_texts(fields.get("approvers")),
-                escalates_at=_time_or_none(fields.get("escalatesAt")),
+                escalates_at=time_or_none(fields.get("escalatesAt")),
                 escalate_to=_texts(fields.get("escalateTo")),
                 parts=_texts(fields.get("parts")),
                 status=status,
                 answer=None if answer is None else ApprovalAnswer.from_dict(answer),
                 answered_by=_text(fields, "answeredBy"),
                 reason=_text(fields, "reason") or "",
-                answered_at=_time_or_none(fields.get("answeredAt")),
+                answered_at=time_or_none(fields.get("answeredAt")),
             )
         except (KeyError, ValueError) as error:
             text = f"cannot be read: {error!r:.200}"
@@ -247,14 +225,6 @@ def _texts(given: object) -> tuple[str, ...]:
 
 def _signature(by: str | None, at: datetime) -> dict[str, Any]:
     return {} if by is None else {"resolvedBy": by, "resolvedAt": at.isoformat()}
-
-
-def _time(given: object) -> datetime:
-    return datetime.fromisoformat(str(given)).astimezone(UTC)
-
-
-def _time_or_none(given: object) -> datetime | None:
-    return None if given is None else _time(given)
 
 
 @runtime_checkable

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 from uuid import uuid4
 
-from agentkit_py._core.json import as_list, as_object
+from agentkit_py._core.json import as_list, as_object, record_of, time_of, time_or_none
 from agentkit_py.errors import ConfigurationError, InvalidRecordError, NotOnThreadError
 from agentkit_py.results import USER, AgentResult, StaffAuthor
 
@@ -87,19 +87,7 @@ class Takeover:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON (camelCase)."""
-        return {
-            "threadId": self.thread_id,
-            "userId": self.user_id,
-            "people": [
-                {"id": one.id, "name": one.name, "joinedAt": one.joined_at.isoformat()}
-                for one in self.people
-            ],
-            "reason": self.reason,
-            "askedBy": self.asked_by,
-            "askedAt": self.asked_at and self.asked_at.isoformat(),
-            "waitingSince": self.waiting_since and self.waiting_since.isoformat(),
-            "spokeAt": self.spoke_at and self.spoke_at.isoformat(),
-        }
+        return record_of(self)
 
     @classmethod
     def from_dict(cls, record: object, *, where: str) -> Takeover:
@@ -115,13 +103,14 @@ class Takeover:
                 thread_id=str(fields["threadId"]),
                 user_id=fields.get("userId"),
                 people=tuple(
-                    StaffMember(str(p["id"]), str(p["name"]), _time(p["joinedAt"])) for p in people
+                    StaffMember(str(p["id"]), str(p["name"]), time_of(p["joinedAt"]))
+                    for p in people
                 ),
                 reason=str(fields.get("reason") or ""),
                 asked_by=fields.get("askedBy"),
-                asked_at=_time_or_none(fields.get("askedAt")),
-                waiting_since=_time_or_none(fields.get("waitingSince")),
-                spoke_at=_time_or_none(fields.get("spokeAt")),
+                asked_at=time_or_none(fields.get("askedAt")),
+                waiting_since=time_or_none(fields.get("waitingSince")),
+                spoke_at=time_or_none(fields.get("spokeAt")),
             )
         except (KeyError, ValueError) as error:
             text = f"cannot be read: {error!r:.200}"
@@ -158,14 +147,6 @@ class Takeover:
             return None
         waits = self.waiting_since if self.waiting_since and self.waiting_since > at else None
         return replace(self, waiting_since=waits, spoke_at=max(at, self.spoke_at or at))
-
-
-def _time(given: object) -> datetime:
-    return datetime.fromisoformat(str(given)).astimezone(UTC)
-
-
-def _time_or_none(given: object) -> datetime | None:
-    return None if given is None else _time(given)
 
 
 Change: TypeAlias = Callable[[Takeover], Takeover | None]

@@ -24,7 +24,7 @@ from agentkit_py.history.config import (
 from agentkit_py.history.leases import HeldLease, OnBusy, ThreadLease
 from agentkit_py.history.mail import MailStore, inbox_of, mail_store
 from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore, is_paged
-from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.questions import Question, QuestionStore, stop_question
 from agentkit_py.history.runs import RunOpener, RunRecord, RunStore
 from agentkit_py.history.staff import (
     TAKEN_OVER,
@@ -127,11 +127,7 @@ class QuestionRecord:
 
     async def stop(self) -> None:
         """Say that nobody waits for an answer any more."""
-
-        def change(known: Question) -> Question | None:
-            return replace(known, status="stopped") if known.status == "open" else None
-
-        await self.store.change_question(self.question.id, change)
+        await stop_question(self.store, self.question.id)
 
 
 @dataclass(slots=True)

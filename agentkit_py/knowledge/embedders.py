@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -11,16 +12,11 @@ import anyio.to_thread
 
 from agentkit_py._core.json import as_list, as_object
 from agentkit_py._core.lazy import missing_package
-from agentkit_py.errors import (
-    ConfigurationError,
-    KnowledgeError,
-    MissingDependencyError,
-    ModelResponseError,
-)
+from agentkit_py.errors import ConfigurationError, KnowledgeError, MissingDependencyError
 from agentkit_py.models import openai
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, RetryPolicy
 from agentkit_py.models.capabilities import OPENAI
-from agentkit_py.models.http_errors import excerpt_of, hide_keys
+from agentkit_py.models.replies import unexpected
 
 if TYPE_CHECKING:
     import httpx
@@ -148,17 +144,8 @@ class OpenAIEmbedder:
             timeout=timeout,
             retry=retry or RetryPolicy(),
         )
-        self._model = Model(
-            model=made.model,
-            adapter=_Embeddings(OPENAI, "/embeddings"),
-            base_url=made.base_url,
-            api_key=made.api_key,
-            headers=made.headers,
-            key_required=made.key_required,
-            timeout=made.timeout,
-            retry=made.retry,
-            transport=transport,
-        )
+        adapter = _Embeddings(OPENAI, "/embeddings")
+        self._model = replace(made, adapter=adapter, transport=transport)
         self.dimensions = dimensions
         self._runtime = runtime
 
@@ -206,10 +193,5 @@ def _vectors(model: Model, answer: object, count: int) -> list[list[float]]:
     vectors = {item.get("index"): as_list(item.get("embedding")) for item in items}
     found = [vectors.get(index) for index in range(count)]
     if any(not vector for vector in found):
-        raise ModelResponseError(
-            f"the answer does not hold {count} embeddings",
-            provider=model.provider,
-            model=model.model,
-            excerpt=hide_keys(excerpt_of(answer), model, None),
-        )
+        raise unexpected(model, answer, f"the answer does not hold {count} embeddings")
     return [vector for vector in found if vector is not None]

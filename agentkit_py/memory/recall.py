@@ -47,10 +47,7 @@ class MemoryRecall(HistoryProcessor):
         if self.k < 1:
             raise ConfigurationError(f"recall(k={self.k!r}): pass 1 or more.")
 
-    @property
-    def reason(self) -> str:
-        """The limit, for reports."""
-        return f"at most {self.k} facts of the user"
+    _reason = "at most {k} facts of the user"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with the facts before those of this run."""

@@ -86,7 +86,6 @@ from agentkit_py.models.encoding import (
     ToolExchange,
     asks_for_call,
     clean,
-    closing_turn,
     encoded_parts,
     ends_with_assistant,
     has_media,
@@ -120,7 +119,7 @@ from agentkit_py.models.schema import (
 )
 from agentkit_py.models.writer import (
     Said,
-    Writer,
+    TurnWriter,
     exchanges_of,
     written,
 )
@@ -317,7 +316,7 @@ class AnthropicAdapter(Adapter):
         facts = [model, account_of(model, request), request.refused, has_tools]
         turns = written(request, every, reply, facts, lambda: _Turns(model, request))
         turns.prefill = prefill if _takes_prefill(model, request) else ""
-        turns.end(goes_on=bool(reply))
+        turns.end(request.agent, goes_on=bool(reply))
         if prefill and not _takes_prefill(model, request):
             turns.system.append(PREFILL.format(text=prefill))
         if not takes.forced_choice and (asked := asks_for_call(request)):
@@ -399,17 +398,11 @@ class _Settled:
         """The turns as they are sent with all their thinking; None: there is nothing in one."""
 
 
-class _Turns(Writer):
-    """Turns that alternate: what comes from one side in a row is one turn."""
+class _Turns(TurnWriter):
+    """The messages as they grow."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
         super().__init__(model, request)
-        self.system: list[str] = []
-        """All system messages, wherever they stand: Anthropic has one place for them."""
-
-        self.closed = ""
-        """The mark of the user's turn that had to end the conversation; empty: none had to."""
-
         self.prefill = ""
         """The beginning of the answer, with which the request ends."""
 
@@ -418,8 +411,6 @@ class _Turns(Writer):
 
         self._reader = request.agent
         self._has_tools = bool(request.tools or request.hosted)
-        self._host = host_of(model)
-        self._model = model.model
         self._checks = model.takes.checks_prefix
         asked = _thinking(model.default_parameters)
         thinks = self._checks or asked not in ("", "disabled")
@@ -434,11 +425,6 @@ class _Turns(Writer):
         self._thoughts: dict[int, Place] = {}
         """Places of thinking by the `id()` of their blocks."""
 
-        self._author: str | None = None
-        self._opened = ""
-        self._waits = False
-        """True while a call waits for its result: no user's turn may come between them."""
-
         self._settled = _Settled()
         self._final = 0
         """The number of turns to which nothing is added, in other requests either."""
@@ -447,23 +433,13 @@ class _Turns(Writer):
         self._final = max(0, len(self.found) - 1)
         return super().fork(reply)
 
-    def end(self, *, goes_on: bool) -> None:
-        """Write what a request has to end with, unless a reply goes on."""
-        if not self.found:
-            self._add("user", [_text(OPENING_TURN)])
-        if self._ends_with_assistant and not goes_on and not self.is_continued(self._reader):
-            self.closed = digest_of([len(self.found), self.found[-1]["content"]])
-            self._add("user", [_text(closing_turn(self._author))])
+    def _text(self, text: str) -> Block:
+        return _text(text)
 
-    @property
-    def _ends_with_assistant(self) -> bool:
-        return bool(self.found) and self.found[-1]["role"] == "assistant"
-
-    def _add(self, role: str, blocks: list[Block]) -> None:
-        """Add what one side says."""
+    def _add(self, role: str, parts: list[Block]) -> None:
         if self._thinking:
             if role == "assistant":
-                blocks = [*self._thinking, *blocks]
+                parts = [*self._thinking, *parts]
             else:  # they are gone, and others may come to have their `id()`
                 for block in self._thinking:
                     del self._thoughts[id(block)]
@@ -471,12 +447,7 @@ class _Turns(Writer):
         if role == "user" and self.found and self.found[-1]["role"] == "system":
             # Only an assistant's turn may follow it, and there is none of a reply that said nothing
             self.found.append({"role": "assistant", "content": [_text(NO_ANSWER)]})
-        if self.found and self.found[-1]["role"] == role:
-            self.found[-1]["content"] += blocks
-            return
-        if not self.found and role == "assistant" and not _is_summary(blocks[0]):
-            self.found.append({"role": "user", "content": [_text(OPENING_TURN)]})
-        self.found.append({"role": role, "content": blocks})
+        super()._add(role, parts)
 
     def places(self, head: list[Any]) -> tuple[list[Place], str]:
         """Return where thinking stands and whether it is sent, and a digest of what is above all.
@@ -569,12 +540,6 @@ class _Turns(Writer):
             return turn if turn["content"] else None
         return {**turn, "content": _in_short(turn["content"])}
 
-    def _open(self, mark: str) -> None:
-        """Put the user's turn in its place that was sent before the reply with this mark."""
-        if mark and mark != self._opened and self._ends_with_assistant and not self._waits:
-            self._add("user", [_text(closing_turn(self._author))])
-        self._opened = mark or self._opened
-
     def _note_reply(self, agent: str | None) -> None:
         """Note the turn before a reply, with which its request ended."""
         own = self._shares or agent in (None, self._reader)
@@ -619,7 +584,7 @@ class _Turns(Writer):
         if not self.found:
             self._add("user", [_text(OPENING_TURN)])
         elif self._ends_with_assistant:
-            self._add("user", [_text(closing_turn(self._author))])
+            self._close()
         blocks = [_text(piece) for piece in texts(message)]
         if self._restricts_tools:
             added, removed = changes
@@ -673,11 +638,6 @@ def _in_short(content: Any) -> Any:
     blocks = as_list(content) or []
     text = (as_object(blocks[0]) or {}).get("text") if len(blocks) == 1 else None
     return text if isinstance(text, str) and blocks[0] == _text(text) else content
-
-
-def _is_summary(block: Block) -> bool:
-    """Return whether a block may be the first of all, since it stands for what was before it."""
-    return block.get("type") == COMPACTION
 
 
 def _compaction(wanted: Compaction) -> Block:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
@@ -137,56 +136,8 @@ def unmarked(value: Any) -> Any:
     return value if items is None else [unmarked(item) for item in items]
 
 
-class Prefix:
-    """A digest of all before a place in a request, as a chain of one link for each message.
-
-    It is made when it is asked for: many conversations need none.
-    """
-
-    def __init__(self, head: object) -> None:
-        """Begin with what stands before all messages."""
-        self._above = head
-        self._head = self._digest = ""
-        self._added: list[object] = []
-        """Messages that are not in the digest yet."""
-
-    def __copy__(self) -> Prefix:
-        made = Prefix(self._above)
-        made._head, made._digest, made._added = self._head, self._digest, [*self._added]
-        return made
-
-    @property
-    def head(self) -> str:
-        """A digest of what stands before all messages."""
-        self._head = self._head or digest_of(self._above)
-        return self._head
-
-    @property
-    def digest(self) -> str:
-        """A digest of all so far."""
-        self._digest = self._digest or self.head
-        for message in self._added:
-            self._digest = linked(self._digest, message)
-        self._added.clear()
-        return self._digest
-
-    def add(self, message: object) -> None:
-        """Add a link; the message stays as it is."""
-        self._added.append(message)
-
-    def with_link(self, message: object) -> Prefix:
-        """Return the digest with a further message, and leave this one as it is."""
-        longer = copy(self)
-        longer.add(message)
-        return longer
-
-    def after(self, message: object) -> str:
-        """Return what the digest is after a further message, without adding it."""
-        return linked(self.digest, message)
-
-
 def linked(digest: str, message: object) -> str:
-    """Return what a chain's digest is after a further message."""
+    """Return the digest of all before a place in a request, a chain, after a further message."""
     return _hex(digest.encode() + _written(message))
 
 

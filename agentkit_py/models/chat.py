@@ -59,7 +59,6 @@ from agentkit_py.models.encoding import (
     PREFILL,
     Encoded,
     ToolExchange,
-    allowed_of,
     clean,
     closing_turn,
     data_url,
@@ -68,8 +67,7 @@ from agentkit_py.models.encoding import (
     hosted_tools,
     is_link_or,
     media_type,
-    named_choice,
-    openai_mode,
+    openai_choice,
     split_prefill,
     texts,
     warn_of_words,
@@ -88,7 +86,7 @@ from agentkit_py.models.replies import (
     unexpected,
     written_arguments,
 )
-from agentkit_py.models.schema import openai_form, openai_output_form
+from agentkit_py.models.schema import openai_output_form, openai_tool
 from agentkit_py.models.writer import (
     Said,
     Writer,
@@ -119,10 +117,12 @@ class ChatAdapter(Adapter):
         hosted_tools(model, request, FORMAT)  # refuses: this format has none
         body: dict[str, Any] = {"messages": self._turns(model, request).found}
         if request.tools:
-            body["tool_choice"] = _choice(request, model.takes)
+            body["tool_choice"] = openai_choice(request, model.takes, _typed)
             if model.takes.parallel_tool_calls:
                 body["parallel_tool_calls"] = False
-            body["tools"] = [_tool(spec, self.host) for spec in request.tools]
+            body["tools"] = [
+                _typed("function", openai_tool(spec, self.host)) for spec in request.tools
+            ]
         if self.cache_keys and (key := cache_key(model, request)):
             body["prompt_cache_key"] = key
         body.update(_taken(model.default_parameters, model.takes))
@@ -390,26 +390,8 @@ def _media_part(part: MediaContent, host: Host, model: str) -> Encoded | None:
     return {"type": "file", "file": {"filename": part.name or "file", "file_data": data_url(part)}}
 
 
-def _choice(request: ModelRequest, takes: Capabilities) -> object:
-    mode = openai_mode(request)
-    if mode is None:
-        return {"type": "function", "function": {"name": named_choice(request)}}
-    allowed = allowed_of(request, takes) if mode != "none" else ()
-    if not allowed:
-        return mode
-    functions = [{"type": "function", "function": {"name": name}} for name in allowed]
-    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": functions}}
-
-
-def _tool(spec: ToolSpec, host: Host) -> dict[str, Any]:
-    parameters, strict = openai_form(spec, host)
-    function: dict[str, Any] = {"name": spec.name}
-    if spec.description:
-        function["description"] = spec.description[: host.tool_description]
-    if parameters is not None:
-        function["parameters"] = parameters
-    function["strict"] = strict
-    return {"type": "function", "function": function}
+def _typed(kind: str, members: Encoded) -> Encoded:
+    return {"type": kind, kind: members}
 
 
 # The reply.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from agentkit_py._core.json import JsonValue, as_list, as_object, dumps, strict_loads
+from agentkit_py._core.json import JsonValue, as_list, as_object, camel, dumps, strict_loads
 from agentkit_py.errors import AgentKitError, InvalidRecordError
 from agentkit_py.messages import (
     ContentPart,
@@ -463,8 +463,7 @@ def _camel(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return JSON of Google's with camelCase names; it takes snake_case, too."""
     found: dict[str, Any] = {}
     for name, value in record.items():
-        head, *rest = name.split("_")
-        key = head + "".join(word[:1].upper() + word[1:] for word in rest)
+        key = camel(name)
         inner = None if key in ("args", "response") else as_object(value)
         if key == "parts":
             found[key] = [_camel(as_object(one) or {}) for one in as_list(value) or ()]

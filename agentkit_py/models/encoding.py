@@ -65,6 +65,8 @@ MALFORMED_KEY = "malformed_arguments"
 VALUE_KEY = "value"
 """Under this name arguments that are JSON but no object go back where an object is due."""
 
+Encoded: TypeAlias = dict[str, Any]
+
 _MAX_NAME = 64
 _NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
@@ -238,19 +240,27 @@ def asks_for_call(request: ModelRequest) -> str:
     return CALL_THE_TOOL.format(name=named_choice(request))
 
 
-def openai_mode(request: ModelRequest) -> str | None:
-    """Return OpenAI's word for who chooses the tool; None: a certain tool is asked for."""
-    if request.allowed_tools is not None and not request.allowed_tools:
-        return "none"
-    return {"auto": "auto", "any": "required"}.get(request.tool_choice)
+def openai_choice(
+    request: ModelRequest, takes: Capabilities, typed: Callable[[str, Encoded], Encoded]
+) -> object:
+    """Return OpenAI's ``tool_choice``.
 
-
-def allowed_of(request: ModelRequest, takes: Capabilities) -> list[str]:
-    """Return the tools that a choice is restricted to; empty: it is not, or cannot be."""
+    Args:
+        request: What is asked.
+        takes: The model's capabilities.
+        typed: Gives an object of a type and its members, which one of the formats nests.
+    """
     allowed = request.allowed_tools
+    if allowed is not None and not allowed:
+        return "none"
+    mode = {"auto": "auto", "any": "required"}.get(request.tool_choice)
+    if mode is None:
+        return typed("function", {"name": named_choice(request)})
     if allowed is None or not takes.restricts_tools:
-        return []
-    return [spec.name for spec in request.tools if spec.name in allowed]
+        return mode
+    names = [spec.name for spec in request.tools if spec.name in allowed]
+    tools = [typed("function", {"name": name}) for name in names]
+    return typed("allowed_tools", {"mode": mode, "tools": tools}) if tools else mode
 
 
 def named_choice(request: ModelRequest) -> str:
@@ -270,8 +280,6 @@ def named_choice(request: ModelRequest) -> str:
 
 # Images and files. Only users' messages can carry them; there is no wire format in which the
 # system or an assistant may.
-
-Encoded: TypeAlias = dict[str, Any]
 
 
 def has_media(message: TextMessage) -> bool:
@@ -384,9 +392,7 @@ def is_link_or(part: MediaContent, kinds: Container[str]) -> bool:
     return part.data is None or media_type(part) in kinds
 
 
-Tool: TypeAlias = dict[str, Any]
-
-_NAMED: Mapping[str, Mapping[str, Tool]] = {
+_NAMED: Mapping[str, Mapping[str, Encoded]] = {
     "anthropic": {
         "web_search": {"type": "web_search_20250305", "name": "web_search"},
         "code_execution": {"type": "code_execution_20250825", "name": "code_execution"},
@@ -408,7 +414,7 @@ _NAMED: Mapping[str, Mapping[str, Tool]] = {
 }
 
 
-def hosted_tools(model: Model, request: ModelRequest, key: str) -> list[Tool]:
+def hosted_tools(model: Model, request: ModelRequest, key: str) -> list[Encoded]:
     """Return the hosted tools of a request as its format writes them.
 
     Raises:
@@ -417,7 +423,7 @@ def hosted_tools(model: Model, request: ModelRequest, key: str) -> list[Tool]:
     return [_tool(model, key, one) for one in request.hosted]
 
 
-def _tool(model: Model, key: str, one: HostedTool) -> Tool:
+def _tool(model: Model, key: str, one: HostedTool) -> Encoded:
     known = _NAMED.get(key)
     if known is None:
         raise ConfigurationError(

@@ -44,7 +44,6 @@ from agentkit_py.models.binding import (
     account_of,
     binding_of,
     bound,
-    digest_of,
     has_reasoning,
     opaque_data,
 )
@@ -66,11 +65,9 @@ from agentkit_py.models.blocks import (
 )
 from agentkit_py.models.capabilities import GEMINI
 from agentkit_py.models.encoding import (
-    OPENING_TURN,
     PREFILL,
     ToolExchange,
     clean,
-    closing_turn,
     encoded_parts,
     ends_with_assistant,
     has_media,
@@ -95,7 +92,7 @@ from agentkit_py.models.replies import (
 from agentkit_py.models.schema import gemini_form
 from agentkit_py.models.writer import (
     Said,
-    Writer,
+    TurnWriter,
     written,
 )
 
@@ -281,47 +278,27 @@ def _root(model: Model) -> str:
 # The request's body.
 
 
-class _Turns(Writer):
-    """Turns that alternate: what comes from one side in a row is one turn."""
+class _Turns(TurnWriter):
+    """The contents as they grow."""
+
+    _assistant = "model"
+    _parts = "parts"
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
         super().__init__(model, request)
-        self.system: list[str] = []
-        """All system messages, wherever they stand: Gemini has one place for them."""
-
-        self.closed = ""
-        """The mark of the user's turn that had to end the conversation; empty: none had to."""
-
         self.unsigned: dict[int, Reason] = {}
         """Why signatures are not sent, by the `id()` of their messages and calls."""
 
-        self._host = host_of(model)
-        self._model = model.model
         self._signed_calls = model.takes.signed_calls
-        self._author: str | None = None
-        self._opened = ""
-        self._waits = False
-        """True while a call waits for its result: no user's turn may come between them."""
 
-    def end(self, reader: str) -> None:
-        """Write what a request of an agent has to end with."""
-        if self._ends_with_model and all(part.get("thought") for part in self.found[-1]["parts"]):
+    def _text(self, text: str) -> Part:
+        return {"text": text}
+
+    def end(self, reader: str, *, goes_on: bool = False) -> None:
+        """Write what a request has to end with."""
+        if self._ends_with_assistant and all(p.get("thought") for p in self.found[-1]["parts"]):
             self.found.pop()  # nothing but thoughts: the last word is the user's
-        if not self.found:
-            self._add("user", [{"text": OPENING_TURN}])
-        if self._ends_with_model and not self.is_continued(reader):
-            self.closed = digest_of([len(self.found), self.found[-1]["parts"]])
-            self._add("user", [{"text": closing_turn(self._author)}])
-
-    @property
-    def _ends_with_model(self) -> bool:
-        return bool(self.found) and self.found[-1]["role"] == "model"
-
-    def _open(self, mark: str) -> None:
-        """Put the user's turn in its place that was sent before the reply with this mark."""
-        if mark and mark != self._opened and self._ends_with_model and not self._waits:
-            self._add("user", [{"text": closing_turn(self._author)}])
-        self._opened = mark or self._opened
+        super().end(reader, goes_on=goes_on)
 
     def _own(self, of: Message | ToolCall) -> Part:
         """Return the part that something was read from, signed if the signature still counts."""
@@ -353,15 +330,8 @@ class _Turns(Writer):
             self._author = message.agent
 
     def _add(self, role: str, parts: list[Part]) -> None:
-        """Add parts to the last turn if it is of the same side, else begin a turn."""
-        if not parts:
-            return
-        if not self.found and role == "model":
-            self.found.append({"role": "user", "parts": [{"text": OPENING_TURN}]})
-        if self.found and self.found[-1]["role"] == role:
-            self.found[-1]["parts"] += parts
-        else:
-            self.found.append({"role": role, "parts": parts})
+        if parts:
+            super()._add(role, parts)
 
     def _add_reply(self, entry: list[Said | ToolExchange]) -> None:
         """Add the reply, and a response for each call in their order, in TypeScript's envelope."""

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, copied, dumps
 from agentkit_py.messages import (
@@ -33,11 +32,12 @@ from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, To
 from agentkit_py.models.binding import (
     Binding,
     Place,
-    Prefix,
     Reason,
     account_of,
     change,
+    digest_of,
     has_reasoning,
+    linked,
     missing,
     with_bindings,
 )
@@ -54,7 +54,7 @@ from agentkit_py.models.blocks import (
     without_nulls,
 )
 from agentkit_py.models.caching import cache_key
-from agentkit_py.models.capabilities import IMAGE_TYPES, Capabilities, Host
+from agentkit_py.models.capabilities import IMAGE_TYPES
 from agentkit_py.models.compaction import KIND as COMPACTION
 from agentkit_py.models.compaction import compacted, is_compaction, with_compactions_bound
 from agentkit_py.models.encoding import (
@@ -62,15 +62,13 @@ from agentkit_py.models.encoding import (
     PREFILL,
     Encoded,
     ToolExchange,
-    allowed_of,
     data_url,
     encoded_parts,
     has_media,
     hosted_tools,
     is_link_or,
     media_type,
-    named_choice,
-    openai_mode,
+    openai_choice,
     result_content,
     split_prefill,
     texts,
@@ -86,7 +84,7 @@ from agentkit_py.models.replies import (
     unexpected,
     written_arguments,
 )
-from agentkit_py.models.schema import openai_form, openai_output_form
+from agentkit_py.models.schema import openai_output_form, openai_tool
 from agentkit_py.models.writer import (
     Said,
     Writer,
@@ -152,7 +150,7 @@ class ResponsesAdapter(Adapter):
         account = account_of(model, request)
         found = {
             id(place.message): Binding(
-                account=account, model=model.model, head=items.prefix.head, prefix=place.prefix
+                account=account, model=model.model, head=items.head, prefix=place.prefix
             )
             for place in items.places
             if place.is_new
@@ -189,8 +187,11 @@ class ResponsesAdapter(Adapter):
         if reasons:
             body["include"] = [_ENCRYPTED]
         if request.tools:
-            body["tools"] = [_tool(spec, self.host) for spec in request.tools]
-            body["tool_choice"] = _choice(request, takes)
+            body["tools"] = [
+                _typed("function", openai_tool(spec, self.host, _NO_PARAMETERS))
+                for spec in request.tools
+            ]
+            body["tool_choice"] = openai_choice(request, takes, _typed)
             if takes.parallel_tool_calls:
                 body["parallel_tool_calls"] = False
         if hosted := hosted_tools(model, request, METADATA):
@@ -277,7 +278,12 @@ class _Items(Writer):
         self, model: Model, request: ModelRequest, head: list[Any], *, keep_reasoning: bool
     ) -> None:
         super().__init__(model, request)
-        self.prefix = Prefix(head)
+        self.head: str = digest_of(head) if keep_reasoning else ""
+        """A digest of what stands before all items; empty where no reasoning is kept."""
+
+        self._digest = self.head
+        """A digest of all so far."""
+
         self.places: list[Place] = []
         """Where reasoning stands, and whether it is sent."""
 
@@ -287,13 +293,6 @@ class _Items(Writer):
         self._keep_reasoning = keep_reasoning
         self._waiting: dict[str, tuple[Encoded, Place]] = {}
         self._is_begun = False
-
-    def fork(self, reply: frozenset[int]) -> Self:
-        if reply:
-            self.prefix.digest  # noqa: B018 - what both have before them is counted once
-        made = super().fork(reply)
-        made.prefix = copy(self.prefix)
-        return made
 
     def end(self) -> None:
         """Put what an empty conversation begins with."""
@@ -313,7 +312,8 @@ class _Items(Writer):
                 self._begin()
             self._is_begun = True
         self.found.append(item)
-        self.prefix.add(item)
+        if self._keep_reasoning:
+            self._digest = linked(self._digest, item)
 
     def _say(self, message: Said) -> None:
         if isinstance(message, TextMessage):
@@ -386,11 +386,11 @@ class _Items(Writer):
         group = [self._waiting.pop(name) for name in names]
         if not self._is_begun:
             self._begin()
-        digest = self.prefix
+        digest = self._digest
         for item, place in group:
-            place.prefix = digest.digest
+            place.prefix = digest
             place.reason = place.reason or (None if place.is_new else self._change(place))
-            digest = digest.with_link(item)
+            digest = linked(digest, item)
         self.places += [place for _, place in group]
         reason = next((place.reason for _, place in group if place.reason), None)
         if reason is not None:
@@ -407,7 +407,7 @@ class _Items(Writer):
             return None
         if place.binding.prefix and place.binding.model != self._model:
             return "model"
-        return change(place, self.prefix.head)
+        return change(place, self.head)
 
     def _own(self, metadata: JsonObject | None) -> dict[str, Any]:
         return own_block(metadata, METADATA, self._host) or {}
@@ -482,29 +482,11 @@ def _media_part(part: MediaContent) -> Encoded | None:
     return {"type": "input_file", "filename": part.name or "file", "file_data": data_url(part)}
 
 
-def _choice(request: ModelRequest, takes: Capabilities) -> object:
-    mode = openai_mode(request)
-    if mode is None:
-        return {"type": "function", "name": named_choice(request)}
-    allowed = allowed_of(request, takes) if mode != "none" else ()
-    if not allowed:
-        return mode
-    functions = [{"type": "function", "name": name} for name in allowed]
-    return {"type": "allowed_tools", "mode": mode, "tools": functions}
+def _typed(kind: str, members: Encoded) -> Encoded:
+    return {"type": kind, **members}
 
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
-
-
-def _tool(spec: ToolSpec, host: Host) -> dict[str, Any]:
-    parameters, strict = openai_form(spec, host)
-    tool: dict[str, Any] = {"type": "function", "name": spec.name}
-    if spec.description:
-        tool["description"] = spec.description[: host.tool_description]
-    tool["parameters"] = _NO_PARAMETERS if parameters is None else parameters
-    # Said in any case: this API takes a tool for strict that does not say.
-    tool["strict"] = strict
-    return tool
 
 
 # The reply.

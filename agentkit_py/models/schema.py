@@ -41,6 +41,27 @@ def openai_form(spec: ToolSpec, host: Host) -> tuple[dict[str, Any] | None, bool
     return _form(spec, "openai.plain", lambda: _plain_openai_schema(parameters)), False
 
 
+def openai_tool(
+    spec: ToolSpec, host: Host, no_parameters: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return a tool's name, description and schema as OpenAI's formats have them.
+
+    Args:
+        spec: The tool.
+        host: The host that is asked.
+        no_parameters: The schema of a tool without parameters; None: it has none.
+    """
+    parameters, strict = openai_form(spec, host)
+    tool: dict[str, Any] = {"name": spec.name}
+    if spec.description:
+        tool["description"] = spec.description[: host.tool_description]
+    parameters = no_parameters if parameters is None else parameters
+    if parameters is not None:
+        tool["parameters"] = parameters
+    # Said in any case: the Responses API takes a tool for strict that does not say.
+    return {**tool, "strict": strict}
+
+
 def openai_output_form(spec: ToolSpec, host: Host) -> dict[str, Any] | None:
     """Return the strict schema of an answer, made once; None where it cannot be strict.
 

@@ -11,7 +11,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
 from agentkit_py._core.json import JsonValue, as_object, dumps
 from agentkit_py.messages import (
@@ -27,8 +27,15 @@ from agentkit_py.messages import (
     result_parts,
 )
 from agentkit_py.models.base import Model, ModelRequest
-from agentkit_py.models.binding import Standing
-from agentkit_py.models.encoding import ToolExchange, clean, words_for
+from agentkit_py.models.binding import Standing, digest_of
+from agentkit_py.models.blocks import host_of
+from agentkit_py.models.encoding import (
+    OPENING_TURN,
+    ToolExchange,
+    clean,
+    closing_turn,
+    words_for,
+)
 
 NO_RESULT = "No result."
 """Result of a call that has none. The engine never sends one; encoders stay total."""
@@ -259,6 +266,69 @@ class Writer(ABC):
         if not same or not _is_between(messages, count):
             return False
         return self._standing.may_go_on(messages[count:])
+
+
+class TurnWriter(Writer):
+    """Turns that alternate: what comes from one side in a row is one turn."""
+
+    _assistant: ClassVar[str] = "assistant"
+    """The format's name for the side of the model."""
+
+    _parts: ClassVar[str] = "content"
+    """The format's name for what a turn holds."""
+
+    def __init__(self, model: Model, request: ModelRequest) -> None:
+        super().__init__(model, request)
+        self.system: list[str] = []
+        """All system messages, wherever they stand: there is one place for them."""
+
+        self.closed: str = ""
+        """The mark of the user's turn that had to end the conversation; empty: none had to."""
+
+        self._host = host_of(model)
+        self._model = model.model
+        self._author: str | None = None
+        """The agent of the last text."""
+
+        self._opened = ""
+        self._waits = False
+        """True while a call waits for its result: no user's turn may come between them."""
+
+    @abstractmethod
+    def _text(self, text: str) -> dict[str, Any]:
+        """Return a text as a turn holds it."""
+
+    @property
+    def _ends_with_assistant(self) -> bool:
+        return bool(self.found) and self.found[-1]["role"] == self._assistant
+
+    def _add(self, role: str, parts: list[dict[str, Any]]) -> None:
+        """Add parts to the last turn if it is of the same side, else begin a turn."""
+        if self.found and self.found[-1]["role"] == role:
+            self.found[-1][self._parts] += parts
+            return
+        # A provider's summary may be the first of all, since it stands for what was before it.
+        if not self.found and role == self._assistant and parts[0].get("type") != "compaction":
+            self.found.append({"role": "user", self._parts: [self._text(OPENING_TURN)]})
+        self.found.append({"role": role, self._parts: parts})
+
+    def _close(self) -> None:
+        """Add the user's turn between an assistant's closing text and what comes next."""
+        self._add("user", [self._text(closing_turn(self._author))])
+
+    def _open(self, mark: str) -> None:
+        """Put the user's turn in its place that was sent before the reply with this mark."""
+        if mark and mark != self._opened and self._ends_with_assistant and not self._waits:
+            self._close()
+        self._opened = mark or self._opened
+
+    def end(self, reader: str, *, goes_on: bool = False) -> None:
+        """Write what a request of an agent has to end with, unless a reply goes on."""
+        if not self.found:
+            self._add("user", [self._text(OPENING_TURN)])
+        if self._ends_with_assistant and not goes_on and not self.is_continued(reader):
+            self.closed = digest_of([len(self.found), self.found[-1][self._parts]])
+            self._close()
 
 
 W = TypeVar("W", bound=Writer)

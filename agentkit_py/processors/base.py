@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
-from agentkit_py._core.json import JsonObject, JsonValue
+from agentkit_py._core.json import JsonObject, JsonValue, record_of
 from agentkit_py.messages import Message, Messages, text_of
 
 if TYPE_CHECKING:
@@ -100,15 +100,7 @@ class Summary:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
-        return {
-            "text": self.text,
-            "covered": self.covered,
-            "anchor": self.anchor,
-            "tokens": self.tokens,
-            "originalTokens": self.original_tokens,
-            "createdAt": self.created_at.isoformat(),
-            "place": self.place,
-        }
+        return record_of(self)
 
     @property
     def compression_rate(self) -> float:
@@ -321,7 +313,10 @@ class HistoryProcessor(ABC):
     @property
     def reason(self) -> str:
         """The reason for its changes in reports, e.g. ``limit of 2000 tokens``."""
-        return ""
+        return self._reason.format_map(vars(self))
+
+    _reason: ClassVar[str] = ""
+    """The text of `reason`; ``{limit}`` stands for the field of this name."""
 
     def __repr__(self) -> str:
         """Return its name and `reason`."""

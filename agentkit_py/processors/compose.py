@@ -75,10 +75,7 @@ class ProviderCompaction(ConfiguredProcessor):
     tokens: Annotated[int, whole(1)] = 150_000
     instructions: Annotated[str | None, optional(text)] = None
 
-    @property
-    def reason(self) -> str:
-        """The length, for reports."""
-        return f"summary by the model from {self.tokens} tokens on"
+    _reason = "summary by the model from {tokens} tokens on"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages as they are, and note the wish."""

@@ -37,6 +37,19 @@ def key_of(call: ToolCall) -> CallKey:
     return (call.id, call.name)
 
 
+def tools_of(message: Message) -> Sequence[str]:
+    """Return the names of the tools that a message calls or answers, or whose activity it is."""
+    match message:
+        case ToolCallMessage():
+            return [call.name for call in message.tools]
+        case ToolResultMessage():
+            return [message.tool.name]
+        case OpaqueMessage(tool=str(name)) if name:
+            return [name]
+        case _:
+            return []
+
+
 @dataclass(frozen=True, slots=True)
 class Pairing:
     """Calls and the results that answer them."""

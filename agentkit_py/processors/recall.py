@@ -103,10 +103,7 @@ class Recall(ConfiguredProcessor):
         if self.window is not None:
             object.__setattr__(self, "window", as_processors(self.window))
 
-    @property
-    def reason(self) -> str:
-        """The search, for reports."""
-        return f"the {self.k} older turns that the input is most about"
+    _reason = "the {k} older turns that the input is most about"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what stays, with the turns that were found."""

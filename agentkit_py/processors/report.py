@@ -14,13 +14,11 @@ from typing import Any
 from agentkit_py.messages import (
     Message,
     Messages,
-    OpaqueMessage,
     ToolCall,
     ToolCallMessage,
-    ToolResultMessage,
 )
 from agentkit_py.processors.base import Level, Tokenizer
-from agentkit_py.processors.pairing import is_same
+from agentkit_py.processors.pairing import is_same, tools_of
 from agentkit_py.processors.tokenizers import count_messages
 
 
@@ -111,19 +109,6 @@ def _calls(messages: Messages) -> list[ToolCall]:
     return [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
 
 
-def _tools_of(message: Message) -> Sequence[str]:
-    """Return the names of the tools that a message calls or answers."""
-    match message:
-        case ToolCallMessage():
-            return [call.name for call in message.tools]
-        case ToolResultMessage():
-            return [message.tool.name]
-        case OpaqueMessage():
-            return [message.tool] if message.tool else []
-        case _:
-            return []
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReport:
     """Everything that one model call was allowed to see, level by level."""
@@ -152,7 +137,7 @@ class ContextReport:
         own = self.own_tools
         if own is None:
             return ()
-        return [m for m in self.sent if any(name not in own for name in _tools_of(m))]
+        return [m for m in self.sent if any(name not in own for name in tools_of(m))]
 
     @property
     def foreign_tokens(self) -> int:

@@ -137,10 +137,7 @@ class Summarize(ConfiguredProcessor):
                 "turn would need a new summary."
             )
 
-    @property
-    def reason(self) -> str:
-        """The thresholds."""
-        return f"a summary above {self.upper} tokens, down to {self.lower}"
+    _reason = "a summary above {upper} tokens, down to {lower}"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the summary, if there is one, and what came after what it stands for."""

@@ -275,10 +275,7 @@ class ClearToolResults(ConfiguredProcessor):
         "exclude_tools": "exclude",
     }
 
-    @property
-    def reason(self) -> str:
-        """The limit, for reports."""
-        return f"over {self.trigger} tokens: tool results but for the newest {self.keep}"
+    _reason = "over {trigger} tokens: tool results but for the newest {keep}"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with old results cleared."""
@@ -423,10 +420,7 @@ class CompressToolResults(ConfiguredProcessor):
         "exclude_tools": "exclude",
     }
 
-    @property
-    def reason(self) -> str:
-        """The limit, for reports."""
-        return f"tool results over {self.max_tokens} tokens, but for the newest {self.keep_recent}"
+    _reason = "tool results over {max_tokens} tokens, but for the newest {keep_recent}"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with long results shortened."""
@@ -532,10 +526,7 @@ class TruncateToolResults(ConfiguredProcessor):
 
     aliases: ClassVar[Mapping[str, str]] = {"exclude_tools": "exclude"}
 
-    @property
-    def reason(self) -> str:
-        """The limit, for reports."""
-        return f"tool results over {self.max_chars} characters"
+    _reason = "tool results over {max_chars} characters"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with long results cut off."""

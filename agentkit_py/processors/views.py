@@ -112,10 +112,7 @@ class HandoffView(ConfiguredProcessor):
     results: Annotated[bool, flag] = True
     max_chars: Annotated[int, whole(50)] = 500
 
-    @property
-    def reason(self) -> str:
-        """The change, for reports."""
-        return "other agents' tool calls as text"
+    _reason = "other agents' tool calls as text"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with texts in place of other agents' calls."""

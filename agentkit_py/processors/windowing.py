@@ -11,13 +11,12 @@ from agentkit_py.messages import (
     Message,
     Messages,
     OpaqueMessage,
-    ToolCallMessage,
     lineage,
     text_of,
 )
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import ThreadPositions, next_cut, past_length, segments
-from agentkit_py.processors.pairing import call_groups, pair, without_calls
+from agentkit_py.processors.pairing import call_groups, pair, tools_of, without_calls
 from agentkit_py.processors.settings import (
     NO_PARTS,
     ConfiguredProcessor,
@@ -125,10 +124,7 @@ class MessageWindow(ConfiguredProcessor):
             )
         return cls(int(value))
 
-    @property
-    def reason(self) -> str:
-        """The limit, for reports."""
-        return f"window of {self.max_messages} messages"
+    _reason = "window of {max_messages} messages"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest messages."""
@@ -202,10 +198,7 @@ class RecentTurns(ConfiguredProcessor):
 
     aliases: ClassVar[Mapping[str, str]] = {"num_history_runs": "turns"}
 
-    @property
-    def reason(self) -> str:
-        """The limit, for reports."""
-        return f"the newest {self.turns} turns"
+    _reason = "the newest {turns} turns"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest turns."""
@@ -294,10 +287,7 @@ class TokenLimiter(ConfiguredProcessor):
         if self.tokenizer is not None:
             object.__setattr__(self, "tokenizer", as_tokenizer(self.tokenizer))
 
-    @property
-    def reason(self) -> str:
-        """The limit, for reports."""
-        return f"limit of {self.limit} tokens"
+    _reason = "limit of {limit} tokens"
 
     @property
     def info(self) -> TokenizerInfo:
@@ -428,13 +418,13 @@ class RecentToolCalls(ConfiguredProcessor):
 
         for index in range(len(messages) - 1, -1, -1):
             message = messages[index]
-            if id(message) in held:
+            if id(message) in held or message.type == "tool_result":
                 continue
             if isinstance(message, OpaqueMessage) and message.call_id in begun:
                 newest.add((index, 0))
                 begun.remove(message.call_id)
                 continue
-            for number, name in reversed(list(enumerate(_tools_of(message)))):
+            for number, name in reversed(list(enumerate(tools_of(message)))):
                 key = name if name in own else None
                 left = counts[key]
                 if left != 0:
@@ -445,13 +435,6 @@ class RecentToolCalls(ConfiguredProcessor):
             if not begun and not any(left != 0 for left in counts.values()):
                 break
         return newest
-
-
-def _tools_of(message: Message) -> Sequence[str]:
-    """Return the names of the tools that a message calls, or whose activity it is."""
-    if isinstance(message, ToolCallMessage):
-        return [call.name for call in message.tools]
-    return [message.tool] if isinstance(message, OpaqueMessage) and message.tool else []
 
 
 @dataclass(frozen=True)
@@ -465,10 +448,7 @@ class DropUnanswered(ConfiguredProcessor):
     looks_back: ClassVar[bool] = False
     same_for_all: ClassVar[bool] = True
 
-    @property
-    def reason(self) -> str:
-        """The calls it removes, for reports."""
-        return "calls without a result"
+    _reason = "calls without a result"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages without unanswered calls."""
@@ -526,10 +506,7 @@ class Pin(HistoryProcessor):
             raise ConfigurationError("Pin.from_settings needs agents, contains or tools.")
         return cls(_fits_one_of(**found))
 
-    @property
-    def reason(self) -> str:
-        """Its purpose, for reports."""
-        return "pinned messages stay"
+    _reason = "pinned messages stay"
 
     def pinned(self, messages: Messages) -> Iterable[Message]:
         """Return the messages that fit, and the tool groups that they belong to."""
@@ -562,11 +539,7 @@ def _fits_one_of(
     def fits(message: Message) -> bool:
         if message.agent is not None and message.agent in agents:
             return True
-        if message.type == "tool_call" and any(c.name in tools for c in message.tools):
-            return True
-        if message.type == "opaque" and message.tool in tools:
-            return True
-        if message.type == "tool_result" and message.tool.name in tools:
+        if not tools.isdisjoint(tools_of(message)):
             return True
         content = text_of(message).casefold() if texts else ""
         return any(text in content for text in texts)
