@@ -286,6 +286,19 @@ def may_hold_media(written: str) -> bool:
 _MEDIUM = re.compile('"type":"(?:image|file|audio|resource)"')
 
 
+def content_parts(message: Message) -> Sequence[ContentPart]:
+    """Return the texts, images and files of a message that holds more than one text."""
+    match message:
+        case TextMessage() if not isinstance(message.content, str):
+            return message.content
+        case ToolResultMessage():
+            return result_parts(message.content) or ()
+        case OpaqueMessage():
+            return message.media
+        case _:
+            return ()
+
+
 def result_parts(content: JsonValue) -> list[ContentPart] | None:
     """Return a tool's result as content parts; None: there is no image or file in it.
 

@@ -18,6 +18,7 @@ from agentkit_py.errors import ConfigurationError, KnowledgeError, MissingDepend
 from agentkit_py.knowledge.documents import Chunk, Document
 from agentkit_py.knowledge.filters import FilterExpr
 from agentkit_py.knowledge.sql import (
+    CHUNKS,
     FOUND,
     VERSION,
     Condition,
@@ -279,8 +280,7 @@ class PostgresKnowledge(SqlStore):
             return found
         condition, values = self._condition(run, filters)
         return run(
-            f"SELECT {FOUND}, 1 - (c.embedding <=> ?::text::vector) AS score "  # noqa: S608 - parameters
-            "FROM knowledge_chunks c JOIN knowledge_documents d ON d.id = c.document "
+            f"SELECT {FOUND}, 1 - (c.embedding <=> ?::text::vector) AS score {CHUNKS} "
             f"WHERE {condition} ORDER BY score DESC, c.id LIMIT ?",
             [_literal(sought), *values, k],
         )
@@ -315,8 +315,7 @@ class PostgresKnowledge(SqlStore):
         condition, values = self._condition(run, filters)
         ranks = " + ".join("? * ts_rank(c.words, ?::text::tsquery)" for _ in found)
         return run(
-            f"SELECT {FOUND}, ({ranks}) * {_LENGTH} / ? AS score "  # noqa: S608 - parameters
-            "FROM knowledge_chunks c JOIN knowledge_documents d ON d.id = c.document "
+            f"SELECT {FOUND}, ({ranks}) * {_LENGTH} / ? AS score {CHUNKS} "
             f"WHERE c.words @@ ?::text::tsquery AND {condition} "
             "ORDER BY score DESC, c.id LIMIT ?",
             [

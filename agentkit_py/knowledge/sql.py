@@ -49,6 +49,9 @@ VERSION = 3
 """The version of the tables' schema. Since 2, documents can be filtered by their source; since 3,
 words are the stems of `agentkit_py.search`."""
 
+CHUNKS = "FROM knowledge_chunks c JOIN knowledge_documents d ON d.id = c.document"
+"""Chunks ``c`` with their documents ``d``."""
+
 FOUND = "c.text, c.position, d.name, d.source, d.metadata"
 """The columns of a found chunk ``c`` of a document ``d``; its score follows."""
 
@@ -305,10 +308,7 @@ class SqlStore(KnowledgeStore):
         if filters is None:
             return None
         condition, values = compiled(filters, self._dialect)
-        query = (
-            "SELECT c.id FROM knowledge_chunks c JOIN knowledge_documents d "  # noqa: S608 - parameters
-            f"ON d.id = c.document WHERE {condition} LIMIT ?"
-        )
+        query = f"SELECT c.id {CHUNKS} WHERE {condition} LIMIT ?"
         found = [row[0] for row in run(query, [*values, _FEW + 1])]
         return found if len(found) <= _FEW else None
 
@@ -333,10 +333,7 @@ class SqlStore(KnowledgeStore):
     def _count(self, run: Execute, filters: FilterExpr | None) -> tuple[int, int]:
         condition, values = compiled(filters, self._dialect)
         documents = f"SELECT COUNT(*) FROM knowledge_documents d WHERE {condition}"  # noqa: S608 - parameters
-        chunks = (
-            "SELECT COUNT(*) FROM knowledge_chunks c JOIN knowledge_documents d "  # noqa: S608 - parameters
-            f"ON d.id = c.document WHERE {condition}"
-        )
+        chunks = f"SELECT COUNT(*) {CHUNKS} WHERE {condition}"
         return run(documents, values)[0][0], run(chunks, values)[0][0]
 
 

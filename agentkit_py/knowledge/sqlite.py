@@ -20,7 +20,7 @@ from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk
 from agentkit_py.knowledge.filters import FilterExpr
-from agentkit_py.knowledge.sql import FOUND, Execute, SqlStore, checked_language, compiled
+from agentkit_py.knowledge.sql import CHUNKS, FOUND, Execute, SqlStore, checked_language, compiled
 from agentkit_py.search.ranking import rarity
 
 if TYPE_CHECKING:
@@ -269,10 +269,7 @@ class SqliteKnowledge(SqlStore):
             found = _Vectors(rows).nearest(sought, None, k)
         else:
             condition, values = compiled(filters, self._dialect)
-            passing = (
-                "SELECT c.id FROM knowledge_chunks c "  # noqa: S608 - parameters
-                f"JOIN knowledge_documents d ON d.id = c.document WHERE {condition}"
-            )
+            passing = f"SELECT c.id {CHUNKS} WHERE {condition}"
             among = None if filters is None else [row[0] for row in run(passing, values)]
             found = self._all_vectors(run).nearest(sought, among, k)
         return run(
@@ -308,11 +305,7 @@ class SqliteKnowledge(SqlStore):
         # The BM25 of a chunk of usual length that has each word once.
         perfect = sum(rarity(total, run(count, [word])[0][0]) for word in words)
         # Ids and scores alone are sorted, so that no text is read that is not shown.
-        passing = (
-            "SELECT c.id FROM knowledge_chunks c JOIN knowledge_documents d "  # noqa: S608 - parameters
-            f"ON d.id = c.document WHERE {condition}"
-        )
-        among = "" if filters is None else f" AND rowid IN ({passing})"
+        among = f" AND rowid IN (SELECT c.id {CHUNKS} WHERE {condition})" if filters else ""
         best = (
             "SELECT rowid AS id, -bm25(knowledge_words) AS score FROM knowledge_words "  # noqa: S608 - parameters
             f"WHERE knowledge_words MATCH ?{among} ORDER BY score DESC, rowid LIMIT ?"

@@ -84,11 +84,7 @@ class MemoryRecall(HistoryProcessor):
             except HistoryError as error:
                 return {"problem": f"nothing recalled: {error}"}
 
-        services = context.services
-        found = await (
-            search() if services is None else services.once(services.step_id("memory"), search)
-        )
-        record = as_object(found) or {}
+        record = as_object(await context.once("memory", search)) or {}
         if "problem" in record:
             context.note(str(record["problem"]))
         return [str(one) for one in as_list(record.get("found")) or ()]

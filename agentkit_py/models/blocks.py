@@ -249,15 +249,20 @@ def checked_reply(
     """
     says = any(m.type in ("tool_call", "opaque") or _has_words(m) for m in messages)
     if not says and finish.reason not in ("stop", "pause"):
-        raise EmptyReplyError(
-            finish.reason,
-            provider=model.provider,
-            model=model.model,
-            provider_reason=finish.word,
-            details=finish.details,
-            usage=usage,
-        )
+        raise empty_reply(model, finish, usage)
     return ModelReply(messages=ended(messages, stop or finish.stop), usage=usage, finish=finish)
+
+
+def empty_reply(model: Model, finish: Finish, usage: Usage | None) -> EmptyReplyError:
+    """Return the error for a reply that says nothing."""
+    return EmptyReplyError(
+        finish.reason,
+        provider=model.provider,
+        model=model.model,
+        provider_reason=finish.word,
+        details=finish.details,
+        usage=usage,
+    )
 
 
 def end_of(error: EmptyReplyError) -> Finish:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from typing_extensions import Unpack
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
-from agentkit_py.errors import ConfigurationError, EmptyReplyError, ModelResponseError
+from agentkit_py.errors import ConfigurationError, ModelResponseError
 from agentkit_py.messages import (
     Delta,
+    Finish,
     FinishReason,
     ImageContent,
     MediaContent,
@@ -52,6 +53,7 @@ from agentkit_py.models.blocks import (
     adjoined,
     checked_reply,
     citing,
+    empty_reply,
     finished,
     host_of,
     kept,
@@ -509,14 +511,9 @@ def _no_candidates(model: Model, body: dict[str, Any]) -> ModelResponseError:
     feedback = as_object(body.get("promptFeedback")) or {}
     blocked = text_or_empty(feedback.get("blockReason"))
     if blocked:
-        return EmptyReplyError(
-            "content_filter",
-            provider=model.provider,
-            model=model.model,
-            provider_reason=f"the prompt was blocked: {blocked}",
-            details=feedback,
-            usage=_usage(as_object(body.get("usageMetadata"))),
-        )
+        finish = Finish("content_filter", f"the prompt was blocked: {blocked}", feedback)
+        usage = _usage(as_object(body.get("usageMetadata")))
+        return empty_reply(model, finish, usage)
     return unexpected(model, body, "the answer has no candidates")
 
 

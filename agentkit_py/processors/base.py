@@ -288,6 +288,12 @@ class ProcessorContext:
         """Write into the report what was done and why, in place of the processor's `reason`."""
         self.notes.append(text)
 
+    async def once(self, name: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
+        """Run ``handler`` in a step, and remember what it returns; outside of runs just run it."""
+        if self.services is None:
+            return await handler()
+        return await self.services.once(self.services.step_id(name), handler)
+
     def is_protected(self, message: Message) -> bool:
         """Return whether ``message`` belongs to a tool exchange of this agent in this run."""
         return id(message) in self.protected

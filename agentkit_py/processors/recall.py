@@ -168,11 +168,7 @@ class Recall(ConfiguredProcessor):
         self, turns: Sequence[_Turn], context: ProcessorContext
     ) -> Sequence[tuple[str, float]]:
         """Return ids of the turns that were found, best first; the same for the whole run."""
-        search = partial(self._search, turns, context)
-        services = context.services
-        found = await (
-            search() if services is None else services.once(services.step_id("recall"), search)
-        )
+        found = await context.once("recall", partial(self._search, turns, context))
         record = as_object(found) or {}
         if "problem" in record:
             context.note(f"found by words alone: {record['problem']}")

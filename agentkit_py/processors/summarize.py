@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -144,7 +144,7 @@ class Summarize(ConfiguredProcessor):
         task = await self._task(messages, context)
         if task is None:
             return messages
-        return [*await task.run(), *messages[task.past_length :]]
+        return [*await task.run(), *messages[len(task.past) :]]
 
     async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
         """Return whether there is a summary of all that is older."""
@@ -194,12 +194,11 @@ class _Task:
         context: ProcessorContext,
         tokenizer: Tokenizer,
     ) -> None:
-        self._processor = processor
-        self._past = past
-        self.past_length = len(past)
-        self._context = context
-        self._tokenizer = tokenizer
-        self._positions = ThreadPositions(messages, context)
+        self.processor = processor
+        self.past = past
+        self.context = context
+        self.tokenizer = tokenizer
+        self.positions = ThreadPositions(messages, context)
         self._held = count_messages([m for m in past if id(m) in context.held], tokenizer)
         """Tokens that stay whatever is cut."""
 
@@ -208,7 +207,7 @@ class _Task:
             context.thread_id,
             processor.key_in,
         )
-        self._kept = None if store is None or thread is None else _Kept(store, thread, key(context))
+        self.kept = None if store is None or thread is None else _Kept(store, thread, key(context))
         self._memory = f"summary:{thread}:{key(context)}"
 
     async def run(self) -> Messages:
@@ -216,7 +215,7 @@ class _Task:
         start = self._start(known.summary)
         if self._too_much(known.summary, start) and not known.tried:
             known = await self._renewed(known)
-            self._context.memory[self._memory] = known
+            self.context.memory[self._memory] = known
             start = self._start(known.summary)
         return self._view(known, start)
 
@@ -225,21 +224,20 @@ class _Task:
         return self._start_by_position((await self._known()).summary) is not None
 
     async def _known(self) -> _Known:
-        known = self._context.memory.get(self._memory)
+        known = self.context.memory.get(self._memory)
         if isinstance(known, _Known):
             return known
         known = _Known(await self._load())
-        if not self._context.dry:
-            self._context.memory[self._memory] = known
+        if not self.context.dry:
+            self.context.memory[self._memory] = known
         return known
 
     async def _load(self) -> Summary | None:
-        if self._kept is None:
+        if self.kept is None:
             return None
-        services = self._context.services
-        if services is None or self._context.dry:
-            return _summary(await self._kept.load())
-        return _summary(await services.once(services.step_id("summary.load"), self._kept.load))
+        if self.context.dry:
+            return _summary(await self.kept.load())
+        return _summary(await self.context.once("summary.load", self.kept.load))
 
     def _start(self, summary: Summary | None) -> int:
         """Return the index of the first message that the summary does not stand for."""
@@ -248,64 +246,55 @@ class _Task:
         start = self._start_by_position(summary)
         if start is not None:
             return start
-        return find_anchor(self._past, summary.covered, summary.anchor) or 0
+        return find_anchor(self.past, summary.covered, summary.anchor) or 0
 
     def _start_by_position(self, summary: Summary | None) -> int | None:
         """Find the start by its position in the thread; None if other messages stand there."""
         if summary is None or summary.place is None:
             return None
-        for stop in range(len(self._past), 0, -1):
-            position = self._positions.position(self._past[stop - 1])
+        for stop in range(len(self.past), 0, -1):
+            position = self.positions.position(self.past[stop - 1])
             if position is not None and position < summary.place:
                 same = position == summary.place - 1
-                same = same and anchor_before(self._past, stop) == summary.anchor
+                same = same and anchor_before(self.past, stop) == summary.anchor
                 return stop if same else None
         return None
 
     def _too_much(self, summary: Summary | None, start: int) -> bool:
         used = 0 if summary is None or not start else self._size(summary)
-        return exceeds(self._past[start:], self._processor.upper - used, self._tokenizer)
+        return exceeds(self.past[start:], self.processor.upper - used, self.tokenizer)
 
     def _size(self, summary: Summary) -> float:
-        return count_text(self._processor.placed(summary.text, summary.covered), self._tokenizer)
+        return count_text(self.processor.placed(summary.text, summary.covered), self.tokenizer)
 
     async def _renewed(self, known: _Known) -> _Known:
         """Try to make a new summary, and return what is known then."""
         wanted, problem = self._wanted(known.summary)
         if wanted is None:
             return _Known(known.summary, tried=True, problem=problem)
-        if self._context.dry:
+        if self.context.dry:
             count, tokens = wanted.stop - wanted.start, wanted.tokens
             doing = f"would summarise {count} messages ({tokens} tokens)"
             return _Known(known.summary, tried=True, problem=doing)
-        services = self._context.services
+        services = self.context.services
         if services is None:
             problem = "no model can be asked outside of a run"
             return _Known(known.summary, tried=True, problem=problem)
-        writer = _Writer(
-            self._processor,
-            self._kept,
-            services,
-            self._past,
-            self._positions,
-            self._tokenizer,
-            None if self._context.catching_up else CATCH_UP_CALLS,
-        )
-        written = await writer.write(wanted)
-        if written.problem and self._context.catching_up:
-            raise HistoryError(f"Thread {self._context.thread_id!r}: {written.problem}")
+        written = await _Writer(self, services).write(wanted)
+        if written.problem and self.context.catching_up:
+            raise HistoryError(f"Thread {self.context.thread_id!r}: {written.problem}")
         return replace(written, summary=written.summary or known.summary)
 
     def _wanted(self, summary: Summary | None) -> tuple[_Wanted | None, str]:
         """Return what the next summary is to stand for; None, and why, if there is to be none."""
-        processor = self._processor
+        processor = self.processor
         start = self._start(summary)
         earlier = summary if start else None
-        if earlier is None and len(self._past) < processor.min_messages:
+        if earlier is None and len(self.past) < processor.min_messages:
             return None, f"no summary of fewer than {processor.min_messages} messages"
         most = processor.summary_tokens or max(1, processor.lower // 4)
-        found = counted_segments(self._past, start, len(self._past), self._tokenizer)
-        frame = count_text(processor.placed("", self._positions.total), self._tokenizer)
+        found = counted_segments(self.past, start, len(self.past), self.tokenizer)
+        frame = count_text(processor.placed("", self.positions.total), self.tokenizer)
         room = processor.lower - most - frame - self._held
         covered = found[: newest_that_fit(found, room, processor.keep_recent)]
         if not covered:
@@ -322,31 +311,31 @@ class _Task:
         summary = known.summary if start else None
         front: list[Message] = []
         if summary is not None:
-            front.append(self._processor.placed(summary.text, summary.covered))
+            front.append(self.processor.placed(summary.text, summary.covered))
             share = f"{self._size(summary):g} of {summary.original_tokens} tokens"
-            self._context.note(f"summary of {summary.covered} messages ({share})")
+            self.context.note(f"summary of {summary.covered} messages ({share})")
         elif known.summary is not None:
-            self._context.note("the stored summary is of other messages")
+            self.context.note("the stored summary is of other messages")
         if known.problem:
-            self._context.note(known.problem)
+            self.context.note(known.problem)
         if known.left:
             more = f"{known.left} messages left out until later runs summarise them"
-            self._context.note(f"{more}, or agentkit threads index does")
+            self.context.note(f"{more}, or agentkit threads index does")
             start += known.left
         if not self._too_much(summary, start):
-            return [*front, *self._past[start:]]
+            return [*front, *self.past[start:]]
         first = self._window(summary, start)
-        self._context.note(f"{first - start} older messages left out")
-        return [*front, *self._past[first:]]
+        self.context.note(f"{first - start} older messages left out")
+        return [*front, *self.past[first:]]
 
     def _window(self, summary: Summary | None, start: int) -> int:
         """Return the first message that is kept where there is no summary of those before."""
         used = self._held + (0 if summary is None else self._size(summary))
-        found = counted_segments(self._past, start, len(self._past), self._tokenizer)
-        sizes = self._positions.sizes(self._past)
-        upper, lower = self._processor.upper - used, self._processor.lower - used
-        first = steady_cut(found, sizes, upper, lower, chars_per_token(self._tokenizer))
-        return found[first].start if first < len(found) else len(self._past)
+        found = counted_segments(self.past, start, len(self.past), self.tokenizer)
+        sizes = self.positions.sizes(self.past)
+        upper, lower = self.processor.upper - used, self.processor.lower - used
+        first = steady_cut(found, sizes, upper, lower, chars_per_token(self.tokenizer))
+        return found[first].start if first < len(found) else len(self.past)
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,14 +393,8 @@ _LEAST_CHARS = 400
 class _Writer:
     """Makes a summary once: in steps, under a lock, and never at the cost of the run."""
 
-    processor: Summarize
-    kept: _Kept | None
+    task: _Task
     services: ProcessorServices
-    messages: Messages
-    positions: ThreadPositions
-    tokenizer: Tokenizer
-    most_calls: int | None
-    """Calls of the model; None: as many as it takes."""
 
     async def write(self, wanted: _Wanted) -> _Known:
         """Make the summary and keep it; whatever goes wrong is reported, and never raised.
@@ -425,8 +408,10 @@ class _Writer:
         if there.problem:
             return there
         if _is_newer(there.summary, wanted.known):
-            if self.kept is not None:
-                await self._once("summary.unlock", partial(self.kept.unlock, owner))
+            if self.task.kept is not None:
+                await self.task.context.once(
+                    "summary.unlock", partial(self.task.kept.unlock, owner)
+                )
             return there
         facts = {"messages": wanted.stop - wanted.start, "tokens": wanted.tokens}
         await services.announce("summary", "started", {**facts, "covered": wanted.stop})
@@ -448,22 +433,23 @@ class _Writer:
         # Of a long thread, what an earlier summary stands for may not even be loaded.
         offset = 0 if summary is None else summary.covered - wanted.start
         stop = wanted.start
-        for start, stop in wanted.batches(self.processor.upper)[: self.most_calls]:
-            part = self.messages[start:stop]
+        most = None if self.task.context.catching_up else CATCH_UP_CALLS
+        for start, stop in wanted.batches(self.task.processor.upper)[:most]:
+            part = self.task.past[start:stop]
             try:
                 text = await self._ask(part, summary, wanted.most)
             except (ModelError, _Refused) as problem:
                 return _Known(summary, tried=True, problem=f"no new summary: {problem}")
             covered_before = summary.original_tokens if summary is not None else 0
-            position = self.positions.position(self.messages[stop - 1])
+            position = self.task.positions.position(self.task.past[stop - 1])
             summary = Summary(
                 text=text,
                 covered=offset + stop,
-                anchor=anchor_before(self.messages, stop),
+                anchor=anchor_before(self.task.past, stop),
                 tokens=round(
-                    count_text(self.processor.placed(text, offset + stop), self.tokenizer)
+                    count_text(self.task.processor.placed(text, offset + stop), self.task.tokenizer)
                 ),
-                original_tokens=covered_before + count_messages(part, self.tokenizer),
+                original_tokens=covered_before + count_messages(part, self.task.tokenizer),
                 created_at=self.services.now("summary"),
                 place=None if position is None else position + 1,
             )
@@ -474,12 +460,12 @@ class _Writer:
             messages,
             earlier.text if earlier is not None else None,
             tokens=most,
-            most_chars=max(_LEAST_CHARS, self.processor.upper * _CHARS_PER_TOKEN),
-            prompt=self.processor.prompt,
-            language=self.processor.language,
+            most_chars=max(_LEAST_CHARS, self.task.processor.upper * _CHARS_PER_TOKEN),
+            prompt=self.task.processor.prompt,
+            language=self.task.processor.language,
         )
         step = self.services.step_id("summary.ask")
-        reply = await self.services.ask_model(step, self.processor.model, request)
+        reply = await self.services.ask_model(step, self.task.processor.model, request)
         texts = [
             m.text for m in reply.messages if isinstance(m, TextMessage) and m.role == "assistant"
         ]
@@ -488,33 +474,30 @@ class _Writer:
             raise _Refused(f"the model's reply was cut: {reply.finish}")
         if not text:
             raise _Refused("the model returned nothing")
-        tokens = self.tokenizer.count(text)
+        tokens = self.task.tokenizer.count(text)
         if tokens > most:
             raise _Refused(f"the model returned {tokens:g} tokens, more than {most}")
         return text
 
     async def _lock(self, owner: str, known: Summary | None) -> _Known:
         """Take the right to write the next summary; return what is kept, or why there is none."""
-        if self.kept is None:
+        if self.task.kept is None:
             return _Known(known, tried=True)
-        take = partial(self.kept.lock, owner, self.processor.lock)
-        found = as_object(await self._once("summary.lock", take)) or {}
+        take = partial(self.task.kept.lock, owner, self.task.processor.lock)
+        found = as_object(await self.task.context.once("summary.lock", take)) or {}
         if "problem" in found:
             problem = f"no new summary: {found['problem']}"
             return _Known(known, tried=True, problem=problem)
         problem = "" if found.get("locked") else "another run is making the summary"
         return _Known(_summary(found.get("summary")), tried=True, problem=problem)
 
-    async def _once(self, name: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
-        return await self.services.once(self.services.step_id(name), handler)
-
     async def _save(self, written: _Known, owner: str) -> _Known:
         assert written.summary is not None
-        if self.kept is None:
+        if self.task.kept is None:
             problem = written.problem or "it is kept for this run only: there is no store"
             return replace(written, problem=problem)
-        save = partial(self.kept.save, written.summary, owner)
-        found = as_object(await self._once("summary.save", save)) or {}
+        save = partial(self.task.kept.save, written.summary, owner)
+        found = as_object(await self.task.context.once("summary.save", save)) or {}
         if "problem" in found:
             return replace(written, problem=f"the summary is not saved: {found['problem']}")
         if found.get("saved"):

@@ -6,7 +6,7 @@ Nothing is loaded before the first text is counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import count as counting
 from math import ceil
@@ -14,14 +14,10 @@ from typing import Literal, Protocol, TypeAlias, cast
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
-    ContentPart,
     Message,
     Messages,
-    OpaqueMessage,
-    TextMessage,
-    ToolResultMessage,
+    content_parts,
     counter,
-    result_parts,
 )
 from agentkit_py.processors.base import Tokenizer
 from agentkit_py.runtime.tiktoken_loader import is_decided, load_encoding, warm_up
@@ -261,15 +257,8 @@ FILE_TOKENS = 1500
 
 def media_tokens(message: Message) -> int:
     """Return the tokens of the message's images and files, without those of `text_of`."""
-    parts: Sequence[ContentPart] = ()
-    if isinstance(message, TextMessage) and not isinstance(message.content, str):
-        parts = message.content
-    elif isinstance(message, ToolResultMessage):
-        parts = result_parts(message.content) or ()
-    elif isinstance(message, OpaqueMessage):
-        parts = message.media
     tokens = {"text": 0, "image": IMAGE_TOKENS, "file": FILE_TOKENS}
-    return sum(tokens[part.type] for part in parts)
+    return sum(tokens[part.type] for part in content_parts(message))
 
 
 def count_text(message: Message, tokenizer: Tokenizer) -> float:

@@ -138,13 +138,13 @@ def _used_tools(message: ToolCallMessage, tools: Sequence[str]) -> TextMessage:
     """Return the line that stands for calls, in the words of the upstream proposal."""
     one = len(tools) == 1
     line = f"Used **{tools[0]}** tool" if one else f"Used tools: {', '.join(tools)}"
-    return TextMessage(
-        "assistant",
-        line,
-        stop_reason="stop",
-        from_history=message.from_history,
-        agent=message.agent,
-    )
+    return line_for(message, line)
+
+
+def line_for(message: Message, text: str) -> TextMessage:
+    """Return a line of text in place of a message, by the same author."""
+    side, agent = message.from_history, message.agent
+    return TextMessage("assistant", text, stop_reason="stop", from_history=side, agent=agent)
 
 
 def older_results(messages: Messages, spared: frozenset[int], keep_recent: int) -> list[int]:
@@ -163,8 +163,9 @@ def older_results(messages: Messages, spared: frozenset[int], keep_recent: int) 
     return found[keep_recent:]
 
 
-HOSTED_LINE = "[Result of {name}: {content}]"
-"""The text in place of a hosted tool's result: its host takes no other block than its own."""
+RESULT_LINE = "[Result of {name}: {content}]"
+"""The text in place of a result of another agent's, or of a hosted tool's: its host takes no other
+block than its own."""
 
 
 def _holds_result(message: Message) -> bool:
@@ -213,17 +214,8 @@ def _with_results(messages: Messages, changed: Mapping[int, Message]) -> Message
 def _line(message: ToolResultMessage) -> Message:
     _, found = payload_of(message)
     content = found if isinstance(found, str) else dumps(found)
-
-    def make() -> TextMessage:
-        return TextMessage(
-            "assistant",
-            HOSTED_LINE.format(name=message.tool.name, content=content),
-            stop_reason="stop",
-            from_history=message.from_history,
-            agent=message.agent,
-        )
-
-    return derived(message, "as line", make)
+    text = RESULT_LINE.format(name=message.tool.name, content=content)
+    return derived(message, "as line", lambda: line_for(message, text))
 
 
 def _changed(

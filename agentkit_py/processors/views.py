@@ -20,9 +20,9 @@ from agentkit_py.messages import (
     TextMessage,
     ToolCallMessage,
     ToolResultMessage,
+    content_parts,
     derived,
     part_to_json,
-    result_parts,
     text_of,
     with_media,
     without_drawn,
@@ -30,7 +30,7 @@ from agentkit_py.messages import (
 from agentkit_py.processors.base import ProcessorContext
 from agentkit_py.processors.pairing import CallGroup, is_same, pair, rewritten, without_calls
 from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, optional, whole
-from agentkit_py.processors.tool_results import head_and_tail
+from agentkit_py.processors.tool_results import RESULT_LINE, head_and_tail, line_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,7 +89,6 @@ class ByAuthor(ConfiguredProcessor):
 
 
 CALL_LINE = "[{agent} called tool {name} with {arguments}]"
-RESULT_LINE = "[Result of {name}: {content}]"
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class HandoffView(ConfiguredProcessor):
             text = RESULT_LINE.format(name=message.tool, content=content)
         else:
             text = CALL_LINE.format(agent=message.agent, name=message.tool, arguments=content)
-        return _line(message, text)
+        return derived(message, ("handoff", text), lambda: line_for(message, text))
 
     def _as_text(self, message: ToolCallMessage, answers: Sequence[Message | None]) -> Message:
         """Return calls and their results as one text of the agent that called."""
@@ -164,22 +163,8 @@ class HandoffView(ConfiguredProcessor):
             if self.results and answer is not None:
                 short = head_and_tail(text_of(answer), self.max_chars)
                 lines.append(RESULT_LINE.format(name=call.name, content=short))
-        return _line(message, "\n".join(lines))
-
-
-def _line(message: Message, text: str) -> Message:
-    """Return a text in place of a message, by the same author."""
-    return derived(
-        message,
-        ("handoff", text),
-        lambda: TextMessage(
-            "assistant",
-            text,
-            stop_reason="stop",
-            from_history=message.from_history,
-            agent=message.agent,
-        ),
-    )
+        text = "\n".join(lines)
+        return derived(message, ("handoff", text), lambda: line_for(message, text))
 
 
 IMAGE_LEFT_OUT = "[image left out]"
@@ -255,21 +240,11 @@ def _pruned(messages: Messages, pinned: frozenset[int], keep: int, *, files: boo
         message = messages[index]
         if id(message) in pinned:
             continue
-        count = sum(isinstance(part, kinds) for part in _parts_of(message))
+        count = sum(isinstance(part, kinds) for part in content_parts(message))
         if count > left:
             rewrites[index] = _without(message, count - left, kinds)
         left = max(left - count, 0)
     return rewritten(messages, rewrites)
-
-
-def _parts_of(message: Message) -> Sequence[ContentPart]:
-    if isinstance(message, ToolResultMessage):
-        return result_parts(message.content) or ()
-    if isinstance(message, OpaqueMessage):
-        return message.media
-    if isinstance(message, TextMessage) and not isinstance(message.content, str):
-        return message.content
-    return ()
 
 
 def _without(
