@@ -38,7 +38,6 @@ from agentkit_py.processors.settings import (
 from agentkit_py.processors.summarize import Summarize
 from agentkit_py.processors.tokenizers import (
     ApproximateTokenizer,
-    chars_per_token,
     count_messages,
     default_tokenizer,
     prepare,
@@ -274,11 +273,8 @@ class _Fit(HistoryProcessor):
             summarize = self._summarize(shares)
             return await summarize.process(messages, replace(context, tokenizer=tokenizer))
         held = count_messages([m for m in past if id(m) in context.held], tokenizer)
-        found = counted_segments(past, 0, len(past), tokenizer)
-        sizes = ThreadPositions(messages, context).sizes(past)
-        rate = chars_per_token(tokenizer)
-        first = steady_cut(found, sizes, limit - held, int(limit * _KEPT) - held, rate)
-        start = found[first].start if first < len(found) else len(past)
+        positions, lower = ThreadPositions(messages, context), int(limit * _KEPT)
+        start = steady_cut(past, 0, positions, limit - held, lower - held, tokenizer)
         return [*past[start:], *present] if start else messages
 
     async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
@@ -340,7 +336,7 @@ def _without_long_calls(
 ) -> Messages:
     """Return the messages without segments of calls that are by themselves too long."""
     left: list[Message] = []
-    for segment in counted_segments(messages, 0, len(messages), tokenizer):
+    for segment in counted_segments(messages, 0, tokenizer):
         part = messages[segment.start : segment.stop]
         has_calls = any(message.type not in ("text", "reasoning") for message in part)
         if segment.tokens <= limit or not has_calls or any(id(m) in held for m in part):

@@ -24,7 +24,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
 from agentkit_py.processors.pairing import pair
-from agentkit_py.processors.tokenizers import count_text
+from agentkit_py.processors.tokenizers import chars_per_token, count_text
 from agentkit_py.processors.validity import is_valid
 
 _HALVINGS = 8
@@ -100,11 +100,9 @@ class Segment:
     tokens: float
 
 
-def counted_segments(
-    messages: Messages, start: int, stop: int, tokenizer: Tokenizer
-) -> list[Segment]:
-    """Return the segments of the messages from ``start`` to ``stop``."""
-    part = messages[start:stop]
+def counted_segments(messages: Messages, start: int, tokenizer: Tokenizer) -> list[Segment]:
+    """Return the segments of the messages from ``start`` on."""
+    part = messages[start:]
     return [
         Segment(
             start + found.start,
@@ -152,23 +150,32 @@ def newest_that_fit(found: Sequence[Segment], room: float, max_messages: int | N
 
 
 def steady_cut(
-    found: Sequence[Segment], sizes: Sequence[int], upper: float, lower: float, rate: float
+    messages: Messages,
+    start: int,
+    positions: ThreadPositions,
+    upper: float,
+    lower: float,
+    tokenizer: Tokenizer,
 ) -> int:
-    """Return the index in ``found`` of the oldest segment that is kept, leaving at most ``upper``.
+    """Return the index of the oldest message that is kept, leaving at most ``upper`` tokens.
 
     The thread is divided into blocks of about ``upper - lower`` tokens from its beginning, and
     whole blocks are left out. So what is kept grows to ``upper`` and is then cut to about ``lower``
     at once; the cut stays for many turns, and with it the beginning of the request, which providers
     cache. Nothing older than the cut has to be counted.
 
+    Blocks are measured in characters, which are the same for every tokenizer.
+
     Args:
-        found: The segments, in order.
-        sizes: How many characters of the thread stand before each message.
+        messages: The past.
+        start: The first of them that may be kept.
+        positions: Their positions in the thread.
         upper: Tokens.
         lower: Tokens.
-        rate: Characters per token, roughly: blocks are measured in characters, which are the same
-            for every tokenizer.
+        tokenizer: The way of counting.
     """
+    found, sizes = counted_segments(messages, start, tokenizer), positions.sizes(messages)
+    starts = [*(segment.start for segment in found), len(messages)]
     oldest, fits = len(found), 0.0
     kept = [0.0] * (len(found) + 1)
     for index in range(len(found) - 1, -1, -1):
@@ -177,16 +184,16 @@ def steady_cut(
             break
         kept[index], oldest = fits, index
     if oldest == 0:
-        return 0
-    block = max(1.0, (upper - lower) * rate)
+        return starts[0]
+    block = max(1.0, (upper - lower) * chars_per_token(tokenizer))
     for _ in range(_HALVINGS):
         for index in range(oldest, len(found)):
-            if sizes[found[index].start] // block > sizes[found[index - 1].start] // block:
+            if sizes[starts[index]] // block > sizes[starts[index - 1]] // block:
                 if kept[index] >= lower / 2:
-                    return index
+                    return starts[index]
                 break
         block /= 2
-    return oldest
+    return starts[oldest]
 
 
 class ThreadPositions:

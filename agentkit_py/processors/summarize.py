@@ -34,7 +34,6 @@ from agentkit_py.processors.cutting import (
 )
 from agentkit_py.processors.settings import ConfiguredProcessor, number, optional, text, whole
 from agentkit_py.processors.tokenizers import (
-    chars_per_token,
     count_messages,
     count_text,
     default_tokenizer,
@@ -194,28 +193,25 @@ class _Task:
         context: ProcessorContext,
         tokenizer: Tokenizer,
     ) -> None:
-        self.processor = processor
+        self._processor = processor
         self.past = past
-        self.context = context
-        self.tokenizer = tokenizer
-        self.positions = ThreadPositions(messages, context)
+        self._context = context
+        self._tokenizer = tokenizer
+        self._positions = ThreadPositions(messages, context)
         self._held = count_messages([m for m in past if id(m) in context.held], tokenizer)
         """Tokens that stay whatever is cut."""
 
-        store, thread, key = (
-            processor.store or context.summaries,
-            context.thread_id,
-            processor.key_in,
-        )
-        self.kept = None if store is None or thread is None else _Kept(store, thread, key(context))
-        self._memory = f"summary:{thread}:{key(context)}"
+        store, thread = processor.store or context.summaries, context.thread_id
+        key = processor.key_in(context)
+        self._kept = None if store is None or thread is None else _Kept(store, thread, key)
+        self._memory = f"summary:{thread}:{key}"
 
     async def run(self) -> Messages:
         known = await self._known()
         start = self._start(known.summary)
         if self._too_much(known.summary, start) and not known.tried:
             known = await self._renewed(known)
-            self.context.memory[self._memory] = known
+            self._context.memory[self._memory] = known
             start = self._start(known.summary)
         return self._view(known, start)
 
@@ -224,20 +220,20 @@ class _Task:
         return self._start_by_position((await self._known()).summary) is not None
 
     async def _known(self) -> _Known:
-        known = self.context.memory.get(self._memory)
+        known = self._context.memory.get(self._memory)
         if isinstance(known, _Known):
             return known
         known = _Known(await self._load())
-        if not self.context.dry:
-            self.context.memory[self._memory] = known
+        if not self._context.dry:
+            self._context.memory[self._memory] = known
         return known
 
     async def _load(self) -> Summary | None:
-        if self.kept is None:
+        if self._kept is None:
             return None
-        if self.context.dry:
-            return _summary(await self.kept.load())
-        return _summary(await self.context.once("summary.load", self.kept.load))
+        if self._context.dry:
+            return _summary(await self._kept.load())
+        return _summary(await self._context.once("summary.load", self._kept.load))
 
     def _start(self, summary: Summary | None) -> int:
         """Return the index of the first message that the summary does not stand for."""
@@ -253,7 +249,7 @@ class _Task:
         if summary is None or summary.place is None:
             return None
         for stop in range(len(self.past), 0, -1):
-            position = self.positions.position(self.past[stop - 1])
+            position = self._positions.position(self.past[stop - 1])
             if position is not None and position < summary.place:
                 same = position == summary.place - 1
                 same = same and anchor_before(self.past, stop) == summary.anchor
@@ -262,39 +258,39 @@ class _Task:
 
     def _too_much(self, summary: Summary | None, start: int) -> bool:
         used = 0 if summary is None or not start else self._size(summary)
-        return exceeds(self.past[start:], self.processor.upper - used, self.tokenizer)
+        return exceeds(self.past[start:], self._processor.upper - used, self._tokenizer)
 
     def _size(self, summary: Summary) -> float:
-        return count_text(self.processor.placed(summary.text, summary.covered), self.tokenizer)
+        return count_text(self._processor.placed(summary.text, summary.covered), self._tokenizer)
 
     async def _renewed(self, known: _Known) -> _Known:
         """Try to make a new summary, and return what is known then."""
         wanted, problem = self._wanted(known.summary)
         if wanted is None:
             return _Known(known.summary, tried=True, problem=problem)
-        if self.context.dry:
+        if self._context.dry:
             count, tokens = wanted.stop - wanted.start, wanted.tokens
             doing = f"would summarise {count} messages ({tokens} tokens)"
             return _Known(known.summary, tried=True, problem=doing)
-        services = self.context.services
+        services = self._context.services
         if services is None:
             problem = "no model can be asked outside of a run"
             return _Known(known.summary, tried=True, problem=problem)
-        written = await _Writer(self, services).write(wanted)
-        if written.problem and self.context.catching_up:
-            raise HistoryError(f"Thread {self.context.thread_id!r}: {written.problem}")
+        written = await self._write(services, wanted)
+        if written.problem and self._context.catching_up:
+            raise HistoryError(f"Thread {self._context.thread_id!r}: {written.problem}")
         return replace(written, summary=written.summary or known.summary)
 
     def _wanted(self, summary: Summary | None) -> tuple[_Wanted | None, str]:
         """Return what the next summary is to stand for; None, and why, if there is to be none."""
-        processor = self.processor
+        processor = self._processor
         start = self._start(summary)
         earlier = summary if start else None
         if earlier is None and len(self.past) < processor.min_messages:
             return None, f"no summary of fewer than {processor.min_messages} messages"
         most = processor.summary_tokens or max(1, processor.lower // 4)
-        found = counted_segments(self.past, start, len(self.past), self.tokenizer)
-        frame = count_text(processor.placed("", self.positions.total), self.tokenizer)
+        found = counted_segments(self.past, start, self._tokenizer)
+        frame = count_text(processor.placed("", self._positions.total), self._tokenizer)
         room = processor.lower - most - frame - self._held
         covered = found[: newest_that_fit(found, room, processor.keep_recent)]
         if not covered:
@@ -311,31 +307,137 @@ class _Task:
         summary = known.summary if start else None
         front: list[Message] = []
         if summary is not None:
-            front.append(self.processor.placed(summary.text, summary.covered))
+            front.append(self._processor.placed(summary.text, summary.covered))
             share = f"{self._size(summary):g} of {summary.original_tokens} tokens"
-            self.context.note(f"summary of {summary.covered} messages ({share})")
+            self._context.note(f"summary of {summary.covered} messages ({share})")
         elif known.summary is not None:
-            self.context.note("the stored summary is of other messages")
+            self._context.note("the stored summary is of other messages")
         if known.problem:
-            self.context.note(known.problem)
+            self._context.note(known.problem)
         if known.left:
             more = f"{known.left} messages left out until later runs summarise them"
-            self.context.note(f"{more}, or agentkit threads index does")
+            self._context.note(f"{more}, or agentkit threads index does")
             start += known.left
         if not self._too_much(summary, start):
             return [*front, *self.past[start:]]
         first = self._window(summary, start)
-        self.context.note(f"{first - start} older messages left out")
+        self._context.note(f"{first - start} older messages left out")
         return [*front, *self.past[first:]]
 
     def _window(self, summary: Summary | None, start: int) -> int:
         """Return the first message that is kept where there is no summary of those before."""
         used = self._held + (0 if summary is None else self._size(summary))
-        found = counted_segments(self.past, start, len(self.past), self.tokenizer)
-        sizes = self.positions.sizes(self.past)
-        upper, lower = self.processor.upper - used, self.processor.lower - used
-        first = steady_cut(found, sizes, upper, lower, chars_per_token(self.tokenizer))
-        return found[first].start if first < len(found) else len(self.past)
+        upper, lower = self._processor.upper - used, self._processor.lower - used
+        return steady_cut(self.past, start, self._positions, upper, lower, self._tokenizer)
+
+    # A new summary: in steps, under a lock, and never at the cost of the run.
+
+    async def _write(self, services: ProcessorServices, wanted: _Wanted) -> _Known:
+        """Make the summary and keep it; whatever goes wrong is reported, and never raised.
+
+        Whoever fails keeps the lock until it ends by itself: a model that is down is not asked
+        again with every turn.
+        """
+        owner = services.new_id(services.step_id("summary.owner"))
+        there = await self._lock(owner, wanted.known)
+        if there.problem:
+            return there
+        if _is_newer(there.summary, wanted.known):
+            if self._kept is not None:
+                await self._context.once("summary.unlock", partial(self._kept.unlock, owner))
+            return there
+        facts = {"messages": wanted.stop - wanted.start, "tokens": wanted.tokens}
+        await services.announce("summary", "started", {**facts, "covered": wanted.stop})
+        written = await self._make(services, wanted)
+        if written.summary is not None and written.summary is not wanted.earlier:
+            written = await self._save(written, owner)
+        summary = written.summary
+        if written.problem or summary is None:
+            await services.announce("summary", "failed", {"reason": written.problem})
+        else:
+            made = {"covered": summary.covered, "tokens": summary.tokens}
+            made |= {"originalTokens": summary.original_tokens, "messages": facts["messages"]}
+            await services.announce("summary", "completed", made)
+        return written
+
+    async def _make(self, services: ProcessorServices, wanted: _Wanted) -> _Known:
+        """Make the summary batch by batch; what was made before a failure is kept."""
+        summary = wanted.earlier
+        # Of a long thread, what an earlier summary stands for may not even be loaded.
+        offset = 0 if summary is None else summary.covered - wanted.start
+        stop = wanted.start
+        most = None if self._context.catching_up else CATCH_UP_CALLS
+        for start, stop in wanted.batches(self._processor.upper)[:most]:
+            part = self.past[start:stop]
+            try:
+                text = await self._ask(services, part, summary, wanted.most)
+            except (ModelError, _Refused) as problem:
+                return _Known(summary, tried=True, problem=f"no new summary: {problem}")
+            covered_before = summary.original_tokens if summary is not None else 0
+            position = self._positions.position(self.past[stop - 1])
+            summary = Summary(
+                text=text,
+                covered=offset + stop,
+                anchor=anchor_before(self.past, stop),
+                tokens=round(
+                    count_text(self._processor.placed(text, offset + stop), self._tokenizer)
+                ),
+                original_tokens=covered_before + count_messages(part, self._tokenizer),
+                created_at=services.now("summary"),
+                place=None if position is None else position + 1,
+            )
+        return _Known(summary, tried=True, left=wanted.stop - stop)
+
+    async def _ask(
+        self, services: ProcessorServices, messages: Messages, earlier: Summary | None, most: int
+    ) -> str:
+        request = request_of(
+            messages,
+            earlier.text if earlier is not None else None,
+            tokens=most,
+            most_chars=max(_LEAST_CHARS, self._processor.upper * _CHARS_PER_TOKEN),
+            prompt=self._processor.prompt,
+            language=self._processor.language,
+        )
+        step = services.step_id("summary.ask")
+        reply = await services.ask_model(step, self._processor.model, request)
+        texts = [
+            m.text for m in reply.messages if isinstance(m, TextMessage) and m.role == "assistant"
+        ]
+        text = "\n".join(texts).strip()
+        if reply.finish is not None and reply.finish.is_cut:
+            raise _Refused(f"the model's reply was cut: {reply.finish}")
+        if not text:
+            raise _Refused("the model returned nothing")
+        tokens = self._tokenizer.count(text)
+        if tokens > most:
+            raise _Refused(f"the model returned {tokens:g} tokens, more than {most}")
+        return text
+
+    async def _lock(self, owner: str, known: Summary | None) -> _Known:
+        """Take the right to write the next summary; return what is kept, or why there is none."""
+        if self._kept is None:
+            return _Known(known, tried=True)
+        take = partial(self._kept.lock, owner, self._processor.lock)
+        found = as_object(await self._context.once("summary.lock", take)) or {}
+        if "problem" in found:
+            problem = f"no new summary: {found['problem']}"
+            return _Known(known, tried=True, problem=problem)
+        problem = "" if found.get("locked") else "another run is making the summary"
+        return _Known(_summary(found.get("summary")), tried=True, problem=problem)
+
+    async def _save(self, written: _Known, owner: str) -> _Known:
+        assert written.summary is not None
+        if self._kept is None:
+            problem = written.problem or "it is kept for this run only: there is no store"
+            return replace(written, problem=problem)
+        save = partial(self._kept.save, written.summary, owner)
+        found = as_object(await self._context.once("summary.save", save)) or {}
+        if "problem" in found:
+            return replace(written, problem=f"the summary is not saved: {found['problem']}")
+        if found.get("saved"):
+            return written
+        return _Known(_summary(found.get("summary")), tried=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,122 +489,6 @@ class _Refused(Exception):  # noqa: N818 - no error: a model's answer that canno
 
 _CHARS_PER_TOKEN = 2
 _LEAST_CHARS = 400
-
-
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """Makes a summary once: in steps, under a lock, and never at the cost of the run."""
-
-    task: _Task
-    services: ProcessorServices
-
-    async def write(self, wanted: _Wanted) -> _Known:
-        """Make the summary and keep it; whatever goes wrong is reported, and never raised.
-
-        Whoever fails keeps the lock until it ends by itself: a model that is down is not asked
-        again with every turn.
-        """
-        services = self.services
-        owner = services.new_id(services.step_id("summary.owner"))
-        there = await self._lock(owner, wanted.known)
-        if there.problem:
-            return there
-        if _is_newer(there.summary, wanted.known):
-            if self.task.kept is not None:
-                await self.task.context.once(
-                    "summary.unlock", partial(self.task.kept.unlock, owner)
-                )
-            return there
-        facts = {"messages": wanted.stop - wanted.start, "tokens": wanted.tokens}
-        await services.announce("summary", "started", {**facts, "covered": wanted.stop})
-        written = await self._make(wanted)
-        if written.summary is not None and written.summary is not wanted.earlier:
-            written = await self._save(written, owner)
-        summary = written.summary
-        if written.problem or summary is None:
-            await services.announce("summary", "failed", {"reason": written.problem})
-        else:
-            made = {"covered": summary.covered, "tokens": summary.tokens}
-            made |= {"originalTokens": summary.original_tokens, "messages": facts["messages"]}
-            await services.announce("summary", "completed", made)
-        return written
-
-    async def _make(self, wanted: _Wanted) -> _Known:
-        """Make the summary batch by batch; what was made before a failure is kept."""
-        summary = wanted.earlier
-        # Of a long thread, what an earlier summary stands for may not even be loaded.
-        offset = 0 if summary is None else summary.covered - wanted.start
-        stop = wanted.start
-        most = None if self.task.context.catching_up else CATCH_UP_CALLS
-        for start, stop in wanted.batches(self.task.processor.upper)[:most]:
-            part = self.task.past[start:stop]
-            try:
-                text = await self._ask(part, summary, wanted.most)
-            except (ModelError, _Refused) as problem:
-                return _Known(summary, tried=True, problem=f"no new summary: {problem}")
-            covered_before = summary.original_tokens if summary is not None else 0
-            position = self.task.positions.position(self.task.past[stop - 1])
-            summary = Summary(
-                text=text,
-                covered=offset + stop,
-                anchor=anchor_before(self.task.past, stop),
-                tokens=round(
-                    count_text(self.task.processor.placed(text, offset + stop), self.task.tokenizer)
-                ),
-                original_tokens=covered_before + count_messages(part, self.task.tokenizer),
-                created_at=self.services.now("summary"),
-                place=None if position is None else position + 1,
-            )
-        return _Known(summary, tried=True, left=wanted.stop - stop)
-
-    async def _ask(self, messages: Messages, earlier: Summary | None, most: int) -> str:
-        request = request_of(
-            messages,
-            earlier.text if earlier is not None else None,
-            tokens=most,
-            most_chars=max(_LEAST_CHARS, self.task.processor.upper * _CHARS_PER_TOKEN),
-            prompt=self.task.processor.prompt,
-            language=self.task.processor.language,
-        )
-        step = self.services.step_id("summary.ask")
-        reply = await self.services.ask_model(step, self.task.processor.model, request)
-        texts = [
-            m.text for m in reply.messages if isinstance(m, TextMessage) and m.role == "assistant"
-        ]
-        text = "\n".join(texts).strip()
-        if reply.finish is not None and reply.finish.is_cut:
-            raise _Refused(f"the model's reply was cut: {reply.finish}")
-        if not text:
-            raise _Refused("the model returned nothing")
-        tokens = self.task.tokenizer.count(text)
-        if tokens > most:
-            raise _Refused(f"the model returned {tokens:g} tokens, more than {most}")
-        return text
-
-    async def _lock(self, owner: str, known: Summary | None) -> _Known:
-        """Take the right to write the next summary; return what is kept, or why there is none."""
-        if self.task.kept is None:
-            return _Known(known, tried=True)
-        take = partial(self.task.kept.lock, owner, self.task.processor.lock)
-        found = as_object(await self.task.context.once("summary.lock", take)) or {}
-        if "problem" in found:
-            problem = f"no new summary: {found['problem']}"
-            return _Known(known, tried=True, problem=problem)
-        problem = "" if found.get("locked") else "another run is making the summary"
-        return _Known(_summary(found.get("summary")), tried=True, problem=problem)
-
-    async def _save(self, written: _Known, owner: str) -> _Known:
-        assert written.summary is not None
-        if self.task.kept is None:
-            problem = written.problem or "it is kept for this run only: there is no store"
-            return replace(written, problem=problem)
-        save = partial(self.task.kept.save, written.summary, owner)
-        found = as_object(await self.task.context.once("summary.save", save)) or {}
-        if "problem" in found:
-            return replace(written, problem=f"the summary is not saved: {found['problem']}")
-        if found.get("saved"):
-            return written
-        return _Known(_summary(found.get("summary")), tried=True)
 
 
 def _is_newer(there: Summary | None, known: Summary | None) -> bool:
