@@ -104,7 +104,6 @@ class HistoryConfig:
         lease: ThreadLease | None = None,
         lazy: bool = False,
     ) -> None:
-        """Keep the callbacks."""
         self.create_thread = create_thread
         self.get = get
         self.append_user_message = append_user_message

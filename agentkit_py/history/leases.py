@@ -58,7 +58,6 @@ class ThreadLease:
     dead."""
 
     def __post_init__(self) -> None:
-        """Check the number."""
         if self.seconds <= 0:
             raise ConfigurationError(
                 f"ThreadLease: the lease must last more than 0 seconds, not {self.seconds}."

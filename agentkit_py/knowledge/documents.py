@@ -48,7 +48,6 @@ class Chunking:
     """Characters that a chunk may share with the one before."""
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         whole(1)("chunk_size", self.size)
         whole(0)("chunk_overlap", min(self.overlap, self.size - 1 - self.overlap))
 

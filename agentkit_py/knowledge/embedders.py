@@ -135,7 +135,6 @@ class OpenAIEmbedder:
         transport: httpx.AsyncBaseTransport | None = None,
         runtime: Runtime | None = None,
     ) -> None:
-        """Keep how it is asked; nothing is sent yet."""
         made = openai(
             model,
             api_key=api_key,

@@ -176,7 +176,6 @@ class Comparison(FilterExpr):
     value: Scalar
 
     def __post_init__(self) -> None:
-        """Check key and value."""
         _check_key(self.key)
         _check_scalar(self.value, f"{self.op}({self.key!r})")
 
@@ -220,7 +219,6 @@ class Ordered(Comparison):
     compare: ClassVar[Callable[[Any, Any], bool]]
 
     def __post_init__(self) -> None:
-        """Check key and value."""
         Comparison.__post_init__(self)
         if isinstance(self.value, bool):
             raise FilterError(f"{self.op}({self.key!r}): true and false have no order")
@@ -284,7 +282,6 @@ class STARTSWITH(Comparison):
     op = "STARTSWITH"
 
     def __post_init__(self) -> None:
-        """Check key and value."""
         Comparison.__post_init__(self)
         if not isinstance(self.value, str):
             raise FilterError(f"STARTSWITH({self.key!r}) needs a text, not {self.value!r:.40}")
@@ -304,7 +301,6 @@ class IN(FilterExpr):
     _fields = ("key", "values")
 
     def __post_init__(self) -> None:
-        """Check key and values."""
         _check_key(self.key)
         values: Any = self.values
         if isinstance(values, str) or not isinstance(values, list | tuple | set | frozenset):
@@ -377,7 +373,6 @@ class NOT(FilterExpr):
     _fields = ("condition",)
 
     def __post_init__(self) -> None:
-        """Check the filter."""
         _check_children(self)
 
     @property

@@ -43,7 +43,6 @@ class MemoryRecall(HistoryProcessor):
     """Warnings that were logged already: once is enough."""
 
     def __post_init__(self) -> None:
-        """Check the number."""
         if self.k < 1:
             raise ConfigurationError(f"recall(k={self.k!r}): pass 1 or more.")
 

@@ -25,7 +25,6 @@ class FactVectors:
     """Vectors of facts, made once while the process lives."""
 
     def __init__(self, embedder: Embedder) -> None:
-        """Begin empty."""
         self._embedder = embedder
         self._known: dict[tuple[str, str], dict[str, Vector]] = {}
 
@@ -65,7 +64,6 @@ class UserMemory:
         clock: Callable[[], datetime],
         vectors: FactVectors | None = None,
     ) -> None:
-        """Remember whose it is."""
         self.tenant: str = tenant
         self.user_id: str = user_id
         self._store = store

@@ -346,10 +346,6 @@ class AnthropicAdapter(Adapter):
 
         Blocks of which our own form would lose something are kept in `provider_metadata`, and those
         for which there is no type as `OpaqueMessage`s, since they must go back as they came.
-
-        Raises:
-            ModelResponseError: The answer is no message.
-            EmptyReplyError: It says nothing, and the model was not done.
         """
         found = checked_body(model, body)
         content = found.get("content")
@@ -964,7 +960,6 @@ class AnthropicAssembler(BaseAssembler):
     """Puts the events of one message together."""
 
     def __init__(self, model: Model) -> None:
-        """Begin a reply of ``model``."""
         super().__init__(model)
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}

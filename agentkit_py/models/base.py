@@ -279,6 +279,7 @@ class Adapter(ABC):
 
         Raises:
             ModelResponseError: The answer is not what the API promises.
+            EmptyReplyError: It says nothing, and not because the model was done.
         """
 
     def bind(

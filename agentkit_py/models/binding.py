@@ -21,7 +21,7 @@ from typing import Any, Literal, TypeAlias
 from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.messages import Message, OpaqueMessage, ReasoningMessage, ToolCallMessage
 from agentkit_py.models.base import Model, ModelRequest
-from agentkit_py.models.blocks import ORIGIN, host_of, origin_of_block
+from agentkit_py.models.blocks import ORIGIN, host_of, origin_of_block, with_origin
 
 VERSION = 1
 
@@ -72,7 +72,7 @@ class Binding:
 
 def binding_of(metadata: JsonObject | None) -> Binding:
     """Return what is kept of reasoning's making; old rows, and those of others, say nothing."""
-    kept = as_object((metadata or {}).get(ORIGIN)) or {}
+    kept = origin_of_block(metadata)
     if kept.get("v") != VERSION:
         return Binding()
     texts = {
@@ -93,8 +93,7 @@ def bound(metadata: JsonObject | None, host: str, binding: Binding) -> dict[str,
         for name in Binding.__slots__
         if (value := getattr(binding, name)) not in ("", 0)
     }
-    origin = as_object((metadata or {}).get(ORIGIN)) or {}
-    return {**(metadata or {}), ORIGIN: {**origin, "host": host, "v": VERSION, **facts}}
+    return with_origin(metadata, host, v=VERSION, **facts)
 
 
 def account_tag(model: Model, key: str | None) -> str:
@@ -199,7 +198,6 @@ class Place:
     """The model, account and conversation that it belongs to."""
 
     def __post_init__(self) -> None:
-        """Read the binding."""
         self.binding = binding_of(self.message.provider_metadata)
 
 
@@ -410,12 +408,8 @@ def _start_after_refusal(messages: Sequence[Message], host: str) -> int:
     return start
 
 
-_REFUSED = "refused"
-
-
 def _mark_of(message: Message) -> dict[str, Any] | None:
-    kept = as_object((message.provider_metadata or {}).get(ORIGIN)) or {}
-    return as_object(kept.get(_REFUSED))
+    return as_object(origin_of_block(message.provider_metadata).get("refused"))
 
 
 def mark_refused(
@@ -423,10 +417,7 @@ def mark_refused(
 ) -> tuple[Message, ...]:
     """Return a reply's messages with the mark that reasoning before them was refused."""
     mark = {"host": host, "of": digest_of(sorted(refused))}
-
-    def marked(message: Message) -> Message:
-        metadata = message.provider_metadata or {}
-        origin = as_object(metadata.get(ORIGIN)) or {"host": host}
-        return replace(message, provider_metadata={**metadata, ORIGIN: {**origin, _REFUSED: mark}})
-
-    return tuple(marked(message) for message in messages)
+    return tuple(
+        replace(m, provider_metadata=with_origin(m.provider_metadata, host, refused=mark))
+        for m in messages
+    )

@@ -46,6 +46,11 @@ def origin_of_block(metadata: JsonObject | None) -> dict[str, Any]:
     return as_object((metadata or {}).get(ORIGIN)) or {}
 
 
+def with_origin(metadata: JsonObject | None, host: str, **facts: Any) -> dict[str, Any]:
+    """Return a message's metadata with further facts about who made it."""
+    return {**(metadata or {}), ORIGIN: {"host": host, **origin_of_block(metadata), **facts}}
+
+
 def kept(model: Model, key: str, block: Block, ours: object = None) -> dict[str, Any] | None:
     """Return the metadata for a message that was read from ``block``; None: none is needed.
 
@@ -71,32 +76,25 @@ def own_block(metadata: JsonObject | None, key: str, host: str) -> Block | None:
     return None if block is None or made_by != host else cast("Block", wired(block))
 
 
-_TURN = "turn"
-
-
 def turn_mark(metadata: JsonObject | None) -> str:
     """Return the mark of a reply before which a user's turn of ours was sent; empty: none was.
 
     It stays before the reply as long as that follows an assistant's message.
     """
-    mark = origin_of_block(metadata).get(_TURN)
+    mark = origin_of_block(metadata).get("turn")
     return mark if isinstance(mark, str) else ""
 
 
 def with_turn_mark(messages: Sequence[Message], mark: str, host: str) -> tuple[Message, ...]:
     """Return the messages of a reply with the mark of the turn that was sent before it."""
-
-    def marked(metadata: JsonObject | None) -> dict[str, Any]:
-        origin = {"host": host, **origin_of_block(metadata), _TURN: mark}
-        return {**(metadata or {}), ORIGIN: origin}
-
     found: list[Message] = []
     for message in messages:
-        made = replace(message, provider_metadata=marked(message.provider_metadata))
+        own = with_origin(message.provider_metadata, host, turn=mark)
+        made = replace(message, provider_metadata=own)
         if isinstance(made, ToolCallMessage):
             first, *rest = made.tools
-            first = replace(first, provider_metadata=marked(first.provider_metadata))
-            made = replace(made, tools=(first, *rest))
+            own = with_origin(first.provider_metadata, host, turn=mark)
+            made = replace(made, tools=(replace(first, provider_metadata=own), *rest))
         found.append(made)
     return tuple(found)
 
@@ -290,11 +288,10 @@ def adjoined(model: Model, messages: Sequence[Message]) -> list[Message]:
     for message in messages:
         after_text = bool(found) and found[-1].type == "text"
         if after_text and isinstance(message, TextMessage):
-            known = origin_of_block(message.provider_metadata)
-            origin = {"host": host_of(model), **known, CONTINUES: True}
-            metadata = {**(message.provider_metadata or {}), ORIGIN: origin}
-            message = replace(message, provider_metadata=metadata)  # noqa: PLW2901 - the message as it is kept
-        found.append(message)
+            own = with_origin(message.provider_metadata, host_of(model), **{CONTINUES: True})
+            found.append(replace(message, provider_metadata=own))
+        else:
+            found.append(message)
     return found
 
 

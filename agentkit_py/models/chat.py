@@ -134,11 +134,7 @@ class ChatAdapter(Adapter):
         return self.with_output(model, request, body)
 
     def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
-        """Return ``response_format``; None for a schema that cannot be strict.
-
-        Raises:
-            ToolDefinitionError: The schema refers to itself, and the host does not take that.
-        """
+        """Return ``response_format``; None for a schema that cannot be strict."""
         schema = openai_output_form(spec, self.host)
         if schema is None:
             return None
@@ -178,10 +174,6 @@ class ChatAdapter(Adapter):
 
         A refusal is text: the user has a right to it. Tool calls are one message with all of them.
         A content list gives one message per chunk.
-
-        Raises:
-            ModelResponseError: There is no choice, or a tool call without function.
-            EmptyReplyError: It says nothing, and the model was not done.
         """
         found = checked_body(model, body)
         choices = as_list(found.get("choices"))
@@ -585,7 +577,6 @@ class ChatAssembler(BaseAssembler):
     """Puts the chunks of one chat completion together."""
 
     def __init__(self, model: Model) -> None:
-        """Begin a reply of ``model``."""
         super().__init__(model)
         self._head: dict[str, Any] = {}
         self._choices: dict[int, _Choice] = {}

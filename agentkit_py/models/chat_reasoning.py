@@ -80,7 +80,6 @@ class ReasoningFields:
     """The reasoning of its own host that a request sends back."""
 
     def __init__(self, model: Model, standing: Standing) -> None:
-        """Look up what the host takes."""
         takes = model.takes
         self.reasons: dict[int, Reason] = {}
         """Why reasoning is not sent, by the `id()` of its message."""

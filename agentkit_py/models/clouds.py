@@ -97,7 +97,6 @@ class EventStreamDecoder:
     """Cuts AWS's event stream into the JSON events that are inside it."""
 
     def __init__(self, model: Model) -> None:
-        """Begin one stream of ``model``."""
         self._model = model
         module = import_module("botocore.eventstream")
         self._buffer: Any = module.EventStreamBuffer()

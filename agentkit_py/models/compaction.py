@@ -29,8 +29,8 @@ from agentkit_py.models.binding import (
     Standing,
     account_of,
     binding_of,
-    bound,
     digest_of,
+    with_bindings,
 )
 from agentkit_py.models.blocks import host_of
 from agentkit_py.models.encoding import split_prefill
@@ -98,21 +98,12 @@ def with_compactions_bound(
     """Return a reply's messages, its summaries bound to what they sum up."""
     if not any(map(is_compaction, messages)):
         return tuple(messages)
-    account, host = account_of(model, request), host_of(model)
-    made = compacted(model, request, key, messages).made
-    return tuple(
-        replace(
-            message,
-            provider_metadata=bound(
-                message.provider_metadata,
-                host,
-                Binding(account=account, model=model.model, prefix=made[id(message)]),
-            ),
-        )
-        if id(message) in made
-        else message
-        for message in messages
-    )
+    account = account_of(model, request)
+    bindings = {
+        key: Binding(account=account, model=model.model, prefix=digest)
+        for key, digest in compacted(model, request, key, messages).made.items()
+    }
+    return with_bindings(messages, bindings, host_of(model))
 
 
 class _Own:

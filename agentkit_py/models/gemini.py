@@ -172,11 +172,7 @@ class GeminiAdapter(Adapter):
         return self.with_output(model, request, body)
 
     def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
-        """Return the part of ``generationConfig``; None for an object without properties.
-
-        Raises:
-            ToolDefinitionError: The schema refers to itself.
-        """
+        """Return the part of ``generationConfig``; None for an object without properties."""
         schema = gemini_form(spec)
         if schema is None:
             return None
@@ -234,11 +230,6 @@ class GeminiAdapter(Adapter):
 
         Parts of which our own form would lose something are kept in `provider_metadata`, and those
         for which there is no type as `OpaqueMessage`s.
-
-        Raises:
-            ModelResponseError: The answer has no candidates.
-            EmptyReplyError: The request was blocked, or the answer was stopped before it said
-                anything.
         """
         found = checked_body(model, body)
         candidates = [as_object(item) or {} for item in as_list(found.get("candidates")) or []]
@@ -692,7 +683,6 @@ class GeminiAssembler(BaseAssembler):
     """Puts the responses of one stream together."""
 
     def __init__(self, model: Model) -> None:
-        """Begin a reply of ``model``."""
         super().__init__(model)
         self._head: dict[str, Any] = {}
         self._candidates: dict[int, _Candidate] = {}

@@ -154,7 +154,6 @@ class BaseAssembler(ABC):
     """Reads events of a stream, and the errors that one may hold."""
 
     def __init__(self, model: Model) -> None:
-        """Begin a reply of ``model``."""
         self._model = model
         self._deltas = PartDeltas()
         self._ended = False
@@ -202,7 +201,6 @@ class PartDeltas:
     """
 
     def __init__(self) -> None:
-        """Begin with no part."""
         self._numbers: dict[Hashable, int] = {}
         self._held: dict[Hashable, str] = {}
 

@@ -128,11 +128,7 @@ class ResponsesAdapter(Adapter):
         return body
 
     def output_format(self, model: Model, spec: ToolSpec) -> dict[str, Any] | None:
-        """Return ``text.format``; None for a schema that cannot be strict.
-
-        Raises:
-            ToolDefinitionError: The schema refers to itself, and the host does not take that.
-        """
+        """Return ``text.format``; None for a schema that cannot be strict."""
         schema = openai_output_form(spec, self.host)
         if schema is None:
             return None
@@ -236,10 +232,6 @@ class ResponsesAdapter(Adapter):
         Items of which our own form would lose something are kept in `provider_metadata`, and those
         for which there is no type as `OpaqueMessage`s. What reasoning led to names it, since the
         one is refused without the other.
-
-        Raises:
-            ModelResponseError: The response failed.
-            EmptyReplyError: It was stopped before it said anything.
         """
         found = checked_body(model, body)
         items = as_list(found.get("output"))
@@ -663,7 +655,6 @@ class ResponsesAssembler(BaseAssembler):
     """Gives the pieces of one response, and keeps its last event, which holds all of it."""
 
     def __init__(self, model: Model) -> None:
-        """Begin a reply of ``model``."""
         super().__init__(model)
         self._response: dict[str, Any] | None = None
         self._items: dict[int, dict[str, Any]] = {}

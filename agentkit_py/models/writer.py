@@ -199,7 +199,6 @@ class Writer(ABC):
     """A conversation as a wire format writes it, as far as it has been read."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
-        """Begin with nothing."""
         self.found: list[dict[str, Any]] = []
         """The turns or items as they grow."""
 

@@ -175,7 +175,6 @@ class Extent:
     """Number of system messages among them."""
 
     def __add__(self, other: Extent) -> Extent:
-        """Return both together."""
         return Extent(
             self.messages + other.messages, self.size + other.size, self.system + other.system
         )
@@ -325,7 +324,6 @@ class HistoryProcessor(ABC):
     """The text of `reason`; ``{limit}`` stands for the field of this name."""
 
     def __repr__(self) -> str:
-        """Return its name and `reason`."""
         return f"<{self.name}: {self.reason}>" if self.reason else f"<{self.name}>"
 
     may_drop_protected: bool = False

@@ -127,7 +127,6 @@ class Budget(ConfiguredProcessor):
     parts: ClassVar[tuple[str, ...]] = ("model", "embedder", "store")
 
     def __post_init__(self) -> None:
-        """Check the shares."""
         super().__post_init__()
         if self.summary + self.recent > 1 or self.recent == 0:
             raise ConfigurationError(

@@ -175,7 +175,6 @@ class Threshold(_Composed):
     argument: ClassVar[str] = "then"
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         super().__post_init__()
         if self.trigger is None and self.min_messages is None:
             raise ConfigurationError("Threshold needs trigger=… (tokens) or min_messages=….")
@@ -318,7 +317,6 @@ class ContextPolicy(HistoryProcessor):
     """
 
     def __init__(self, name: str, steps: Sequence[Step]) -> None:
-        """Keep the steps."""
         self._name = name
         self._steps = tuple(steps)
 

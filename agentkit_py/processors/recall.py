@@ -94,7 +94,6 @@ class Recall(ConfiguredProcessor):
     parts: ClassVar[tuple[str, ...]] = ("embedder", "index")
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         if not callable(getattr(self.embedder, "embed", None)):
             raise ConfigurationError(

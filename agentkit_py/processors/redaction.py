@@ -371,7 +371,6 @@ class Redact(ConfiguredProcessor):
     redactor: Redactor = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check the patterns."""
         super().__post_init__()
         object.__setattr__(self, "redactor", as_redactor(self.patterns))
 

@@ -124,7 +124,6 @@ class Summarize(ConfiguredProcessor):
     parts: ClassVar[tuple[str, ...]] = ("model", "store")
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         if not isinstance(self.model, Model):
             raise ConfigurationError(

@@ -69,7 +69,6 @@ class ToolCallFilter(ConfiguredProcessor):
     aliases: ClassVar[Mapping[str, str]] = {"persistResults": "persist_results"}
 
     def __post_init__(self) -> None:
-        """Check the names."""
         super().__post_init__()
         if self.include is not None and self.exclude is not None:
             raise ConfigurationError(

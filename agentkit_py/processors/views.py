@@ -55,7 +55,6 @@ class ByAuthor(ConfiguredProcessor):
     drop: Annotated[Iterable[str] | None, optional(names)] = None
 
     def __post_init__(self) -> None:
-        """Check the names."""
         super().__post_init__()
         if (self.keep is None) == (self.drop is None):
             raise ConfigurationError("ByAuthor takes keep=… or drop=…: exactly one of them.")

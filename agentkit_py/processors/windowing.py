@@ -95,7 +95,6 @@ class MessageWindow(ConfiguredProcessor):
     }
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         super().__post_init__()
         if self.lower is not None:
             whole(1, self.max_messages)("MessageWindow: lower", self.lower)
@@ -280,7 +279,6 @@ class TokenLimiter(ConfiguredProcessor):
     skip_calls: Annotated[bool, flag] = False
 
     def __post_init__(self) -> None:
-        """Check the settings."""
         super().__post_init__()
         if self.tokenizer is not None and self.encoding is not None:
             raise ConfigurationError("TokenLimiter takes tokenizer=… or encoding=…, not both.")
@@ -387,7 +385,6 @@ class RecentToolCalls(ConfiguredProcessor):
     aliases: ClassVar[Mapping[str, str]] = {"max_tool_calls_from_history": "n"}
 
     def __post_init__(self) -> None:
-        """Check the counts."""
         super().__post_init__()
         if self.n is None and self.per_tool is None:
             raise ConfigurationError("RecentToolCalls needs n=… or per_tool=…, or both.")

@@ -65,7 +65,6 @@ class MemoryIndex:
     """Vectors in memory, as long as the process lives."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._vectors: dict[tuple[str, str], dict[str, array[float]]] = {}
 
     async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:

@@ -240,7 +240,6 @@ class OpenedNow(Opened):
     """A span of code that runs once."""
 
     def __post_init__(self) -> None:
-        """Begin it."""
         self._began = time.time_ns()
         self._span = self.factory.tracer.start_span(
             self.name, self.parent, self.kind, self.attributes, start_time=self._began

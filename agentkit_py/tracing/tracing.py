@@ -250,7 +250,6 @@ class MeasuredCall:
     """The span, should the request be sent elsewhere: it began when it was asked for."""
 
     def __post_init__(self) -> None:
-        """Remember when it was asked for."""
         self._again = None
         if isinstance(self.run.runtime, Replaying):
             attributes: Attributes = {**self.attributes, "agentkit.inference": "offload"}
