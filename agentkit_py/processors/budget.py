@@ -212,48 +212,47 @@ class Shares:
         )
 
 
-class _Shorten(HistoryProcessor):
-    """Shortens older tool results, several at once, so that few turns rewrite what was sent."""
-
-    looks_back: ClassVar[bool] = False
-
-    def __init__(self, budget: Budget) -> None:
-        self._max_tokens = budget.tool_output_max_tokens
-        self._newest = budget.keep_recent_results
-
-    @property
-    def name(self) -> str:
-        """The name of the processor it applies."""
-        return CompressToolResults.__name__
-
-    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return the messages with short results, but for the newest."""
-        older = older_results(messages, context.held, 0)
-        keep = len(older)
-        if not self._newest:
-            keep = 0
-        elif keep > self._newest:
-            positions = ThreadPositions(messages, context)
-            first = messages[older[self._newest - 1]]
-            block = (positions.position(first) or 0) // _BLOCK * _BLOCK
-            found = (positions.position(messages[index]) for index in older)
-            # A position is not known where a processor of the user's made a new message.
-            keep = sum(position is None or position >= block for position in found)
-        compress = CompressToolResults(self._max_tokens, keep_recent=max(keep, self._newest))
-        context.note(compress.reason)
-        return await compress.process(messages, context)
-
-
-class _Fit(HistoryProcessor):
-    """Fits the history into its shares."""
+class _Part(HistoryProcessor):
+    """A part of a budget, with its own entry in the report."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
 
     @property
     def name(self) -> str:
-        """The name of the processor it belongs to."""
         return "Budget"
+
+
+class _Shorten(_Part):
+    """Shortens older tool results, several at once, so that few turns rewrite what was sent."""
+
+    looks_back: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return CompressToolResults.__name__
+
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
+        """Return the messages with short results, but for the newest."""
+        older, newest = older_results(messages, context.held, 0), self._budget.keep_recent_results
+        keep = len(older)
+        if not newest:
+            keep = 0
+        elif keep > newest:
+            positions = ThreadPositions(messages, context)
+            first = messages[older[newest - 1]]
+            block = (positions.position(first) or 0) // _BLOCK * _BLOCK
+            found = (positions.position(messages[index]) for index in older)
+            # A position is not known where a processor of the user's made a new message.
+            keep = sum(position is None or position >= block for position in found)
+        most = self._budget.tool_output_max_tokens
+        compress = CompressToolResults(most, keep_recent=max(keep, newest))
+        context.note(compress.reason)
+        return await compress.process(messages, context)
+
+
+class _Fit(_Part):
+    """Fits the history into its shares."""
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest messages that fit, with a summary if there is a model for it."""
@@ -308,17 +307,12 @@ class _Fit(HistoryProcessor):
         )
 
 
-class _Relevant(HistoryProcessor):
+class _Relevant(_Part):
     """Fits the history into its shares, and finds older turns again that the input is about."""
 
     def __init__(self, budget: Budget, first: Sequence[HistoryProcessor]) -> None:
-        self._budget = budget
+        super().__init__(budget)
         self._window = [*first, _Fit(budget)]
-
-    @property
-    def name(self) -> str:
-        """The name of the processor it belongs to."""
-        return "Budget"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what fits, with older turns right before the user's message."""

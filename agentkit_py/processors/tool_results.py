@@ -26,7 +26,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import past_length
-from agentkit_py.processors.pairing import CallGroup, pair, rewritten, without_calls
+from agentkit_py.processors.pairing import CallGroup, pair, rewritten, tools_of, without_calls
 from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, optional, text, whole
 from agentkit_py.processors.tokenizers import (
     count_messages,
@@ -103,37 +103,28 @@ class ToolCallFilter(ConfiguredProcessor):
         def keeps_tool(name: str) -> bool:
             return self.keeps(name, own)
 
-        calls = cast("Sequence[ToolCallMessage]", messages)
-        hosted = cast("Sequence[OpaqueMessage]", messages)
-        results = cast("Sequence[ToolResultMessage]", messages)
-
-        def keeps(index: int, number: int) -> bool:
-            message = calls[index]
-            return keeps_tool(message.tools[number].name) or id(message) in held
-
-        def keeps_orphan(index: int) -> bool:
-            return keeps_tool(results[index].tool.name) or id(results[index]) in held
-
-        def keeps_hosted(index: int) -> bool:
-            return keeps_tool(hosted[index].tool) or id(hosted[index]) in held
+        def keeps(index: int, number: int = 0) -> bool:
+            message = messages[index]
+            is_call = isinstance(message, ToolCallMessage)
+            tool = message.tools[number].name if is_call else tools_of(message)[0]
+            return keeps_tool(tool) or id(message) in held
 
         def used(group: CallGroup) -> list[Message]:
-            found = [(i, m) for i in group.calls if (m := calls[i]).type == "tool_call"]
-            gone = [
-                (m, [c.name for n, c in enumerate(m.tools) if not keeps(i, n)]) for i, m in found
-            ]
-            return [_used_tools(message, tools) for message, tools in gone if tools]
+            calls = (i for i in group.calls if messages[i].type == "tool_call")
+            names = {i: list(enumerate(tools_of(messages[i]))) for i in calls}
+            gone = {i: [name for n, name in names[i] if not keeps(i, n)] for i in names}
+            return [_used_tools(messages[i], tools) for i, tools in gone.items() if tools]
 
         return without_calls(
             messages,
             keeps,
-            keeps_orphan=keeps_orphan,
-            keeps_hosted=keeps_hosted,
+            keeps_orphan=keeps,
+            keeps_hosted=keeps,
             in_place_of=used if self.persist_results else None,
         )
 
 
-def _used_tools(message: ToolCallMessage, tools: Sequence[str]) -> TextMessage:
+def _used_tools(message: Message, tools: Sequence[str]) -> TextMessage:
     """Return the line that stands for calls, in the words of the upstream proposal."""
     one = len(tools) == 1
     line = f"Used **{tools[0]}** tool" if one else f"Used tools: {', '.join(tools)}"
