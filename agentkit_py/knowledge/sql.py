@@ -92,7 +92,12 @@ class SqlStore(KnowledgeStore):
 
     async def get(self, document_id: str) -> Document | None:
         """Return the document, or None if there is none."""
-        return await self._do(lambda run: self._get(run, document_id))
+        query = "SELECT name, source, hash, metadata FROM knowledge_documents WHERE name = ?"
+        rows = await self._do(lambda run: run(query, [document_id]))
+        if not rows:
+            return None
+        name, source, digest, metadata = rows[0]
+        return Document(id=name, source=source, hash=digest, metadata=_metadata(metadata))
 
     async def put(self, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
         """Store a document in place of the one with its id.
@@ -148,7 +153,10 @@ class SqlStore(KnowledgeStore):
 
     async def count(self, filters: FilterExpr | None = None) -> tuple[int, int]:
         """Return the numbers of documents that pass and of their chunks."""
-        return await self._do(lambda run: self._count(run, filters))
+        condition, values = compiled(filters, self._dialect)
+        documents = f"SELECT COUNT(*) FROM knowledge_documents d WHERE {condition}"  # noqa: S608 - parameters
+        chunks = f"SELECT COUNT(*) {CHUNKS} WHERE {condition}"
+        return await self._do(lambda run: (run(documents, values)[0][0], run(chunks, values)[0][0]))
 
     async def _do(self, work: Callable[[Execute], T], *, write: bool = False) -> T:
         return await anyio.to_thread.run_sync(partial(self._transact, work, write=write))
@@ -249,15 +257,6 @@ class SqlStore(KnowledgeStore):
         _check_comparable(known, mine)
         return False
 
-    def _get(self, run: Execute, name: str) -> Document | None:
-        rows = run(
-            "SELECT name, source, hash, metadata FROM knowledge_documents WHERE name = ?", [name]
-        )
-        if not rows:
-            return None
-        row = rows[0]
-        return Document(id=row[0], source=row[1], hash=row[2], metadata=_metadata(row[3]))
-
     def _put(
         self, run: Execute, document: Document, chunks: Sequence[Chunk], embedder: str
     ) -> None:
@@ -329,12 +328,6 @@ class SqlStore(KnowledgeStore):
             some = run(query, [*values, key, most]) if len(found) < _MAX_KEYS and most else []
             found[key] = [_scalar(*row) for row in some]
         return found
-
-    def _count(self, run: Execute, filters: FilterExpr | None) -> tuple[int, int]:
-        condition, values = compiled(filters, self._dialect)
-        documents = f"SELECT COUNT(*) FROM knowledge_documents d WHERE {condition}"  # noqa: S608 - parameters
-        chunks = f"SELECT COUNT(*) {CHUNKS} WHERE {condition}"
-        return run(documents, values)[0][0], run(chunks, values)[0][0]
 
 
 def checked_language(language: str | None) -> str | None:

@@ -1,7 +1,7 @@
 """Words for times in a text, such as "last week", as days of the calendar. Pure functions.
 
 They are understood against the day on which the text was said: what "yesterday" is in a message of
-May 8 is May 7, whenever somebody asks. `LANGUAGES` has the words; another language is another row.
+May 8 is May 7, whenever somebody asks. The words are English ones.
 """
 
 from __future__ import annotations
@@ -36,30 +36,6 @@ class Period:
         return self.first <= other.last and other.first <= self.last
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Language:
-    """The words of a language, and the forms in which they stand."""
-
-    days: Mapping[str, int]
-    """Words for a day, by how many days ago it is."""
-
-    units: Mapping[str, str]
-    """Words for ``day``, ``week``, ``month`` and ``year``."""
-
-    numbers: Mapping[str, int]
-    weekdays: Mapping[str, int]
-    """From 0, Monday."""
-
-    months: Mapping[str, int]
-    """From 1, January."""
-
-    ordinal: str
-    """Pattern of what stands after the number of a day."""
-
-    forms: Mapping[str, str]
-    """Patterns by their names; ``{units}`` and so on stand for the words above."""
-
-
 def _words(text: str, start: int = 0) -> dict[str, int]:
     """Return words, and their first three letters, with their numbers."""
     found: dict[str, int] = {}
@@ -68,37 +44,18 @@ def _words(text: str, start: int = 0) -> dict[str, int]:
     return found
 
 
-ENGLISH = Language(
-    days={"today": 0, "tonight": 0, "yesterday": 1, "the day before yesterday": 2},
-    units={
-        word + ending: word for word in ("day", "week", "month", "year") for ending in ("", "s")
-    },
-    numbers={"a": 1, "an": 1, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6}
-    | {"seven": 7, "eight": 8, "nine": 9, "ten": 10, "a couple of": 2, "couple of": 2},
-    weekdays=_words("monday tuesday wednesday thursday friday saturday sunday"),
-    months=_words(
-        "january february march april may june july august september october november december", 1
+_DAYS = {"today": 0, "tonight": 0, "yesterday": 1, "the day before yesterday": 2}
+_UNITS = {word + ending: word for word in ("day", "week", "month", "year") for ending in ("", "s")}
+_NUMBERS = {"a": 1, "an": 1, "a couple of": 2, "couple of": 2} | {
+    word: number
+    for number, word in enumerate(
+        ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), 1
     )
-    | {"sept": 9},
-    ordinal="(?:st|nd|rd|th)?",
-    forms={
-        "day": r"(?P<word>{days})",
-        "ago": r"(?P<n>\d{{1,5}}|{numbers}) (?P<unit>{units}) ago",
-        "unit": r"(?P<which>last|this|previous) (?P<unit>week|month|year)",
-        "span": r"(?:last|past|previous) (?P<n>\d{{1,5}}|{numbers}) (?P<unit>{units})",
-        "weekday": r"(?:on|last|this|since) (?P<weekday>{weekdays})",
-        # "May" and "March" are words, too: a month alone needs a word before it or a year after it.
-        "date": r"(?P<month>{months})\.? (?P<day>\d{{1,2}}){th}(?:,? (?P<year>{year}))?"
-        r"|(?P<day_>\d{{1,2}}){th}(?: of)? (?P<month_>{months})(?:,? (?P<year_>{year}))?",
-        "month": r"(?:in|last|this|during|since) (?P<month>{months})(?:,? (?P<year>{year}))?"
-        r"|(?P<month_>{months}),? (?P<year_>{year})",
-        "iso": r"(?P<iso>\d{{4}}-\d\d-\d\d)",
-        "year": r"(?:in|during|since) (?P<year>{year})",
-    },
+}
+_WEEKDAYS = _words("monday tuesday wednesday thursday friday saturday sunday")
+_MONTHS = {"sept": 9} | _words(
+    "january february march april may june july august september october november december", 1
 )
-
-LANGUAGES: Mapping[str, Language] = {"english": ENGLISH}
-"""The languages that are understood; a text is read for all of them."""
 
 
 def periods(text: str, said: date) -> list[Period]:
@@ -116,16 +73,15 @@ def periods(text: str, said: date) -> list[Period]:
 
 
 def _found(text: str, said: date) -> Iterator[Period]:
-    for language, pattern in _PATTERNS:
-        for match in pattern.finditer(text):
-            form = match.lastgroup
-            # The group of the form is the outermost, so it is the last that closes.
-            groups = {name: value for name, value in match.groupdict().items() if value}
-            try:
-                if form is not None:
-                    yield _FORMS[form](_plain(form, groups), language, said)
-            except (ValueError, OverflowError):
-                continue
+    for match in _PATTERN.finditer(text):
+        form = match.lastgroup
+        # The group of the form is the outermost, so it is the last that closes.
+        groups = {name: value for name, value in match.groupdict().items() if value}
+        try:
+            if form is not None:
+                yield _FORMS[form][1](_plain(form, groups), said)
+        except (ValueError, OverflowError):
+            continue
 
 
 def _plain(form: str, groups: Mapping[str, str]) -> dict[str, str]:
@@ -138,41 +94,40 @@ def _plain(form: str, groups: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _day(parts: Mapping[str, str], language: Language, said: date) -> Period:
-    day = said - language.days[parts["word"]] * _DAY
+def _day(parts: Mapping[str, str], said: date) -> Period:
+    day = said - _DAYS[parts["word"]] * _DAY
     return Period(day, day)
 
 
-def _number(parts: Mapping[str, str], language: Language) -> int:
+def _number(parts: Mapping[str, str]) -> int:
     written = parts["n"]
-    return int(written) if written.isdecimal() else language.numbers[written]
+    return int(written) if written.isdecimal() else _NUMBERS[written]
 
 
-def _ago(parts: Mapping[str, str], language: Language, said: date) -> Period:
-    unit = language.units[parts["unit"]]
-    return _unit_ago(said, unit, _number(parts, language))
+def _ago(parts: Mapping[str, str], said: date) -> Period:
+    unit = _UNITS[parts["unit"]]
+    return _unit_ago(said, unit, _number(parts))
 
 
-def _unit(parts: Mapping[str, str], language: Language, said: date) -> Period:
-    del language
+def _unit(parts: Mapping[str, str], said: date) -> Period:
     count = 0 if parts["which"] == "this" else 1
     found = _whole(_unit_ago(said, parts["unit"], count).first, parts["unit"])
     return Period(found.first, min(found.last, said))
 
 
-def _span(parts: Mapping[str, str], language: Language, said: date) -> Period:
-    unit = language.units[parts["unit"]]
-    return Period(_shifted(said, unit, _number(parts, language)), said)
+def _span(parts: Mapping[str, str], said: date) -> Period:
+    unit = _UNITS[parts["unit"]]
+    return Period(_shifted(said, unit, _number(parts)), said)
 
 
-def _weekday(parts: Mapping[str, str], language: Language, said: date) -> Period:
-    back = (said.weekday() - language.weekdays[parts["weekday"]]) % _DAYS_OF_A_WEEK
+def _weekday(parts: Mapping[str, str], said: date) -> Period:
+    back = (said.weekday() - _WEEKDAYS[parts["weekday"]]) % _DAYS_OF_A_WEEK
     day = said - (back or _DAYS_OF_A_WEEK) * _DAY
     return Period(day, day)
 
 
-def _date(parts: Mapping[str, str], language: Language, said: date) -> Period:
-    month, day = language.months[parts["month"]], int(parts["day"])
+def _date(parts: Mapping[str, str], said: date) -> Period:
+    month, day = _MONTHS[parts["month"]], int(parts["day"])
     if "year" in parts:
         found = date(int(parts["year"]), month, day)
     else:
@@ -192,20 +147,20 @@ def _date_or_none(year: int, month: int, day: int) -> date | None:
         return None
 
 
-def _month(parts: Mapping[str, str], language: Language, said: date) -> Period:
-    month = language.months[parts["month"]]
+def _month(parts: Mapping[str, str], said: date) -> Period:
+    month = _MONTHS[parts["month"]]
     year = int(parts["year"]) if "year" in parts else said.year - (month > said.month)
     return _whole(date(year, month, 1), "month")
 
 
-def _iso(parts: Mapping[str, str], language: Language, said: date) -> Period:
-    del language, said
+def _iso(parts: Mapping[str, str], said: date) -> Period:
+    del said
     day = date.fromisoformat(parts["iso"])
     return Period(day, day)
 
 
-def _year(parts: Mapping[str, str], language: Language, said: date) -> Period:
-    del language, said
+def _year(parts: Mapping[str, str], said: date) -> Period:
+    del said
     return _whole(date(int(parts["year"]), 1, 1), "year")
 
 
@@ -236,34 +191,45 @@ def _whole(day: date, unit: str) -> Period:
     return Period(date(day.year, 1, 1), date(day.year, 12, 31))
 
 
-_FORMS: Mapping[str, Callable[[Mapping[str, str], Language, date], Period]] = {
-    "day": _day,
-    "ago": _ago,
-    "unit": _unit,
-    "span": _span,
-    "weekday": _weekday,
-    "date": _date,
-    "month": _month,
-    "iso": _iso,
-    "year": _year,
+# "May" and "March" are words, too: a month alone needs a word before it or a year after it.
+_DATE = (
+    r"(?P<month>{months})\.? (?P<day>\d{{1,2}}){th}(?:,? (?P<year>{year}))?"
+    r"|(?P<day_>\d{{1,2}}){th}(?: of)? (?P<month_>{months})(?:,? (?P<year_>{year}))?"
+)
+_MONTH = (
+    r"(?:in|last|this|during|since) (?P<month>{months})(?:,? (?P<year>{year}))?"
+    r"|(?P<month_>{months}),? (?P<year_>{year})"
+)
+_FORMS: Mapping[str, tuple[str, Callable[[Mapping[str, str], date], Period]]] = {
+    "day": (r"(?P<word>{days})", _day),
+    "ago": (r"(?P<n>\d{{1,5}}|{numbers}) (?P<unit>{units}) ago", _ago),
+    "unit": (r"(?P<which>last|this|previous) (?P<unit>week|month|year)", _unit),
+    "span": (r"(?:last|past|previous) (?P<n>\d{{1,5}}|{numbers}) (?P<unit>{units})", _span),
+    "weekday": (r"(?:on|last|this|since) (?P<weekday>{weekdays})", _weekday),
+    "date": (_DATE, _date),
+    "month": (_MONTH, _month),
+    "iso": (r"(?P<iso>\d{{4}}-\d\d-\d\d)", _iso),
+    "year": (r"(?:in|during|since) (?P<year>{year})", _year),
 }
+"""Patterns and readers of the forms; ``{units}`` and so on stand for the words above."""
 
 
 def _either(words: Iterable[str]) -> str:
     return "(?:" + "|".join(sorted(map(re.escape, words), key=len, reverse=True)) + ")"
 
 
-def _pattern(language: Language) -> re.Pattern[str]:
-    """Return one pattern of all forms; parts of a form have its name before theirs."""
-    words = {
-        name: _either(getattr(language, name))
-        for name in ("days", "units", "numbers", "weekdays", "months")
-    } | {"year": r"\d{4}", "th": language.ordinal}
-    forms = [
-        f"(?P<{name}>{form.format(**words).replace('(?P<', f'(?P<{name}__')})"
-        for name, form in language.forms.items()
-    ]
-    return re.compile(rf"\b(?:{'|'.join(forms)})\b")
-
-
-_PATTERNS = [(language, _pattern(language)) for language in LANGUAGES.values()]
+_WORDS = {
+    "days": _either(_DAYS),
+    "units": _either(_UNITS),
+    "numbers": _either(_NUMBERS),
+    "weekdays": _either(_WEEKDAYS),
+    "months": _either(_MONTHS),
+    "year": r"\d{4}",
+    "th": "(?:st|nd|rd|th)?",
+}
+_GROUPS = (
+    f"(?P<{name}>{form.format(**_WORDS).replace('(?P<', f'(?P<{name}__')})"
+    for name, (form, _) in _FORMS.items()
+)
+_PATTERN = re.compile(rf"\b(?:{'|'.join(_GROUPS)})\b")
+"""All forms; parts of a form have its name before theirs."""
