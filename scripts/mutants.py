@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Change the package in one place at a time; say which changes the recordings of TypeScript notice.
 
-    scripts/mutants.py [--seed N] [--count N] [--parity] [--list]
+    scripts/mutants.py [--seed N] [--count N] [--parity] [--folder DIR]
 
 Each mutant is a copy of the package with one operator, constant or condition of `_engine`,
 `models`, `history` or `events` changed, chosen by the seed among the places that a recording
@@ -10,6 +10,9 @@ tests. The recordings that reach the place are played in all three modes, in an 
 gives, until one is no longer as it was. With ``--parity`` the other tests of `tests/parity` then
 run on those that no recording noticed. One that changes nothing that can be seen survives, so the
 rest has to be read.
+
+A run that was broken off goes on if it gets the same folder again, which holds the copies, the
+places and each verdict (`verdicts.tsv`); the tree it began with is the one it ends with.
 """
 
 from __future__ import annotations
@@ -31,9 +34,19 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("_engine", "models", "history", "events")
-NEEDED = ("agentkit_py", "tests/parity", "tests/conftest.py", "tests/__init__.py", "pyproject.toml")
-PATIENCE = 900
+NEEDED = (
+    "agentkit_py", "tests/parity", "tests/conftest.py", "tests/__init__.py", "pyproject.toml",
+    "docs/parity.md",
+)  # fmt: skip
+TESTS = [
+    "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/parity",
+    "--ignore=tests/parity/test_vectors.py", "--ignore=tests/parity/test_modes.py",
+]  # fmt: skip
+PATIENCE = 1800
 """Seconds that one mutant has; one that takes longer is noticed."""
+
+UNSEEN = "no recording"
+"""The verdict on what no recording notices, and nothing else was asked."""
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -95,7 +108,7 @@ def changed(node: ast.AST) -> tuple[str, ast.AST] | None:
     return shown, ast.copy_location(made, node)
 
 
-def places(path: Path) -> Iterator[Place]:
+def places(root: Path, path: Path) -> Iterator[Place]:
     """Yield what can be changed of a module, but for names of types."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     begins: dict[int, tuple[int, bool]] = {}
@@ -105,7 +118,7 @@ def places(path: Path) -> Iterator[Place]:
         if found is not None:
             line: int = getattr(node, "lineno", 0)
             begin, defines = begins[id(node)]
-            yield Place(path.relative_to(ROOT), number, line, found[0], begin, defines)
+            yield Place(path.relative_to(root), number, line, found[0], begin, defines)
 
 
 def _mark(node: ast.AST, begin: int, *, defines: bool, into: dict[int, tuple[int, bool]]) -> None:
@@ -125,81 +138,137 @@ class _Put(ast.NodeTransformer):
         return self._other if node is self._target else super().visit(node)
 
 
-def mutated(place: Place) -> str:
-    """Return the source of a module with the change."""
-    tree = ast.parse((ROOT / place.path).read_text(encoding="utf-8"))
-    node = next(node for number, node in enumerate(ast.walk(tree)) if number == place.number)
+def mutated(source: str, number: int) -> str:
+    """Return the source of a module with the change at this node."""
+    tree = ast.parse(source)
+    node = next(node for at, node in enumerate(ast.walk(tree)) if at == number)
     found = changed(node)
     assert found is not None
     return ast.unparse(ast.fix_missing_locations(_Put(node, found[1]).visit(tree)))
 
 
-PLAY = """
+COVER = """
 import json, logging, random, sys
+from pathlib import Path
 logging.disable(logging.CRITICAL)
-asked = json.load(sys.stdin)
-if asked["cover"]:
-    import coverage
-    cover = coverage.Coverage(data_file=None, include=["agentkit_py/*"])
+import coverage
+cover = coverage.Coverage(data_file=None, include=["agentkit_py/*"])
 from tests.parity.divergences import ALL_IDS
-from tests.parity.judge import documents, judge, pointer_problems
+from tests.parity.judge import documents, judge, models, pointer_problems
 from tests.parity.modes import CLASSES, FUNCTIONS, TYPESCRIPT
+from tests.parity.reference.core import Unsupported
 from tests.parity.vectors import COMMITTED, load_folder
-vectors = [v for v in load_folder(COMMITTED) if v.not_applicable() is None]
-vectors = [v for v in vectors if asked["cover"] or v.name in asked["names"]]
-random.Random(asked["seed"]).shuffle(vectors)
-if asked["cover"]:
-    cover.start()
-differ = []
-modes = (TYPESCRIPT,) if asked["cover"] else (TYPESCRIPT, FUNCTIONS, CLASSES)
-plays = [(v, m) for m in modes for v in vectors if m is TYPESCRIPT or v.kind == "run"]
-for vector, mode in plays:
-    if asked["cover"]:
+said, differ = {}, []
+def expected(vector, on, mode):
+    key = f"{vector.name} {mode.name}"
+    said[key] = None
+    found = models(vector, on, mode)
+    said[key] = [(one.document, sorted(one.asked), one.replies) for one in found]
+    return found
+for vector in load_folder(COMMITTED):
+    for mode in (TYPESCRIPT, FUNCTIONS, CLASSES):
+        if vector.not_applicable() is not None or (mode.chronological and vector.kind != "run"):
+            continue
+        cover.start()
         cover.switch_context(vector.name)
-    try:
-        found = documents(vector, ALL_IDS, mode)
-        whole = judge(found).passed and not [*found.problems, *pointer_problems(vector)]
-    except Exception:
-        whole = False
-    if not whole:
-        differ.append(vector.name)
-        if not asked["cover"]:
-            break
-reached = {}
-if asked["cover"]:
-    cover.stop()
-    data = cover.get_data()
-    for path in data.measured_files():
-        reached[path] = {n: c for n, c in data.contexts_by_lineno(path).items() if any(c)}
-print(json.dumps({"differ": differ, "reached": reached, "names": [v.name for v in vectors]}))
+        found = documents(vector, ALL_IDS, mode, expected)
+        cover.stop()
+        if not judge(found).passed or found.problems or pointer_problems(vector):
+            differ.append(vector.name)
+Path("../models.json").write_text(json.dumps(said))
+reached, data = {}, cover.get_data()
+for path in data.measured_files():
+    reached[path] = {n: c for n, c in data.contexts_by_lineno(path).items() if any(c)}
+print(json.dumps({"differ": differ, "reached": reached, "modules": list(sys.modules)}))
 """
+"""Plays all recordings; prints which differ and what they reach, and keeps what the model said."""
+
+SERVE = """
+import importlib, json, logging, os, random, signal, sys
+from pathlib import Path
+logging.disable(logging.CRITICAL)
+seed, patience, modules = json.loads(sys.stdin.readline())
+own = ("agentkit_py", "tests", "__main__", "_pytest", "pytest")
+for name in modules:  # what others wrote is imported once
+    if name.partition(".")[0] not in own:
+        try:
+            importlib.import_module(name)
+        except ImportError:
+            pass
+from tests.parity.vectors import COMMITTED, load_folder
+vectors = [one for one in load_folder(COMMITTED) if one.not_applicable() is None]
+random.Random(seed).shuffle(vectors)
+said = json.loads(Path("../models.json").read_text())
+
+def noticed(names):
+    from tests.parity.divergences import ALL_IDS
+    from tests.parity.judge import documents, judge
+    from tests.parity.modes import CLASSES, FUNCTIONS, TYPESCRIPT
+    from tests.parity.reference.core import Unsupported
+    from tests.parity.reference.play import Outcome
+    def expected(vector, on, mode):
+        known = said[f"{vector.name} {mode.name}"]
+        if known is None:
+            raise Unsupported
+        return [Outcome(doc, frozenset(asked), replies, {}, []) for doc, asked, replies in known]
+    for mode in (TYPESCRIPT, FUNCTIONS, CLASSES):
+        for vector in vectors:
+            if vector.name in names and (vector.kind == "run" or mode is TYPESCRIPT):
+                try:
+                    found = documents(vector, ALL_IDS, mode, expected)
+                    if found.problems or not judge(found).passed:
+                        return vector.name
+                except Exception:
+                    return vector.name
+    return ""
+
+for line in sys.stdin:
+    child = os.fork()
+    if not child:
+        signal.alarm(patience)
+        try:
+            print(json.dumps(noticed(set(json.loads(line)))), flush=True)
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        print(json.dumps("(it cannot be imported, or does not end)"), flush=True)
+"""
+"""Plays the recordings that it is given the names of, in a process of its own each time; prints the
+first that is no longer as it was, or an empty name."""
 
 
-def ran(
-    folder: Path, *command: str, given: str = "", patience: float | None = PATIENCE
-) -> tuple[int, str]:
+def ran(folder: Path, *command: str) -> tuple[int, str]:
     """Run Python on the copy; return its status and what it printed."""
-    try:
-        done = subprocess.run(  # noqa: S603 - our own interpreter
-            [sys.executable, *command],
-            cwd=folder,
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=patience,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return 1, "(too slow)"
+    done = subprocess.run(  # noqa: S603 - our own interpreter
+        [sys.executable, *command], cwd=folder, capture_output=True, text=True, check=False
+    )
     return done.returncode, done.stdout.strip()
 
 
-def played(folder: Path, seed: int, names: list[str] | None = None) -> dict[str, Any] | None:
-    """Play the recordings of these names, or all with what they reach; None: it cannot be done."""
-    asked = json.dumps({"seed": seed, "names": names, "cover": names is None})
-    patience = None if names is None else PATIENCE
-    status, said = ran(folder, "-c", PLAY, given=asked, patience=patience)
-    return None if status else json.loads(said.splitlines()[-1])
+class Player:
+    """Plays recordings on the copy as it is then."""
+
+    def __init__(self, folder: Path, plan: dict[str, Any]) -> None:
+        self._process: subprocess.Popen[str] = subprocess.Popen(  # noqa: S603 - our own interpreter
+            [sys.executable, "-c", SERVE],
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._ask([plan["seed"], PATIENCE, plan["modules"]])
+
+    def _ask(self, asked: Any) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(asked) + "\n")
+        self._process.stdin.flush()
+
+    def noticed(self, names: list[str]) -> str:
+        """Return the first recording of these names that differs; empty: none does."""
+        self._ask(names)
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
 
 
 class Reached:
@@ -221,15 +290,70 @@ class Reached:
         return {name for number in between for name in lines.get(number, ())} - {""}
 
 
-def copy_into(folder: Path) -> None:
-    """Copy what the recordings need."""
+def planned(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """Return the mutants, and the recordings that reach each; made once in a folder.
+
+    Raises:
+        SystemExit: Recordings differ without a change, or the folder is that of another run.
+    """
+    plan, tree, whole = folder / "plan.json", folder / "tree", folder / "whole"
+    facts = {"seed": given.seed, "count": given.count}
+    if plan.exists():
+        kept: dict[str, Any] = json.loads(plan.read_text(encoding="utf-8"))
+        if {name: kept[name] for name in facts} != facts:
+            sys.exit(f"{folder} holds a run with another seed or count")
+        shutil.copytree(whole, tree / "agentkit_py", dirs_exist_ok=True)
+        return kept
     for name in NEEDED:
-        source, target = ROOT / name, folder / name
+        source, target = ROOT / name, tree / name
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
         elif source.exists():
             shutil.copy2(source, target)
+    shutil.copytree(tree / "agentkit_py", whole)
+    if (ROOT / ".cache").exists():
+        (tree / ".cache").symlink_to((ROOT / ".cache").resolve())
+    status, said = ran(tree, "-c", COVER)
+    found: dict[str, Any] = {} if status else json.loads(said.splitlines()[-1])
+    if found.get("differ", "all"):
+        sys.exit(f"without a change there differ: {found.get('differ', 'all')}")
+    if given.parity and ran(tree, *TESTS)[0]:
+        sys.exit("without a change a test of tests/parity fails")
+    every = [p for f in FOLDERS for p in sorted((tree / "agentkit_py" / f).rglob("*.py"))]
+    reached = Reached(tree, found["reached"])
+    there = [one for path in every for one in places(tree, path) if reached.by(one)]
+    chosen = random.Random(given.seed).sample(there, min(given.count, len(there)))  # noqa: S311 - a sample that a seed repeats, no secret
+    mutants = [
+        {
+            "path": str(one.path),
+            "number": one.number,
+            "shown": f"{one.path}:{one.line}: {one.change}",
+            "names": sorted(reached.by(one)),
+        }
+        for one in chosen
+    ]
+    made = {**facts, "places": len(there), "mutants": mutants, "modules": found["modules"]}
+    plan.write_text(json.dumps(made), encoding="utf-8")
+    return made
+
+
+def verdict(folder: Path, mutant: dict[str, Any], player: Player, known: str, parity: bool) -> str:  # noqa: FBT001
+    """Return what notices a mutant: a recording, another test of parity, or nobody of these."""
+    path = Path(mutant["path"])
+    target = folder / "tree" / path
+    whole = (folder / "whole" / path.relative_to("agentkit_py")).read_text(encoding="utf-8")
+    target.write_text(mutated(whole, mutant["number"]), encoding="utf-8")
+    try:
+        if not known:
+            found = player.noticed(mutant["names"])
+            if found:
+                return f"recording: {found}"
+        if not parity:
+            return UNSEEN
+        return "parity" if ran(folder / "tree", *TESTS)[0] else "nobody"
+    finally:
+        target.write_text(whole, encoding="utf-8")
 
 
 def main() -> int:
@@ -238,50 +362,26 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=20261122)
     parser.add_argument("--count", type=int, default=200, metavar="N")
     parser.add_argument("--parity", action="store_true", help="then all tests of tests/parity")
-    parser.add_argument("--list", action="store_true", help="name the mutants only")
+    parser.add_argument("--folder", type=Path, help="where a run that was broken off goes on")
     given = parser.parse_args()
-    modules = [p for f in FOLDERS for p in sorted((ROOT / "agentkit_py" / f).rglob("*.py"))]
-    every = [place for path in modules for place in places(path)]
-    tally: Counter[str] = Counter()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        copy_into(folder)
-        found = played(folder, given.seed)
-        if found is None:
-            parser.exit(2, "the recordings cannot be played without a change, either\n")
-        known = set(found["differ"])
-        print(f"recordings that differ without a change: {sorted(known)}", flush=True)
-        reached = Reached(folder, found["reached"])
-        there = [place for place in every if reached.by(place)]
-        chosen = random.Random(given.seed).sample(there, min(given.count, len(there)))  # noqa: S311 - a sample that a seed repeats, no secret
-        print(f"seed {given.seed}: {len(chosen)} of {len(there)} places that recordings reach")
-        print(f"(of {len(every)} in all)", flush=True)
-        for place in chosen:
-            names = sorted(reached.by(place) - known)
-            noticed = "" if given.list else verdict(folder, place, given, names)
-            tally[noticed.partition(":")[0]] += 1
-            shown = f"{place.path}:{place.line}: {place.change}"
-            print(f"{shown}\t{noticed}\t({len(names)} reach it)", flush=True)
-    print(dict(tally))
+    folder = (given.folder or Path(tempfile.mkdtemp(prefix="agentkit-mutants-"))).resolve()
+    plan = planned(folder, given)
+    print(f"seed {given.seed}: {len(plan['mutants'])} of {plan['places']} places, in {folder}")
+    file = folder / "verdicts.tsv"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    verdicts = {name: said for name, _, said in (line.rpartition("\t") for line in lines)}
+    player = Player(folder / "tree", plan)
+    for mutant in plan["mutants"]:
+        name = f"{mutant['path']}#{mutant['number']}"
+        known = verdicts.get(name, "")
+        if not known or (known == UNSEEN and given.parity):
+            verdicts[name] = verdict(folder, mutant, player, known, given.parity)
+            with file.open("a", encoding="utf-8") as kept:
+                kept.write(f"{name}\t{verdicts[name]}\n")
+        reached = len(mutant["names"])
+        print(f"{mutant['shown']}\t{verdicts[name]}\t({reached} reach it)", flush=True)
+    print(dict(Counter(said.partition(":")[0] for said in verdicts.values())))
     return 0
-
-
-def verdict(folder: Path, place: Place, given: argparse.Namespace, names: list[str]) -> str:
-    """Return what notices a mutant: a recording, another test of parity, or nothing."""
-    target = folder / place.path
-    before = target.read_text(encoding="utf-8")
-    target.write_text(mutated(place), encoding="utf-8")
-    try:
-        found = played(folder, given.seed, names)
-        if found is None or found["differ"]:
-            said = found["differ"][0] if found else "it cannot be imported, or does not end"
-            return f"recording: {said}"
-        tests = ("-m", "pytest", "-q", "-x", "-n", "0", "tests/parity", "-p", "no:cacheprovider")
-        if given.parity and ran(folder, *tests)[0]:
-            return "parity"
-        return "nobody"
-    finally:
-        target.write_text(before, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -121,12 +121,16 @@ class ToolExchange(NamedTuple):
         said, call = parse_call("", str(name), arguments), self.call
         readable = said.malformed is None and call.malformed is None
         same_name = said.name == call.name == self.name
-        return readable and same_name and said.arguments == call.arguments
+        same = said.arguments == call.arguments or said.arguments == wired(call.arguments)
+        return readable and same_name and same
 
     @property
     def input(self) -> dict[str, Any]:
         """The arguments as a new object, for providers that take nothing but objects."""
-        given: object = json.loads(self.arguments)
+        text = self.arguments
+        given: object = json.loads(text)
+        if "\\ud" in text:  # as JSON writes half of a surrogate pair
+            given = wired(given)
         found = as_object(given)
         return {VALUE_KEY: given} if found is None else found
 

@@ -319,8 +319,9 @@ class _Turns(TurnWriter):
             self.system += texts(message)
         else:
             role = "user" if message.role == "user" else "model"
-            self._add(role, _text_parts(message, self._own(message)))
-            self._author = message.agent
+            if parts := _text_parts(message, self._own(message)):
+                self._add(role, parts)
+                self._author = message.agent
 
     def _add(self, role: str, parts: list[Part]) -> None:
         if parts:

@@ -287,7 +287,7 @@ def test_text_that_utf_8_cannot_carry_is_replaced() -> None:
     messages = (text("user", "\ud83d!"), asked(broken), answer(broken, "x\ud83d"))
     for model in (OPENAI, CLAUDE, GEMINI):
         assert "?" in str(body(model, *messages))
-        str(body(model, *messages)).encode()
+        json.dumps(body(model, *messages), ensure_ascii=False).encode()
 
 
 # ---------------------------------------------------------------------------------- the last word

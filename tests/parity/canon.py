@@ -4,10 +4,6 @@ What TypeScript's authors wrote (error messages, the routing prompt) is compared
 for: a digest for a message, the agents on offer for the prompt.
 """
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy
@@ -19,6 +15,7 @@ from typing import Any
 from agentkit_py.routing import _PROMPT  # pyright: ignore[reportPrivateUsage] - its wording is what is tested
 
 from .ids import normalised
+from .reference.js import text
 from .vectors import Json, Vector
 
 SECTIONS = (
@@ -208,7 +205,9 @@ def _provider_messages(spec: Json) -> set[str]:
         (reply.get("json") or {}) for reply in spec["llm"] if isinstance(reply.get("json"), dict)
     ]
     said = [body.get("error") for body in errors]
-    return {each["message"] for each in said if isinstance(each, dict) and each.get("message")}
+    return {
+        text(each["message"]) for each in said if isinstance(each, dict) and each.get("message")
+    }
 
 
 def our_error(expected: Json, error: Json) -> Json:

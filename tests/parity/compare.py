@@ -1,9 +1,5 @@
 """Comparing two JSON documents, leaf by leaf."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import math

@@ -1,9 +1,5 @@
 """More families of random scenarios: odd values in every place where a scenario has one."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy

@@ -290,9 +290,14 @@ ENGINE: tuple[Divergence, ...] = (
         "a network with maxIter -1",
     ),
     Divergence(
+        "replies-are-sorted",
+        "Inside Inngest the members of a reply stand in alphabetical order.",
+        "Its server writes them so; the recordings were made without one.",
+    ),
+    Divergence(
         "names-are-checked",
         "An agent has a name, and a tool's has 1 to 64 letters, digits, `_` or `-` and begins with "
-        "a letter or `_`.",
+        "a letter or `_`; names in calls that a history holds are sent so.",
         "Providers refuse other tools, which TypeScript sends, and its networks stop at an agent "
         "without name.",
         "a tool whose name holds a blank",
@@ -461,8 +466,8 @@ ENGINE: tuple[Divergence, ...] = (
     ),
     Divergence(
         "unknown-keys-are-dropped",
-        "Members of a message that the library does not know are left out, and a run's message is "
-        "the user's, whatever role it names.",
+        "Members of a message that the library does not know, and a stop reason of null, are left "
+        "out, and a run's message is the user's, whatever role it names.",
         "Messages are values with fixed fields; what you want to keep with one goes into the "
         "state.",
     ),

@@ -150,7 +150,8 @@ MODELS: tuple[Divergence, ...] = (
     ),
     Divergence(
         "anthropic-signed-texts",
-        "Models that sign their thinking, and of no known version, get their texts as blocks.",
+        "Models that sign their thinking, are asked to think or are of no known version get their "
+        "texts as blocks.",
         "Their form must stay where thinking is left out; TypeScript knows no such models.",
     ),
     Divergence(
@@ -312,7 +313,8 @@ MODELS: tuple[Divergence, ...] = (
     ),
     Divergence(
         "sampling-where-it-is-taken",
-        "Parameters of sampling are left out for models that reason, which refuse them.",
+        "Parameters of sampling are left out for models that reason, which refuse them, and "
+        "thinking where Claude refuses a request that asks for it.",
         "TypeScript sends the default parameters as they are, and every request is refused.",
         "o4-mini with a temperature",
     ),

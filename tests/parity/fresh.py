@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .accents import FAMILIES
+from .combined import COMBINED
 from .compare import shown
 from .corners import CORNERS
 from .divergences import ALL_IDS
@@ -31,7 +32,7 @@ from .vectors import COMMITTED, Vector, load_folder
 
 PROGRAM = Path(__file__).parent / "node"
 SERVER = str(Path(__file__).with_name("mcp_oracle.py").resolve())
-EVERY = (*FAMILIES, *CORNERS, "varied", "varied")
+EVERY = (*FAMILIES, *CORNERS, *COMBINED, "varied", "varied")
 """The families: scenarios of their own, and recordings with something changed."""
 
 INSTALLED = PROGRAM.parent.parent.parent / ".cache" / "parity-recorder"

@@ -1,9 +1,5 @@
 """The handlers of a scenario's tools: small programs in JSON, as Python functions."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import asyncio

@@ -1,8 +1,5 @@
 """A scenario's hooks, routers, system prompts, histories and processors as Python functions."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import dataclasses

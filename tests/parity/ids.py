@@ -1,11 +1,7 @@
 """Random ids as the recordings have them: numbered by first occurrence."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
-import json
 import re
 from typing import Any
 
@@ -70,26 +66,12 @@ def normalised(document: dict[str, Any]) -> dict[str, Any]:
     Within an object keys are taken in alphabetical order, so that two documents whose keys stand in
     another order number alike.
     """
-    if document.get("stepLog"):
-        document = _with_sorted_raw(document)
     numbering = _Numbering()
     for event in document.get("events", []):
         numbering.see([event["data"].get(key) for key in _IN_EVENTS])
     for name in (*_FIRST, *sorted(document.keys() - set(_FIRST))):
         numbering.see(_ordered(document.get(name)))
     return numbering.apply(document)
-
-
-def _with_sorted_raw(value: Any) -> Any:
-    """The same with sorted members in replies: Inngest's server sorts them, recordings had none."""
-    if isinstance(value, list):
-        return [_with_sorted_raw(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    found: dict[str, Any] = {key: _with_sorted_raw(item) for key, item in value.items()}
-    if isinstance(found.get("raw"), str) and found["raw"].startswith("{"):
-        found["raw"] = json.dumps(json.loads(found["raw"]), sort_keys=True)
-    return found
 
 
 def _ordered(value: Json) -> Json:

@@ -1,8 +1,5 @@
 """Events of a scenario while it is played, in the shapes of the recordings."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy

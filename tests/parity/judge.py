@@ -1,12 +1,9 @@
 """Judging one recording: what it says, what the model says of both sides, and what we did."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from . import canon
@@ -22,6 +19,7 @@ from .reference.play import Outcome, model_play
 from .vectors import Json, Vector, walk
 
 Found = list[tuple[Path, Json, Json]]
+Expected = Callable[[Vector, frozenset[str], Mode], tuple[Outcome, Outcome]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +39,23 @@ class Verdict:
         return not self.differences and not self.conflicts and self.compared > 0
 
 
-def documents(vector: Vector, on: frozenset[str] = ALL_IDS, mode: Mode = TYPESCRIPT) -> Documents:
-    """A recording in the form in which it is compared; plays its scenario on both sides."""
+def documents(
+    vector: Vector,
+    on: frozenset[str] = ALL_IDS,
+    mode: Mode = TYPESCRIPT,
+    expected: Expected | None = None,
+) -> Documents:
+    """A recording in the form in which it is compared; plays its scenario on both sides.
+
+    Args:
+        vector: The recording.
+        on: Our differences.
+        mode: How agents and networks are made.
+        expected: What is asked instead of `models`, such as what those said before.
+    """
     match vector.kind:
         case "run":
-            return _run_documents(vector, on, mode)
+            return _run_documents(vector, on, mode, expected or models)
         case "processors":
             return processor_documents(vector, on)
         case "checksum":
@@ -56,10 +66,10 @@ def documents(vector: Vector, on: frozenset[str] = ALL_IDS, mode: Mode = TYPESCR
             return misc_documents(vector, on)
 
 
-def _run_documents(vector: Vector, on: frozenset[str], mode: Mode) -> Documents:
+def _run_documents(vector: Vector, on: frozenset[str], mode: Mode, expected: Expected) -> Documents:
     recorded = canon.recorded(vector)
     try:
-        theirs, ours = models(vector, on, mode)
+        theirs, ours = expected(vector, on, mode)
     except Unsupported:
         played = play(vector.spec, _bound_as_recorded(vector), mode)
         problems = tuple(played.problems)

@@ -6,9 +6,6 @@ Run:
     python -m tests.parity.mutants [--vectors DIR] [--per-vector N] [--all]
 """
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import argparse

@@ -1,9 +1,5 @@
 """Recordings of checksums, of tokenizers, and of facts about the API."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import inspect

@@ -1,9 +1,5 @@
 """Playing a scenario with our library, recorded in the shapes of the TypeScript recordings."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownLambdaType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import asyncio

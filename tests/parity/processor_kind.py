@@ -1,9 +1,5 @@
 """Recordings of history processors: the upstream proposal's, case by case."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import asyncio

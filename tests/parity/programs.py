@@ -5,6 +5,7 @@ Each is written as a user would, line by line, with what `agentkit_py` exports.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, TypeAlias
@@ -465,7 +466,106 @@ async def chat(model: Model) -> Any:
     }
 
 
+class Command(BaseModel):
+    """What `terminal` takes."""
+
+    command: str
+
+
+class Written(BaseModel):
+    """A file of `writeFiles`."""
+
+    path: str
+    content: str
+
+
+class Files(BaseModel):
+    """What `writeFiles` takes."""
+
+    files: list[Written]
+
+
+class Paths(BaseModel):
+    """What `readFiles` takes."""
+
+    files: list[str]
+
+
+def executed(command: str, sandbox: dict[str, str]) -> str:
+    """Return what a command of the sandbox prints."""
+    program, name = command.split(" ")
+    if program != "cat":
+        raise ValueError(f"no such command: {program}")
+    return sandbox[name]
+
+
+async def coder(model: Model) -> Any:
+    """A coding agent: tools tell what failed, and a hook sees when the task is done."""
+    sandboxes: list[dict[str, str]] = []
+
+    def sandbox_of(state: State[Any]) -> dict[str, str]:
+        if "sandbox" not in state.kv:
+            sandboxes.append({})
+            state.kv["sandbox"] = len(sandboxes) - 1
+        return sandboxes[state.kv["sandbox"]]
+
+    async def terminal(given: Command, ctx: ToolContext) -> str:
+        try:
+            return executed(given.command, sandbox_of(ctx.state))
+        except ValueError as error:
+            return f"Command failed: {error}"
+
+    async def write(given: Files, ctx: ToolContext) -> str:
+        sandbox_of(ctx.state).update({file.path: file.content for file in given.files})
+        return f"Written: {', '.join(file.path for file in given.files)}"
+
+    async def read(given: Paths, ctx: ToolContext) -> str:
+        sandbox = sandbox_of(ctx.state)
+        found = [{"path": path, "content": sandbox.get(path)} for path in given.files]
+        return json.dumps(found, separators=(",", ":"))
+
+    async def on_response(ctx: ResultContext) -> AgentResult:
+        said = [m for m in ctx.result.output if isinstance(m, TextMessage)]
+        if said and "<task_summary>" in said[-1].text:
+            ctx.state.kv["summary"] = said[-1].text
+        return ctx.result
+
+    agent = create_agent(
+        name="Coding Agent",
+        description="Writes programs",
+        system="Do the task; at its end say what you did in <task_summary>.",
+        tools=[
+            create_tool(
+                name="terminal", description="Run a command.", parameters=Command, handler=terminal
+            ),
+            create_tool(
+                name="writeFiles", description="Write files.", parameters=Files, handler=write
+            ),
+            create_tool(
+                name="readFiles", description="Read files.", parameters=Paths, handler=read
+            ),
+        ],
+        lifecycle=Lifecycle(on_response=on_response),
+    )
+
+    def route(ctx: RouterContext) -> Agent | None:
+        ctx.state.kv["calls"] = ctx.call_count
+        return None if "summary" in ctx.state.kv else agent
+
+    network = create_network(
+        name="coding", agents=[agent], default_model=model, max_iter=15, router=route
+    )
+    run = await network.run("Write a program that greets.")
+    return {
+        "kv": dict(run.state.kv),
+        "sandboxes": sandboxes,
+        "agents": [result.agent_name for result in run.state.results],
+        "contents": [call.content for r in run.state.results for call in r.tool_calls],
+    }
+
+
 DIRECT: dict[str, Program] = {
+    "coder": coder,
     "research": research,
     "bench": bench,
     "hybrid": hybrid,

@@ -1,9 +1,5 @@
 """Random scenarios: the parts of recordings put together anew, with any texts and arguments."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownMemberType=false
-# pyright: reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy
@@ -13,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .accents import FAMILIES, KEYS, TEXTS, format_of, value, varied
+from .combined import COMBINED
 from .corners import CORNERS
 from .swapped import OPTIONS, WRITERS
 from .vectors import Json, Vector
@@ -77,8 +74,8 @@ def scenario(pieces: Pieces, seed: str, family: str) -> dict[str, Json]:
         base = rand.choice(pieces.whole)
         return {**made, "area": base.data["area"], "spec": varied(base.spec, rand)}
     spec = Scenario(pieces, rand).spec
-    (FAMILIES | CORNERS)[family](spec, rand)
-    shimmed = family == "mcp" and rand.random() < 0.75
+    (FAMILIES | CORNERS | COMBINED)[family](spec, rand)
+    shimmed = family in ("mcp", "served") and rand.random() < 0.75
     return {**made, **({"area": "mcp-shimmed"} if shimmed else {}), "spec": spec}
 
 

@@ -1,8 +1,5 @@
 """A scenario's history adapters and processors as Python objects."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence

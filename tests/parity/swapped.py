@@ -1,8 +1,5 @@
 """Scenarios of one provider as scenarios of another: what nobody recorded, judged all the same."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy

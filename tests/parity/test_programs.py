@@ -38,6 +38,13 @@ REPLIES: dict[str, list[str | CALL]] = {
     ],
     "hybrid": ["billing", "It is right.", "technical", "It works."],
     "chat": ["Hello, Ada.", "You are Ada."],
+    "coder": [
+        ("terminal", {"command": "ls -la"}),
+        ("writeFiles", {"files": [{"path": "hi.py", "content": "print('hi')"}]}),
+        ("readFiles", {"files": ["hi.py", "none"]}),
+        ("terminal", {"command": "cat hi.py"}),
+        "<task_summary>It greets.</task_summary>",
+    ],
     "memory": [
         ("recall", {"queries": ["tea"]}),
         ("remember", {"facts": ["likes tea"]}),

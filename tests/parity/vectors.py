@@ -1,8 +1,5 @@
 """Recordings of the TypeScript package, read from a folder of JSON files."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import json

@@ -324,10 +324,83 @@ async function chat(base) {
   };
 }
 
+// A coding agent in a sandbox: tools tell the model what failed, and a hook sees when the task is done.
+async function coder(base) {
+  const sandboxes = [];
+  const sandboxOf = (network) => {
+    if (!network.state.kv.has("sandbox")) {
+      sandboxes.push({});
+      network.state.kv.set("sandbox", sandboxes.length - 1);
+    }
+    return sandboxes[network.state.kv.get("sandbox")];
+  };
+  const terminal = createTool({
+    name: "terminal",
+    description: "Run a command.",
+    parameters: z.object({ command: z.string() }),
+    handler: async ({ command }, { network }) => {
+      try {
+        const sandbox = sandboxOf(network);
+        const [program, name] = command.split(" ");
+        if (program !== "cat") throw new Error(`no such command: ${program}`);
+        return sandbox[name];
+      } catch (error) {
+        return `Command failed: ${error.message}`;
+      }
+    },
+  });
+  const write = createTool({
+    name: "writeFiles",
+    description: "Write files.",
+    parameters: z.object({ files: z.array(z.object({ path: z.string(), content: z.string() })) }),
+    handler: async ({ files }, { network }) => {
+      for (const { path, content } of files) sandboxOf(network)[path] = content;
+      return `Written: ${files.map((file) => file.path).join(", ")}`;
+    },
+  });
+  const read = createTool({
+    name: "readFiles",
+    description: "Read files.",
+    parameters: z.object({ files: z.array(z.string()) }),
+    handler: async ({ files }, { network }) =>
+      JSON.stringify(files.map((path) => ({ path, content: sandboxOf(network)[path] ?? null }))),
+  });
+  const agent = createAgent({
+    name: "Coding Agent",
+    description: "Writes programs",
+    system: "Do the task; at its end say what you did in <task_summary>.",
+    tools: [terminal, write, read],
+    lifecycle: {
+      onResponse: async ({ result, network }) => {
+        const last = result.output.findLast((message) => message.type === "text" && message.role === "assistant");
+        if (last?.content.includes("<task_summary>")) network.state.kv.set("summary", last.content);
+        return result;
+      },
+    },
+  });
+  const network = createNetwork({
+    name: "coding",
+    agents: [agent],
+    defaultModel: model(base),
+    maxIter: 15,
+    defaultRouter: ({ network, callCount }) => {
+      network.state.kv.set("calls", callCount);
+      return network.state.kv.has("summary") ? undefined : agent;
+    },
+  });
+  const run = await network.run("Write a program that greets.");
+  return {
+    kv: run.state.kv.all(),
+    sandboxes,
+    agents: run.state.results.map((result) => result.agentName),
+    contents: run.state.results.flatMap((r) => r.toolCalls.map((c) => c.content)),
+  };
+}
+
 const inside = new AsyncLocalStorage();
 globalThis[Symbol.for("inngest:als")] = Promise.resolve(inside);
 
-const programs = { research, bench, hybrid, memory, person, chat };
+const programs = { research, bench, hybrid, memory, person, chat, coder };
 const given = JSON.parse(await new Response(process.stdin).text());
 const provider = await serve(CLOSING);
 const world = { spec: { llm: given.replies }, run: 0, requests: [], note() {} };

@@ -1,9 +1,5 @@
 """An agent's run in the reference model."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import re
@@ -71,7 +67,7 @@ class Turn:
         self.routing = routing
         self.path = path or agent["name"]
         self.who = Speaker(agent["name"], run_id, message_id if message_id is not UNDEFINED else "")
-        self.tools = {tool["name"]: tool for tool in play.offered_to(agent)}
+        self.tools = {tool["name"]: tool for tool in play.offered_to(agent, self.path)}
         self.key = play.turn_key(agent["name"])
         self.lifecycle: dict[str, Json] = agent.get("lifecycle") or {}
         self.first = first

@@ -1,8 +1,5 @@
 """Anthropic's Messages format, as TypeScript and as we write and read it."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy
@@ -34,6 +31,7 @@ from .turns import (
     units,
     whole,
     with_json,
+    with_names,
     words_of,
 )
 
@@ -50,6 +48,7 @@ def encode(
 ) -> dict[str, Json]:
     """The body of a request."""
     messages = [message for message in with_json(messages, on) if message["type"] != "opaque"]
+    messages = with_names(messages, on) if tools else messages
     options = model["options"]
     defaults = copy.deepcopy(options.get("defaultParameters"))
     if defaults is None:
@@ -65,14 +64,14 @@ def encode(
     body: dict[str, Json] = theirs
     if theirs != ours and all_on(on, _causes(messages, prefill)):
         body = ours
-    forced = bool(tools) and choice != "auto" and _signs(options["model"])
+    forced = bool(tools) and choice != "auto" and _signs(options["model"], {})
     forced = forced and on("forced-choices-where-taken")
     if forced:
         words = "one of your tools" if choice == "any" else f"the tool {choice}"
         asked = f"Answer by calling {words}, not with text."
         body["system"] = f"{body['system']}\n\n{asked}" if body["system"] else asked
         choice = "auto"
-    if _signs(options["model"]) and on("anthropic-signed-texts"):
+    if _signs(options["model"], defaults) and on("anthropic-signed-texts"):
         _put_in_blocks([(body, "system"), *((m, "content") for m in body["messages"])])
     failed = [block for block in _results_in(body) if _is_failure(block["content"])]
     if failed and on("anthropic-failed-results"):
@@ -86,12 +85,32 @@ def encode(
         named = choice not in ("auto", "any")
         body["tool_choice"] = {"type": "tool", "name": choice} if named else {"type": choice}
     without_choice(body, defaults, tools, on)
-    return body | defaults
+    return _thinking_where_taken(body | defaults, on)
 
 
-def _signs(model: str) -> bool:
-    """Whether a model signs its thinking: the recordings name one of no version, the newest."""
-    return "claude" in model and _VERSION.search(model) is None
+def _thinking(parameters: dict[str, Json]) -> str:
+    return (parameters.get("thinking") or {}).get("type", "disabled")
+
+
+def _thinking_where_taken(body: dict[str, Json], on: Switches) -> dict[str, Json]:
+    """The body: a forced tool, and a last turn that calls without a thought, forbid thinking."""
+    last = next((m for m in reversed(body["messages"]) if m["role"] == "assistant"), None)
+    kinds = (
+        [block["type"] for block in last["content"]]
+        if last and _thinking(body) == "enabled"
+        else []
+    )
+    choice = body.get("tool_choice")
+    forced = isinstance(choice, dict) and choice.get("type") in ("any", "tool")
+    refused = forced or ("tool_use" in kinds and "thinking" not in kinds[0])
+    if refused and _thinking(body) != "disabled" and on("sampling-where-it-is-taken"):
+        del body["thinking"]
+    return body
+
+
+def _signs(model: str, asked: dict[str, Json]) -> bool:
+    """Whether a model signs thinking: if asked for it, or if it is of no version, the newest."""
+    return ("claude" in model and _VERSION.search(model) is None) or _thinking(asked) != "disabled"
 
 
 def _put_in_blocks(places: list[tuple[dict[str, Json], str]]) -> None:
@@ -204,8 +223,7 @@ def _continues(options: dict[str, Json], choice: str) -> bool:
     version = _VERSION.search(options["model"])
     if version is None or (int(version[1]), int(version[2] or 0)) >= (4, 6) or choice != "auto":
         return False
-    thinking = (options.get("defaultParameters") or {}).get("thinking") or {}
-    return thinking.get("type", "disabled") == "disabled"
+    return _thinking(options.get("defaultParameters") or {}) == "disabled"
 
 
 def _ours(messages: list[Json], *, prefill: int, tools: bool, continues: bool) -> dict[str, Json]:

@@ -1,9 +1,5 @@
 """OpenAI's chat format, as TypeScript and as we write and read it."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy
@@ -16,7 +12,7 @@ from ..vectors import Json
 from .core import UNDEFINED, Switches, engine_failure, our_failure, prose_failure
 from .js import parsed, stringify, written
 from .schemas import chat_tools
-from .turns import Exchange, in_words, text_of, text_pieces, units, whole
+from .turns import Exchange, in_words, text_of, text_pieces, units, whole, with_names
 
 _STOP = {"tool_calls": "tool", "function_call": "tool"}
 _CUT = ("length", "content_filter")
@@ -84,6 +80,7 @@ def _parallel_is_known(name: str, on: Switches) -> bool:
 
 def _messages(messages: list[Json], *, grok: bool, on: Switches) -> list[Json]:
     messages = [m for m in messages if m["type"] not in ("reasoning", "opaque")]
+    messages = with_names(messages, on)
     plain = [_plain(message, on) for message in messages]
     parts = units(whole(messages))
     complete = [found for unit in parts for found in _unit(unit, on, grok=grok)]

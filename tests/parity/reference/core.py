@@ -1,8 +1,5 @@
 """Values of the reference model: states, results, errors, and the switches."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy
@@ -141,7 +138,8 @@ def read(messages: list[Json], on: Switches) -> list[Json]:
     for message in found:
         if message["type"] == "text" and message["role"] not in _ROLES and on("roles-are-known"):
             raise our_failure("InvalidRecordError")
-        for key in message.keys() - _KEYS:
+        none = {"stop_reason"} if message.get("stop_reason", "") is None else set[str]()
+        for key in none | (message.keys() - _KEYS):
             if on("unknown-keys-are-dropped"):
                 del message[key]
         usual = _usual(message)

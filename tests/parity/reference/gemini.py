@@ -1,9 +1,5 @@
 """Gemini's format, as TypeScript and as we write and read it."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy
@@ -32,6 +28,7 @@ from .turns import (
     units,
     whole,
     with_json,
+    with_names,
 )
 
 
@@ -50,7 +47,8 @@ def encode(
     Raises:
         Failure: In TypeScript, a message with calls but none in it.
     """
-    messages = _sendable([m for m in with_json(messages, on) if m["type"] != "reasoning"])
+    messages = with_names(with_json(messages, on), on)
+    messages = _sendable([m for m in messages if m["type"] != "reasoning"])
     defaults = copy.deepcopy(model["options"].get("defaultParameters") or {})
     ours = _ours(messages, agent, prefill)
     differs = all_on(on, _causes(messages, prefill))

@@ -1,8 +1,5 @@
 """History adapters and processors of the reference model."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy

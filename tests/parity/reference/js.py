@@ -1,8 +1,5 @@
 """Small pieces of JavaScript."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import json

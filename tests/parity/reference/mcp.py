@@ -1,9 +1,5 @@
 """Tools of MCP servers in the reference model, with `mcp_oracle` as the recordings' server."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from typing import Any

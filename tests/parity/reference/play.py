@@ -1,8 +1,5 @@
 """Playing a scenario on the reference model."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy
@@ -114,6 +111,7 @@ class Play:
         self._shimmed = shimmed
         self._offered: list[Json] | None = None
         self._asked: set[tuple[int, str]] = set()
+        self._listed: set[tuple[int, str]] = set()
         self._earlier = earlier
         self._script = copy.deepcopy(earlier.unused if earlier else self.spec["llm"])
         self._binding: Binding = {}
@@ -184,14 +182,18 @@ class Play:
             return [SELECT, DONE]
         return [self.spec["tools"][name] for name in agent.get("tools", [])]
 
-    def offered_to(self, agent: dict[str, Json]) -> list[Json]:
-        """Its tools and those of its servers.
+    def offered_to(self, agent: dict[str, Json], path: str = "") -> list[Json]:
+        """Its tools and those of its servers, which we ask in a step of this path, once in a run.
 
         Raises:
             Failure: A server fails, and with it the run.
         """
         found = self.tools_of(agent)
         servers = agent.get("mcpServers", [])
+        new = {(self.run, name) for name in servers} - self._listed if path else set[Json]()
+        self._listed |= new
+        if new and self.durable and self.on("effects-are-steps"):
+            self.step(f"{path}.0.tools")
         for name in servers:
             server = self.spec["mcpServers"][name]
             try:
@@ -273,6 +275,9 @@ class Play:
         reply = self._reply(key, model)
         self._binding[key] = reply
         self._replies[self.run].append(reply)
+        told = json.loads(json.dumps(reply, sort_keys=True)) if self.durable else reply
+        if json.dumps(told) != json.dumps(reply) and self.on("replies-are-sorted"):
+            reply = told
         large = self.durable and _is_rounded(reply.get("json"))
         if large and self.on("numbers-inside-inngest-are-exact"):
             raise our_failure("ConfigurationError")

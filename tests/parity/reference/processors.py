@@ -1,9 +1,5 @@
 """History processors of the reference model: the upstream proposal's, and ours."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy

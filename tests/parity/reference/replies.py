@@ -1,8 +1,5 @@
 """Reading a provider's answers in the reference model: status, errors, JSON."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy
@@ -10,7 +7,7 @@ import json
 
 from ..vectors import Json
 from .core import UNDEFINED, Failure, Switches, engine_failure, our_failure, prose_failure
-from .js import truthy
+from .js import text, truthy
 
 
 def answer_of(reply: Json, provider: str, on: Switches) -> Json:
@@ -51,7 +48,7 @@ def answer_of(reply: Json, provider: str, on: Switches) -> Json:
 def _provider_failure(status: int, said: Json, on: Switches, *, bad: bool) -> Failure:
     if not on("typed-errors"):
         message = said.get("message") if isinstance(said, dict) else None
-        return Failure(provider=message) if message else prose_failure("request-failed")
+        return Failure(provider=text(message)) if message else prose_failure("request-failed")
     message = said.get("message") if isinstance(said, dict) else said
     message = message if isinstance(message, str) else None
     if bad:

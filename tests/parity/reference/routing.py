@@ -1,8 +1,5 @@
 """The default routing agent of the reference model; a placeholder stands for each side's words."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from typing import TYPE_CHECKING

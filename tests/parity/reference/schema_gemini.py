@@ -1,8 +1,5 @@
 """Gemini's form of schemas in the reference model."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from ..vectors import Json

@@ -1,8 +1,5 @@
 """Common parts of schema forms in the reference model."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 from ..vectors import Json

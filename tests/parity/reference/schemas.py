@@ -1,9 +1,5 @@
 """Tool schemas as TypeScript sends them, and as providers take them."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy

@@ -1,8 +1,5 @@
 """Streaming chunks of the reference model."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy
@@ -106,7 +103,7 @@ class Stream:
     def call(self, who: Speaker, call: Json) -> None:
         """A tool is about to be called."""
         given = call.get("input", {})
-        given = {} if given is UNDEFINED else given
+        given = {} if given in (UNDEFINED, None) else given  # agent.ts: `tool.input ?? {}`
         text = call.get("malformed") or written(given, self._play.on)
         self._play.step_for_ids(f"generate-tool-part-id-{who.message_id}-{call['name']}")
         part = self._created(who, "tool-call", call["name"])

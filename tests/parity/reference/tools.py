@@ -1,9 +1,5 @@
 """Tool handlers and their results in the reference model."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import copy

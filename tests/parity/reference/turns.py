@@ -1,9 +1,5 @@
 """Providers' rules for the order of a history, in the reference model."""
 
-# JSON of any shape is read here.
-# pyright: reportUnknownArgumentType=false
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
-
 from __future__ import annotations
 
 import re
@@ -190,6 +186,24 @@ def with_json(messages: list[Json], on: Switches) -> list[Json]:
         {**m, "_json": written(m["content"], on)}
         if m["type"] == "tool_result" and not isinstance(m["content"], str)
         else m
+        for m in messages
+    ]
+
+
+def with_names(messages: list[Json], on: Switches) -> list[Json]:
+    """The messages; a name that providers refuse, which history may hold, is one that they take."""
+
+    def named(call: Json) -> Json:
+        name = re.sub("[^a-zA-Z0-9_-]", "_", call["name"] or "")[:64]
+        name = name if re.match("[a-zA-Z_]", name) else f"_{name}"[:64]
+        return (
+            call if name == call["name"] or not on("names-are-checked") else call | {"name": name}
+        )
+
+    return [
+        m
+        | ({"tools": list(map(named, m["tools"]))} if "tools" in m else {})
+        | ({"tool": named(m["tool"])} if "tool" in m else {})
         for m in messages
     ]
 
