@@ -264,8 +264,24 @@ z.array(z.union([z.string(), z.object({ r: z.boolean() })])) |
 z.string().refine((s) => s.length > 1) | z.string().superRefine(() => {}) |
 z.number().pipe(z.number().max(9)) |
 z.object({ a: z.object({ b: z.object({ c: z.string().optional() }) }) }) |
-z.string().regex(/^[a-z]+$/i)
+z.string().regex(/^[a-z]+$/i) |
+(() => { const N = z.object({ v: z.string(), get next() { return N.optional() } }); return N })() |
+(() => { const N = z.object({ get many() { return z.array(N) } }); return N })() |
+(() => { const A = z.string().meta({ id: 'Own' }); return z.object({ p: A, q: A.optional() }) })() |
+z.object({ a: z.string(), b: z.number() }).pick({ a: true }) |
+z.object({ a: z.string() }).extend({ c: z.number().default(1) }) |
+z.object({ a: z.string() }).and(z.object({ b: z.number().optional() })) |
+z.string().or(z.number()).describe('one of two') | z.number().int().gt(0).lt(10) |
+z.array(z.tuple([z.string(), z.number().optional()])) |
+z.record(z.string(), z.object({ k: z.any() })) |
+z.enum(['one']).describe('only one') | z.array(z.enum(['a', 'b'])).min(1).max(2) |
+z.object({ a: z.string().optional().describe('x') }).describe('inner').optional() |
+z.union([z.object({ t: z.literal('a'), x: z.string() }), z.object({ t: z.literal('b') })]) |
+z.array(z.any()).default([]) | z.object({ z: z.string() }).default({ z: 'd' }) |
+z.string().regex(/(?=x)y/) | z.string().date() | z.string().duration() |
+z.iso.datetime({ offset: true })
 """
+_KEYWORDS = ("additionalProperties", "$schema", "type", "properties", "items", "required", "enum")
 
 
 def zod(spec: Spec, rand: random.Random) -> None:
@@ -273,7 +289,8 @@ def zod(spec: Spec, rand: random.Random) -> None:
     _tool(spec, rand)
     rare = [each.strip() for each in _RARE.split(" |")]
     for tool in spec["tools"].values():
-        keys = rand.sample(("city", "a", "2", "1", "constructor", "x y"), rand.randint(1, 2))
+        known = ("city", "a", "2", "1", "constructor", "x y", rand.choice(_KEYWORDS))
+        keys = rand.sample(known, rand.randint(1, 3))
         fields = ", ".join(f"{json.dumps(key)}: {rand.choice(rare)}" for key in keys)
         ends = ("", "", "", ".strict()", ".loose()", ".partial()", ".required()", ".optional()")
         made = f"z.object({{ {fields} }}){rand.choice(ends)}"

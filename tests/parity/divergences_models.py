@@ -96,8 +96,9 @@ MODELS: tuple[Divergence, ...] = (
     ),
     Divergence(
         "routing-tools",
-        "The default routing agent's tools have our own schemas.",
-        "The package's texts are its own; ours come from pydantic.",
+        "The default routing agent's tools have our own schemas, and its prompt names agents only.",
+        "The package's texts are its own; ours come from pydantic. Its prompt holds the agents' "
+        "tools as JSON, which fails for a recursive zod type.",
     ),
     Divergence(
         "anthropic-needs-no-parameters",

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from ..vectors import Json
 from .agents import Turn
-from .core import UNDEFINED, USER, Failure, Result, State, our_failure, own_failure, prose_failure
+from .core import (
+    UNDEFINED,
+    USER,
+    Failure,
+    Result,
+    State,
+    engine_failure,
+    our_failure,
+    own_failure,
+    prose_failure,
+)
 from .history import heard, open_thread
 from .js import date, truthy
 from .routing import DEFAULT_ROUTING, default_route
@@ -262,7 +272,13 @@ class NetworkRun:
 
     def routing_prompt(self) -> str:
         """The default routing agent's system prompt, as it is compared: who is offered."""
-        offered = [f"{a['name']}|{a.get('description', '')}" for a in self.enabled_agents()]
+        enabled = self.enabled_agents()
+        for tool in (tool for agent in enabled for tool in self.play.tools_of(agent)):
+            # getDefaultRoutingAgent writes tools as JSON; a getter of zod's makes a circle
+            circle = "get " in (tool.get("parameters") or {}).get("zod", "")
+            if circle and not self.on("routing-tools"):
+                raise engine_failure("TypeError")
+        offered = [f"{a['name']}|{a.get('description', '')}" for a in enabled]
         return f"<routing:{';'.join(offered)}>"
 
     def next_names(self) -> list[str]:

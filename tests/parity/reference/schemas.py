@@ -125,7 +125,8 @@ def _our_chat_parameters(tool: Json, *, strict: bool) -> tuple[Json, bool]:
             return {"$schema": DRAFT_7, **_strict_root(schema)}, True
         except _NotStrict:
             pass
-    return {"$schema": DRAFT_7, **_draft_7(object_root(schema))}, False
+    plain = {k: v for k, v in object_root(schema).items() if k != "$schema"}
+    return {"$schema": DRAFT_7, **_draft_7(plain)}, False
 
 
 class _NotStrict(Exception):  # noqa: N818 - a signal
@@ -234,7 +235,7 @@ def _draft_7(node: Json) -> Json:
         return [_draft_7(item) for item in node]
     if not isinstance(node, dict):
         return node
-    made = {k: _draft_7(v) for k, v in node.items() if k != "$schema"}
+    made = {k: _draft_7(v) for k, v in node.items()}
     if "$defs" in made:
         made["definitions"] = made.pop("$defs")
     if isinstance(made.get("$ref"), str):
