@@ -15,7 +15,7 @@ from .other_kinds import checksum_documents, misc_documents, tokenizer_documents
 from .play import play
 from .processor_kind import documents as processor_documents
 from .reference.core import Unsupported
-from .reference.play import Outcome, model_play
+from .reference.play import Outcome, Play
 from .vectors import Json, Vector, walk
 
 Found = list[tuple[Path, Json, Json]]
@@ -88,9 +88,8 @@ def _run_documents(vector: Vector, on: frozenset[str], mode: Mode, expected: Exp
 def models(vector: Vector, on: frozenset[str], mode: Mode = TYPESCRIPT) -> tuple[Outcome, Outcome]:
     """The scenario on the model: as TypeScript plays it, and with these divergences."""
     facts: Json = {"old_branch": vector.old_branch, "shimmed": vector.shimmed}
-    theirs = model_play(vector.spec, frozenset(), **facts)
-    ours = model_play(vector.spec, on, earlier=theirs, mode=mode, **facts)
-    return theirs, ours
+    theirs = Play(vector.spec, frozenset(), **facts).play()
+    return theirs, Play(vector.spec, on, theirs, mode=mode, **facts).play()
 
 
 def applied(

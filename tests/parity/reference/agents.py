@@ -328,15 +328,7 @@ class Turn:
             return chat.encode(model, messages, tools, choice, self.on)
         prefill = 0 if history and not self.play.mode.chronological else _trailing(prompt)
         encode = _FORMATS[self.model["provider"]].encode
-        return encode(
-            model,
-            messages,
-            tools,
-            choice,
-            self.on,
-            agent=self.agent["name"],
-            prefill=prefill,
-        )
+        return encode(model, messages, tools, choice, self.on, prefill)
 
     def _call(self, call: dict[str, Json], path: str) -> dict[str, Json]:
         known = call["name"] in self.tools

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 import re
-from typing import Any
 
 from ..vectors import Json
 from .chat import our_arguments, without_choice
@@ -13,19 +12,17 @@ from .core import UNDEFINED, Switches, engine_failure, our_failure
 from .js import stringify
 from .schemas import anthropic_tools
 from .turns import (
-    OPENING,
     Exchange,
-    Kept,
+    Sides,
+    Turns,
+    Unit,
     all_on,
     arguments_object,
     closing,
-    closing_words,
     images_in,
     is_image,
     is_kept,
     is_thought,
-    items_of,
-    prefill_words,
     result_text,
     text_pieces,
     units,
@@ -42,8 +39,6 @@ def encode(
     tools: list[Json],
     choice: str,
     on: Switches,
-    *,
-    agent: str,
     prefill: int,
 ) -> dict[str, Json]:
     """The body of a request."""
@@ -227,61 +222,34 @@ def _continues(options: dict[str, Json], choice: str) -> bool:
 
 
 def _ours(messages: list[Json], *, prefill: int, tools: bool, continues: bool) -> dict[str, Json]:
-    ending = messages[len(messages) - prefill :]
-    conversation = units(whole(messages[: len(messages) - prefill]))
-    turns: list[tuple[str, list[Json]]] = []
     thoughts: list[Json] = []
-    kept = Kept()
-    for unit in conversation:
-        for item in items_of(unit):
-            words = kept.before(item, closed=bool(turns) and turns[-1][0] == "assistant")
-            if words:
-                _add(turns, "user", [_text(words)])
-                thoughts = []
-            kept.hear(item)
+
+    def written(unit: Unit) -> Turns:
         if is_thought(unit):
-            thoughts += _own_thought(unit)
-            continue
-        for role, blocks in _blocks(unit, tools=tools):
-            _add(turns, role, [*thoughts, *blocks] if role == "assistant" and blocks else blocks)
-            thoughts = [] if blocks else thoughts
-    if turns and turns[0][0] == "assistant":
-        turns.insert(0, ("user", [_text(OPENING)]))
-    last = closing(conversation)
-    mark: dict[str, Json] = {}
-    if last is not None:
-        mark = {"_turn": stringify([len(turns), turns[-1][1]])}
-        _add(turns, "user", [_text(closing_words(kept.author))])
-    beginning = "".join(p for m in ending for p in text_pieces(m)).rstrip()
-    _finish(turns, beginning, continues=continues)
-    system = [p for m in conversation if _is_system(m) for p in text_pieces(m)]
-    if beginning and not continues:
-        system.append(prefill_words(beginning))
-    body: dict[str, Json] = {"system": "\n\n".join(system)} if system else {}
-    messages = [{"role": r, "content": _content(b)} for r, b in turns]
-    return {**body, **mark, "messages": messages}
+            thoughts.extend(_own_thought(unit))
+            return []
+        turns = _blocks(unit, tools=tools)
+        if turns[0][0] == "assistant" and turns[0][1]:
+            turns[0] = ("assistant", [*thoughts, *turns[0][1]])
+        if turns[0][1]:
+            thoughts.clear()
+        return turns
+
+    sides = Sides(_text).read(messages, prefill, written, thoughts.clear)
+    if sides.beginning and continues:
+        sides.add("assistant", [_text(sides.beginning)])
+    system = sides.instructions(prefill_in_words=not continues)
+    said = [{"role": role, "content": _content(blocks)} for role, blocks in sides.turns]
+    return {**({"system": system} if system else {}), **sides.mark, "messages": said}
 
 
-def _is_system(unit: Any) -> bool:
-    return not isinstance(unit, Exchange) and unit["role"] == "system"
-
-
-def _add(turns: list[tuple[str, list[Json]]], role: str, blocks: list[Json]) -> None:
-    if blocks and turns and turns[-1][0] == role:
-        turns[-1][1].extend(blocks)
-    elif blocks:
-        turns.append((role, list(blocks)))
-
-
-def _blocks(unit: Any, *, tools: bool) -> list[tuple[str, list[Json]]]:
+def _blocks(unit: Unit, *, tools: bool) -> Turns:
     if isinstance(unit, Exchange):
         return _exchange(unit) if tools else _told(unit)
-    if _is_system(unit):
-        return []
     return [(unit["role"], _pieces(unit))]
 
 
-def _exchange(unit: Exchange) -> list[tuple[str, list[Json]]]:
+def _exchange(unit: Exchange) -> Turns:
     named = unit.named()
     asked = [_use(call, name, arguments_object(call)) for call, name in named]
     for place, message in reversed(unit.said):
@@ -292,7 +260,7 @@ def _exchange(unit: Exchange) -> list[tuple[str, list[Json]]]:
     ]
 
 
-def _told(unit: Exchange) -> list[tuple[str, list[Json]]]:
+def _told(unit: Exchange) -> Turns:
     calls = [f"[Called tool {call['name']} with {_given(call)}]" for call in unit.calls]
     for place, message in reversed(unit.said):
         calls[place:place] = text_pieces(message)
@@ -307,13 +275,6 @@ def _given(call: Json) -> str:
     if "malformed" in call:
         return stringify({"malformed_arguments": call["malformed"]})
     return stringify(call.get("input", {}), python=True)
-
-
-def _finish(turns: list[tuple[str, list[Json]]], prefill: str, *, continues: bool) -> None:
-    if not turns:
-        _add(turns, "user", [_text(OPENING)])
-    if prefill and continues:
-        _add(turns, "assistant", [_text(prefill)])
 
 
 def _own_thought(message: Json) -> list[Json]:

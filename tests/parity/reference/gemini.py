@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import itertools
-from typing import Any
 
 from ..vectors import Json
 from .chat import our_arguments
@@ -12,17 +11,15 @@ from .core import UNDEFINED, Switches, our_failure, prose_failure
 from .js import stringify
 from .schemas import gemini_tools
 from .turns import (
-    OPENING,
     Exchange,
-    Kept,
+    Sides,
+    Turns,
+    Unit,
     all_on,
     arguments_object,
     closing,
-    closing_words,
     images_in,
     is_kept,
-    items_of,
-    prefill_words,
     result_text,
     text_pieces,
     units,
@@ -38,8 +35,6 @@ def encode(
     tools: list[Json],
     choice: str,
     on: Switches,
-    *,
-    agent: str,
     prefill: int,
 ) -> dict[str, Json]:
     """The body of a request.
@@ -50,7 +45,7 @@ def encode(
     messages = with_names(with_json(messages, on), on)
     messages = _sendable([m for m in messages if m["type"] != "reasoning"])
     defaults = copy.deepcopy(model["options"].get("defaultParameters") or {})
-    ours = _ours(messages, agent, prefill)
+    ours = _ours(messages, prefill)
     differs = all_on(on, _causes(messages, prefill))
     body: dict[str, Json] = ours if differs else {"contents": _theirs(messages)}
     if tools:
@@ -146,63 +141,23 @@ def _asked(call: Json) -> Json:
     return {"functionCall": {"name": call["name"], **arguments, **_own_id(call)}}
 
 
-def _ours(messages: list[Json], agent: str, prefill: int) -> dict[str, Json]:
-    ending = messages[len(messages) - prefill :]
-    conversation = units(whole(messages[: len(messages) - prefill]))
-    contents: list[Json] = []
-    kept = Kept()
-    for unit in conversation:
-        for item in items_of(unit):
-            words = kept.before(item, closed=bool(contents) and contents[-1]["role"] == "model")
-            _add(contents, "user", [{"text": words}] if words else [])
-            kept.hear(item)
-        for role, parts in _turns(unit):
-            _add(contents, role, parts)
-    last = closing(conversation)
-    mark: dict[str, Json] = {}
-    if last is not None:
-        mark = {"_turn": stringify([len(contents), contents[-1]["parts"]])}
-        _add(contents, "user", [{"text": closing_words(kept.author)}])
-    beginning = "".join(p for m in ending for p in text_pieces(m)).rstrip()
-    if not contents:
-        _add(contents, "user", [{"text": OPENING}])
-    said = [
-        piece
-        for unit in conversation
-        if not isinstance(unit, Exchange) and unit["role"] == "system"
-        for piece in text_pieces(unit)
-    ]
-    if beginning:
-        said.append(prefill_words(beginning))
-    system = {"systemInstruction": {"parts": [{"text": "\n\n".join(said)}]}} if said else {}
-    return {**system, **mark, "contents": contents}
+def _ours(messages: list[Json], prefill: int) -> dict[str, Json]:
+    sides = Sides(lambda text: {"text": text}).read(messages, prefill, _turns)
+    said = sides.instructions(prefill_in_words=True)
+    system = {"systemInstruction": {"parts": [{"text": said}]}} if said else {}
+    names = {"assistant": "model"}
+    contents = [{"role": names.get(role, role), "parts": parts} for role, parts in sides.turns]
+    return {**system, **sides.mark, "contents": contents}
 
 
-def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
-    if not parts:
-        return
-    if not contents and role == "model":
-        contents.append({"role": "user", "parts": [{"text": OPENING}]})
-    if contents and contents[-1]["role"] == role:
-        contents[-1]["parts"].extend(parts)
-    else:
-        contents.append({"role": role, "parts": list(parts)})
-
-
-def _turns(unit: Any) -> list[tuple[str, list[Json]]]:
-    if isinstance(unit, Exchange):
-        asked = [_asked(call) for call in unit.calls]
-        for place, message in reversed(unit.said):
-            asked[place:place] = _said(message)
-        given = [_response(c, m, words=True) for c, m in zip(unit.calls, unit.results, strict=True)]
-        return [("model", asked), ("user", given)]
-    if unit["role"] == "system":
-        return []
-    if unit["type"] == "opaque":
-        return [("model", _said(unit))]
-    pieces = text_pieces(unit)
-    role = "user" if unit["role"] == "user" else "model"
-    return [(role, [{"text": "".join(pieces)}])] if pieces else []
+def _turns(unit: Unit) -> Turns:
+    if not isinstance(unit, Exchange):
+        return [("user" if unit["role"] == "user" else "assistant", _said(unit))]
+    asked = [_asked(call) for call in unit.calls]
+    for place, message in reversed(unit.said):
+        asked[place:place] = _said(message)
+    given = [_response(c, m, words=True) for c, m in zip(unit.calls, unit.results, strict=True)]
+    return [("assistant", asked), ("user", given)]
 
 
 def _said(message: Json) -> list[Json]:

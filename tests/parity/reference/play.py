@@ -59,16 +59,8 @@ class Outcome:
     unused: list[Json]
 
 
-def model_play(
-    spec: dict[str, Json],
-    on: frozenset[str],
-    *,
-    earlier: Outcome | None = None,
-    old_branch: bool = False,
-    shimmed: bool = False,
-    mode: Mode = TYPESCRIPT,
-) -> Outcome:
-    """Play a scenario.
+class Play:
+    """One play of a scenario on the model.
 
     Args:
         spec: The scenario.
@@ -79,17 +71,12 @@ def model_play(
         shimmed: Whether the recording was made with what TypeScript needs for MCP.
         mode: How agents and networks are made.
     """
-    return Play(spec, on, earlier, old_branch=old_branch, shimmed=shimmed, mode=mode).play()
-
-
-class Play:
-    """One play of a scenario on the model."""
 
     def __init__(
         self,
         spec: dict[str, Json],
         on: frozenset[str],
-        earlier: Outcome | None,
+        earlier: Outcome | None = None,
         *,
         old_branch: bool = False,
         shimmed: bool = False,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jsonschema
 
@@ -119,7 +119,7 @@ def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> 
             stateData=copy.deepcopy(calling.state.data),
         )
     try:
-        value = _perform(spec["handler"], given, calling)
+        value = _Operations(given, calling).perform(spec["handler"])
     except _Thrown as thrown:
         if thrown.at_once and not on("synchronous-throws"):
             raise own_failure(thrown.error) from None
@@ -162,151 +162,122 @@ def _thrown_value(value: Json) -> dict[str, Json]:
     return {"name": "Error", "message": text, "props": props}
 
 
-def _done(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    summary: Json = given.get("summary") if isinstance(given, dict) else None
-    return summary or ""
+class _Operations:
+    """The pieces that a scenario's handlers are made of, named as in its JSON."""
 
+    def __init__(self, given: Json, calling: Calling) -> None:
+        self._given, self._calling, self._data = given, calling, calling.state.data
 
-def _perform(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    if handler["op"] == "seq":
-        outcome: Any = UNDEFINED
-        for step in handler["ops"]:
-            outcome = _perform(step, given, calling)
-        return outcome
-    operation = _OPERATIONS.get(handler["op"])
-    return UNDEFINED if operation is None else operation(handler, given, calling)
+    def perform(self, handler: dict[str, Json]) -> Json:
+        """What the handler returns.
 
+        Raises:
+            _Thrown: It throws.
+        """
+        name = re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", handler["op"])
+        return copy.deepcopy(getattr(self, f"op_{name}")(handler))
 
-def _return(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    return copy.deepcopy(handler.get("value"))
+    def op_seq(self, handler: dict[str, Json]) -> Json:
+        return [UNDEFINED, *map(self.perform, handler["ops"])][-1]
 
-
-def _delay(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    calling.note(f"delay-done:{handler['ms']}")
-    return copy.deepcopy(handler["value"])
-
-
-def _echo(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    return {} if given is UNDEFINED else {"received": copy.deepcopy(given)}
-
-
-def _throw(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    at_once = handler["op"] == "throwSync" or bool(handler.get("sync"))
-    raise _Thrown(handler["error"], at_once=at_once)
-
-
-def _throw_value(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    raise _Thrown(_thrown_value(handler.get("value")), at_once=False)
-
-
-def _set_state(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    calling.state.data[handler["key"]] = _value(handler, given)
-    return handler.get("returns", UNDEFINED)
-
-
-def _get_state(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    return copy.deepcopy(calling.state.data.get(handler["key"], UNDEFINED))
-
-
-def _value(handler: dict[str, Json], given: Json) -> Json:
-    name = handler.get("fromInput")
-    if name is None:
+    def op_return(self, handler: dict[str, Json]) -> Json:
         return handler.get("value")
-    return given if name is True else member(given, name)
 
+    def op_return_undefined(self, handler: dict[str, Json]) -> Json:
+        return UNDEFINED
 
-def member(given: Json, name: str) -> Json:
-    """Return JavaScript's ``given[name]``.
+    def op_delay(self, handler: dict[str, Json]) -> Json:
+        self._calling.note(f"delay-done:{handler['ms']}")
+        return handler["value"]
 
-    Raises:
-        _Thrown: There is nothing to look into.
-    """
-    if given is None:
-        said = f"Cannot read properties of null (reading '{name}')"
-        raise _Thrown({"name": "TypeError", "message": said}, at_once=False)
-    return given.get(name, UNDEFINED) if isinstance(given, dict) else UNDEFINED
+    def op_echo(self, handler: dict[str, Json]) -> Json:
+        return {} if self._given is UNDEFINED else {"received": self._given}
 
+    def op_throw(self, handler: dict[str, Json]) -> Json:
+        raise _Thrown(handler["error"], at_once=bool(handler.get("sync")))
 
-def _append_state(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    value = _value(handler, given)
-    if value is UNDEFINED:
-        value = None if calling.on("null-is-success") else {"$undefined": True}
-    calling.state.data.setdefault(handler["key"], []).append(value)
-    return handler.get("returns", UNDEFINED)
+    def op_throw_sync(self, handler: dict[str, Json]) -> Json:
+        raise _Thrown(handler["error"], at_once=True)
 
+    def op_throw_value(self, handler: dict[str, Json]) -> Json:
+        raise _Thrown(_thrown_value(handler.get("value")), at_once=False)
 
-def _increment(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    data = calling.state.data
-    data[handler["key"]] = data.get(handler["key"], 0) + handler.get("by", 1)
-    return data[handler["key"]]
+    def op_set_state(self, handler: dict[str, Json]) -> Json:
+        self._data[handler["key"]] = self._value(handler)
+        return handler.get("returns", UNDEFINED)
 
+    def op_get_state(self, handler: dict[str, Json]) -> Json:
+        return self._data.get(handler["key"], UNDEFINED)
 
-def _store(calling: Calling) -> dict[str, Json]:
-    return calling.state.data if calling.on("no-kv") else calling.state.kv
+    def _value(self, handler: dict[str, Json]) -> Json:
+        """The handler's value, or JavaScript's ``input[name]``."""
+        name, given = handler.get("fromInput"), self._given
+        if name is None or name is True:
+            return given if name else handler.get("value")
+        if given is None:
+            said = f"Cannot read properties of null (reading '{name}')"
+            raise _Thrown({"name": "TypeError", "message": said}, at_once=False)
+        return given.get(name, UNDEFINED) if isinstance(given, dict) else UNDEFINED
 
+    def op_append_state(self, handler: dict[str, Json]) -> Json:
+        value = self._value(handler)
+        if value is UNDEFINED:
+            value = None if self._calling.on("null-is-success") else {"$undefined": True}
+        self._data.setdefault(handler["key"], []).append(value)
+        return handler.get("returns", UNDEFINED)
 
-def _kv_set(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    _store(calling)[handler["key"]] = copy.deepcopy(handler["value"])
-    return "kv set"
+    def op_inc_state(self, handler: dict[str, Json]) -> Json:
+        key = handler["key"]
+        self._data[key] = self._data.get(key, 0) + handler.get("by", 1)
+        return self._data[key]
 
+    @property
+    def _kv(self) -> dict[str, Json]:
+        return self._data if self._calling.on("no-kv") else self._calling.state.kv
 
-def _kv_get(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    return copy.deepcopy(_store(calling).get(handler["key"], UNDEFINED))
+    def op_kv_set(self, handler: dict[str, Json]) -> Json:
+        self._kv[handler["key"]] = copy.deepcopy(handler["value"])
+        return "kv set"
 
+    def op_kv_get(self, handler: dict[str, Json]) -> Json:
+        return self._kv.get(handler["key"], UNDEFINED)
 
-def _schedule(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    calling.schedule(handler["agent"])
-    return f"scheduled {handler['agent']}"
+    def op_schedule(self, handler: dict[str, Json]) -> Json:
+        self._calling.schedule(handler["agent"])
+        return f"scheduled {handler['agent']}"
 
+    def op_network_info(self, handler: dict[str, Json]) -> Json:
+        calling = self._calling
+        return {
+            "name": calling.network,
+            "agents": list(calling.agents),
+            "resultCount": len(calling.state.answers(calling.on)),
+            "messages": len(calling.state.messages),
+            "agent": calling.agent,
+        }
 
-def _network_info(handler: dict[str, Json], given: Json, calling: Calling) -> Json:
-    return {
-        "name": calling.network,
-        "agents": list(calling.agents),
-        "resultCount": len(calling.state.answers(calling.on)),
-        "messages": len(calling.state.messages),
-        "agent": calling.agent,
-    }
+    def op_has_step(self, handler: dict[str, Json]) -> Json:
+        return self._calling.step is not None
 
+    def op_step_run(self, handler: dict[str, Json]) -> Json:
+        calling, name = self._calling, handler["id"]
+        if calling.step is not None:
+            calling.step(f"{calling.path}.{name}" if calling.on("step-ids-say-where") else name)
+        return handler.get("value")
 
-_OPERATIONS: dict[str, Callable[[dict[str, Json], Json, Calling], Json]] = {
-    "return": _return,
-    "delay": _delay,
-    "echo": _echo,
-    "throw": _throw,
-    "throwSync": _throw,
-    "throwValue": _throw_value,
-    "setState": _set_state,
-    "getState": _get_state,
-    "kvGet": _kv_get,
-    "kvSet": _kv_set,
-    "appendState": _append_state,
-    "incState": _increment,
-    "schedule": _schedule,
-    "networkInfo": _network_info,
-    "hasStep": lambda handler, given, calling: calling.step is not None,
-    "stepRun": lambda handler, given, calling: _step_run(handler, calling),
-    "select": lambda handler, given, calling: _selected(given, calling),
-    "done": _done,
-}
+    def op_select(self, handler: dict[str, Json]) -> Json:
+        given, calling = self._given, self._calling
+        name = given.get("name") if isinstance(given, dict) else None
+        if name in calling.agents:
+            return name
+        if calling.on("synchronous-throws"):
+            raise _Thrown({"name": "LookupError", "message": "<ours>"}, at_once=False)
+        if not isinstance(name, str):
+            raise prose_failure("invalid-agent")
+        raise prose_failure("no-such-agent", name)
 
-
-def _step_run(handler: dict[str, Json], calling: Calling) -> Json:
-    if calling.step is not None:
-        name: str = handler["id"]
-        calling.step(f"{calling.path}.{name}" if calling.on("step-ids-say-where") else name)
-    return copy.deepcopy(handler.get("value"))
-
-
-def _selected(given: Json, calling: Calling) -> Json:
-    name = given.get("name") if isinstance(given, dict) else None
-    if name in calling.agents:
-        return name
-    if calling.on("synchronous-throws"):
-        raise _Thrown({"name": "LookupError", "message": "<ours>"}, at_once=False)
-    if not isinstance(name, str):
-        raise prose_failure("invalid-agent")
-    raise prose_failure("no-such-agent", name)
+    def op_done(self, handler: dict[str, Json]) -> Json:
+        return (self._given.get("summary") if isinstance(self._given, dict) else None) or ""
 
 
 def result_message(call: dict[str, Json], content: Json, on: Switches) -> dict[str, Json]:

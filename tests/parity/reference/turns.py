@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -286,16 +287,6 @@ class Kept:
             self.author = item.get("_by")
 
 
-def items_of(unit: Unit) -> list[Json]:
-    """The messages and calls of a unit in the order in which they were said."""
-    if not isinstance(unit, Exchange):
-        return [unit]
-    found: list[Json] = list(unit.calls)
-    for place, message in reversed(unit.said):
-        found.insert(place, message)
-    return found
-
-
 def is_kept(messages: list[Json]) -> bool:
     """Return whether a user's turn was sent before one of the messages."""
     return any("_turn" in message for message in messages)
@@ -317,6 +308,76 @@ def closing_words(author: Json) -> str:
     )
 
 
-def prefill_words(text: str) -> str:
+Turns: TypeAlias = list[tuple[str, list[Json]]]
+
+
+@dataclass(slots=True)
+class Sides:
+    """A conversation in which the user begins and the sides take turns."""
+
+    text: Callable[[str], Json]
+    """A text's block in the format."""
+
+    turns: Turns = field(default_factory=Turns)
+    system: list[str] = field(default_factory=list[str])
+    mark: dict[str, Json] = field(default_factory=dict[str, Json])
+    beginning: str = ""
+    """The agent's prefill."""
+
+    def add(self, role: str, blocks: list[Json]) -> None:
+        """Add to the last turn, or begin one."""
+        if blocks and self.turns and self.turns[-1][0] == role:
+            self.turns[-1][1].extend(blocks)
+        elif blocks:
+            self.turns.append((role, list(blocks)))
+
+    def read(
+        self,
+        messages: list[Json],
+        prefill: int,
+        written: Callable[[Unit], Turns],
+        opened: Callable[[], None] = lambda: None,
+    ) -> Sides:
+        """Read a history; ``opened`` is called where a user's turn of ours comes between."""
+        end = len(messages) - prefill
+        conversation, kept = units(whole(messages[:end])), Kept()
+        for unit in conversation:
+            for item in _items_of(unit):
+                closed = bool(self.turns) and self.turns[-1][0] == "assistant"
+                words = kept.before(item, closed=closed)
+                if words:
+                    self.add("user", [self.text(words)])
+                    opened()
+                kept.hear(item)
+            if not isinstance(unit, Exchange) and unit["role"] == "system":
+                self.system += text_pieces(unit)
+                continue
+            for role, blocks in written(unit):
+                self.add(role, blocks)
+        if not self.turns or self.turns[0][0] == "assistant":
+            self.turns.insert(0, ("user", [self.text(OPENING)]))
+        if closing(conversation) is not None:
+            self.mark = {"_turn": stringify([len(self.turns), self.turns[-1][1]])}
+            self.add("user", [self.text(closing_words(kept.author))])
+        self.beginning = "".join(p for m in messages[end:] for p in text_pieces(m)).rstrip()
+        return self
+
+    def instructions(self, *, prefill_in_words: bool) -> str:
+        """The system prompt, which may have to ask for the prefill."""
+        asked = self.beginning and prefill_in_words
+        return "\n\n".join([*self.system, *([_prefill_words(self.beginning)] if asked else [])])
+
+
+def _items_of(unit: Unit) -> list[Json]:
+    """The messages and calls of a unit in the order in which they were said."""
+    if not isinstance(unit, Exchange):
+        return [unit]
+    found: list[Json] = list(unit.calls)
+    for place, message in reversed(unit.said):
+        found.insert(place, message)
+    return found
+
+
+def _prefill_words(text: str) -> str:
     """Return the end of the system prompt in place of a prefill."""
     return f"Begin each of your replies with exactly this text, and continue from there:\n\n{text}"
