@@ -48,7 +48,7 @@ from agentkit_py._engine.limits import (
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.output_types import EndStrategy, OutputSpec, OutputType, OutputValidator
-from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered
+from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered, waits_already
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
 from agentkit_py._engine.tool import Tool, ToolGuardrail, ToolLike, as_tool
@@ -515,11 +515,14 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         )
         begun = Beginning.of(context, "agent", self.name)
         try:
-            return await self._run_to_end(context, options)
+            ended = await self._run_to_end(context, options)
+            waiting = await waits_already(context)
+            if waiting is None:
+                return ended
         except RunPaused as paused:
             assert begun is not None
-            pending = await begun.pause(context, paused)
-        answered = await take_answered(self.history, pending)
+            waiting = await begun.pause(context, paused)
+        answered = await take_answered(self.history, waiting)
         if answered is not None:
             return await self.go_on(answered, options)
         return self._ended(context, context.spec_of(self), self._nothing(context, PENDING))
@@ -537,6 +540,8 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         await context.begin([self])
         spec = context.spec_of(self)
         outcome = context.thread.outcome
+        if outcome is not None and outcome.is_paused:
+            return None
         if outcome is not None and outcome.stop_reason not in (TAKEN_OVER, STEERED):
             return self._ended(context, spec, context.earlier_result())
         if outcome is not None or context.thread.is_taken_over:

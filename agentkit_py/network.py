@@ -28,7 +28,7 @@ from agentkit_py._engine.model_input import ModelInputBuilder, TurnServices
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_loop import NetworkLoop, RouterContext
 from agentkit_py._engine.network_run import DONE, NetworkRun, RunOutputT
-from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered
+from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered, waits_already
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
 from agentkit_py._engine.tool import Tool, ToolGuardrail
@@ -265,14 +265,17 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         context = _begin(self, given, options, tokens=tokens)
         loop, begun = _loop(self, context, options), Beginning.of(context, "network", self.name)
         try:
-            return await loop.run_to_end()
+            run = await loop.run_to_end()
+            waiting = await waits_already(context)
+            if waiting is None:
+                return run
         except RunPaused as paused:
             assert begun is not None
-            loop.run.pending = await begun.pause(context, paused)
-        answered = await take_answered(self.history, loop.run.pending)
+            waiting = await begun.pause(context, paused)
+        answered = await take_answered(self.history, waiting)
         if answered is not None:
             return await self.go_on(answered, options)
-        loop.run.stop_reason = PENDING
+        loop.run.pending, loop.run.stop_reason = waiting, PENDING
         return loop.run
 
 

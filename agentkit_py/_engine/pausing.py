@@ -104,20 +104,34 @@ class Beginning:
         }
         run = RunRecord(id=message.id, status="paused", journal=journal)
         await store.save_run(thread_id, run)
-        known = as_object(steps["answers"]) or {}
-        found: list[Question] = []
         for one in await questions_of(store, thread_id, message.id):
             if self.since is not None and one.asked_at < self.since:
                 await stop_question(store, one.id)
-            elif one.id not in known:
-                found.append(one)
-        return found
+        return await waited_for(store, thread_id, run)
 
 
 async def questions_of(store: QuestionStore, thread_id: str, run_id: str) -> list[Question]:
     """Return the questions of a run, the oldest first."""
     found = await store.list_questions(thread_id=thread_id, status=None, limit=None)
     return [question for question in found if question.run_id == run_id]
+
+
+async def waits_already(context: RunContext) -> list[Question] | None:
+    """Return the questions of the paused run that the same message began; None: there is none."""
+    run = context.thread.outcome
+    if run is None or not run.is_paused:
+        return None
+    return await waited_for(context.thread.config, context.state.thread_id, run)
+
+
+async def waited_for(store: object, thread_id: str | None, run: RunRecord) -> list[Question]:
+    """Return the questions that a paused run waits for, those answered meanwhile included."""
+    if not isinstance(store, QuestionStore) or thread_id is None:
+        return []
+    steps = as_object((run.journal or {}).get("steps")) or {}
+    known = as_object(steps.get("answers")) or {}
+    found = await questions_of(store, thread_id, run.id)
+    return [one for one in found if one.id not in known and one.status != "stopped"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,11 @@ class RunRecord:
             **({} if self.journal is None else {"journal": self.journal}),
         }
 
+    @property
+    def is_paused(self) -> bool:
+        """Whether the run waits for a person."""
+        return self.status == "paused"
+
     @classmethod
     def from_dict(cls, run_id: str, record: object, *, where: str) -> RunRecord:
         """Read the record that `to_dict` gave.

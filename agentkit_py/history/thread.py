@@ -164,7 +164,7 @@ class Thread:
     """Ids of the messages that came while the run was at work, and that it answers as well."""
 
     outcome: RunRecord | None = field(default=None, init=False)
-    """The record of an earlier run for the same user message that completed."""
+    """The record of an earlier run for the same user message that completed, or is paused."""
 
     is_taken_over: bool = field(default=False, init=False)
     """True if a person of the staff is on the thread, so that agents pause."""
@@ -228,7 +228,7 @@ class Thread:
         if client_thread is not None and not self.state.is_seeded:
             await self._load(self.config)
         await self._go_on(self.config)
-        if self.outcome is not None:
+        if self.outcome is not None and not self.outcome.is_paused:
             self._show(self.outcome)
         self._remember()
 
@@ -259,7 +259,8 @@ class Thread:
         kept = own if done else newest if resume else None
         if kept is not None and kept.state is not None:
             self.state.load(dict(kept.state))
-        if done:
+        waits = own is not None and own.is_paused and not self.runtime.durable
+        if done or waits:
             self.outcome = own
             await self.lease.release()
 

@@ -18,11 +18,13 @@ from agentkit_py import (
     State,
     Tool,
     ToolContext,
+    UserMessage,
     tool,
 )
 from agentkit_py.errors import ConfigurationError, NotPendingError, ReplayError
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.history.leases import ThreadLease
+from agentkit_py.history.questions import record_answer
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import together
 from agentkit_py.stores import redacted
@@ -344,3 +346,63 @@ async def test_a_run_that_waits_for_its_thread_pauses_and_goes_on(
         again = await behind_another(goes_on, waits=held != "before it pauses")
         assert (again.stop_reason, again.text) == ("done", "Done.")
         assert world.done == ["look", ("refund", 5)]
+
+
+@pytest.mark.parametrize("kind", ["network", "agent"])
+async def test_a_message_that_comes_again_while_its_run_waits_finds_the_same_question(
+    tmp_path: Path, kind: str
+) -> None:
+    """A webhook that is delivered twice asks nobody twice, and the answer goes to the one run."""
+
+    def target(*replies: Any) -> Any:
+        network = world.network(*replies)
+        return network if kind == "network" else on_its_own(network)
+
+    def on_its_own(network: Network) -> Agent:
+        (clerk,) = network.agents
+        clerk.model, clerk.history = network.default_model, network.history
+        return clerk
+
+    async with SqliteHistory(tmp_path / "t.db", lease=ThreadLease()) as store:
+        world = World(store)
+        thread = (await world.network("Hello.").run("Hi")).thread_id
+        assert thread is not None
+        message = UserMessage("Money back!", id="m1")
+        first = target(tool_call("look", {}), tool_call("refund", {"amount": 5}))
+        await first.run(message, thread_id=thread)
+        (question,) = await first.pending(thread)
+        again = await target().run(message, thread_id=thread)
+        assert again.stop_reason == "pending"
+        assert [one.id for one in await first.pending(thread)] == [question.id]
+        if kind == "network":
+            assert [one.id for one in again.pending] == [question.id]
+        await record_answer(store, question.id, given=True, by="mia", thread_id=thread)
+        done = await target("Done.").run(message, thread_id=thread)
+        assert "Done." in str(done)
+        assert world.done == ["look", ("refund", 5)]
+        assert await first.pending(thread) == []
+        texts = [m.content for m in await store.messages(thread) if m.role == "user"]
+        assert texts.count("Money back!") == 1
+
+
+async def test_questions_of_an_attempt_that_died_do_not_stand_in_the_way_of_a_later_one(
+    tmp_path: Path,
+) -> None:
+    """The run that goes on waits for its own second question, not for the dead one's first."""
+    message = UserMessage("Money back, twice!", id="m1")
+    async with SqliteHistory(tmp_path / "t.db") as store:
+        world = World(store)
+        thread = (await world.network("Hello.").run("Hi")).thread_id
+        assert thread is not None
+        first = world.network(tool_call("refund", {"amount": 5}))
+        await first.run(message, thread_id=thread)
+        network = world.network(
+            tool_call("refund", {"amount": 6}), tool_call("refund", {"amount": 7}), "Done."
+        )
+        run = await network.run(message, thread_id=thread)
+        for amount in (6, 7):
+            (question,) = run.pending
+            assert question.calls[0].arguments == {"amount": amount}
+            run = await network.resume(thread, {question.id: True})
+        assert (run.stop_reason, run.text) == ("done", "Done.")
+        assert world.done == [("refund", 6), ("refund", 7)]
