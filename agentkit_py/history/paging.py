@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Protocol, runtime_checkable
 
-from typing_extensions import TypeIs
+from typing_extensions import Protocol, TypeIs, runtime_checkable
 
 from agentkit_py.processors.base import Extent
 from agentkit_py.results import AgentResult

@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from heapq import nlargest
 from math import sqrt
 from operator import mul
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
+
+from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
 from agentkit_py.errors import ConfigurationError
 
