@@ -321,5 +321,11 @@ STEPS: tuple[tuple[Change, ...], ...] = (
         "ALTER TABLE {mail} ADD COLUMN thread_id {KEY}",
         "CREATE INDEX {index:mail_by_thread} ON {mail} (thread_id) WHERE thread_id IS NOT NULL",
     ),
+    # How many threads each user has: a page of them says it, however many there are.
+    (
+        "CREATE TABLE {owners} (user_id {KEY} PRIMARY KEY NOT NULL, threads bigint NOT NULL)",
+        "INSERT INTO {owners} SELECT user_id, COUNT(*) FROM {threads} "
+        "WHERE user_id IS NOT NULL AND NOT hidden GROUP BY user_id",
+    ),
 )
 """Each step leads from one version to the next. Steps are only ever added."""

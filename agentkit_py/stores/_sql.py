@@ -213,13 +213,16 @@ class SqlHistory(HistoryStore):
         owner = self._owner  # not the store itself, which a thread would keep from being collected
 
         def insert(session: Session) -> None:
-            session.execute(
+            made = session.execute(
                 "INSERT INTO {threads} "
                 "(id, user_id, title, metadata, created_at, updated_at{ITS_NUMBER}) "
                 "VALUES (?, ?, ?, ?, now(), now(){NEXT_NUMBER}) ON CONFLICT (id) DO NOTHING",
                 *values,
             )
-            _is_known(session, thread.id, owner)
+            if made.rowcount > 0:
+                branches.count(session, thread.user_id, 1)
+            else:
+                _is_known(session, thread.id, owner)
 
         await self._run(insert, write=True)
 
@@ -258,12 +261,14 @@ class SqlHistory(HistoryStore):
         later = " AND t.updated_at <= ? AND (t.updated_at < ? OR t.id < ?)"
         later = "" if before is None else later
         query = f"{_THREAD}{theirs}{later} ORDER BY t.updated_at DESC, t.id DESC LIMIT ? OFFSET ?"
-        count = f"SELECT COUNT(*) FROM {{threads}} t WHERE NOT t.hidden{theirs}"
+        count = "SELECT COALESCE(SUM(threads), 0) FROM {owners} WHERE user_id = ?"
+        if user_id is None:
+            count = "SELECT COUNT(*) FROM {threads} t WHERE NOT t.hidden"
 
         def read(session: Session) -> tuple[list[ThreadInfo], int]:
             rows = session.execute(query, *values, *after, limit, offset).fetchall()
             total = session.execute(count, *values).fetchone()[0]
-            return [_thread_info(session, row) for row in rows], total
+            return [_thread_info(session, row) for row in rows], int(total)
 
         return await self._transact(read)
 

@@ -170,7 +170,7 @@ def _parent(session: Session, thread: _Thread, position: int, messages: int) -> 
 def fork(
     session: Session, thread_id: str, at: str | int | None, new_id: str, title: str | None
 ) -> None:
-    """Add a thread that has the results of another before ``at``: one row."""
+    """Add a thread that has the results of another before ``at``: one row, and one changed."""
     _one_by_one(session, thread_id)
     thread = _locked(session, thread_id)
     position, extent = _place(session, thread_id, thread, at)
@@ -182,6 +182,7 @@ def fork(
     name = thread.title if title is None else title.encode("utf-8", "replace").decode()
     made = (new_id, thread.user_id, name, JsonText(thread.metadata), thread_id, False)
     _insert(session, made, _parent(session, thread, position, extent.messages), position, extent)
+    count(session, thread.user_id, 1)
 
 
 def rewind(session: Session, thread_id: str, at: str | int) -> None:
@@ -213,6 +214,17 @@ def _one_by_one(session: Session, thread_id: str) -> None:
     found = session.execute("SELECT user_id FROM {threads} WHERE id = ?", thread_id).fetchone()
     user_id = None if found is None or found[0] is None else session.given(found[0])
     session.execute("{serialize}", f"forks of {user_id}")
+
+
+def count(session: Session, user_id: str | None, more: int) -> None:
+    """Count that a user has so many more threads; the last thing in a transaction."""
+    if user_id is not None:
+        session.execute(
+            "INSERT INTO {owners} AS o (user_id, threads) VALUES (?, ?) "
+            "ON CONFLICT (user_id) DO UPDATE SET threads = o.threads + excluded.threads",
+            *(user_id, more),
+        )
+        session.execute("DELETE FROM {owners} WHERE user_id = ? AND threads = 0", user_id)
 
 
 def _locked(session: Session, thread_id: str) -> _Thread:
@@ -279,7 +291,7 @@ def _first_title(session: Session, thread_id: str) -> str:
 def remove(session: Session, thread_id: str) -> bool:
     """Remove a thread, and all results that no other thread has a part in."""
     _one_by_one(session, thread_id)
-    query = "SELECT parent FROM {threads} WHERE id = ? AND NOT hidden {FOR_UPDATE}"
+    query = "SELECT parent, user_id FROM {threads} WHERE id = ? AND NOT hidden {FOR_UPDATE}"
     found = session.execute(query, thread_id).fetchone()
     if found is None:
         return False
@@ -295,6 +307,7 @@ def remove(session: Session, thread_id: str) -> bool:
     session.execute("UPDATE {threads} SET origin = NULL WHERE origin = ?", thread_id)
     if found[0] is not None:
         _collect(session, session.given(found[0]))
+    count(session, None if found[1] is None else session.given(found[1]), -1)
     return True
 
 

@@ -58,6 +58,10 @@ async def _steps(path: Path, threads: int) -> dict[str, int]:
         assert len(await store.list_threads(3)) == 3
         steps["list"] = store.counts.steps
         store.counts.reset()
+        page = (await client.get("/api/threads?limit=2")).json()
+        assert (len(page["threads"]), page["total"]) == (2, threads // 10)
+        steps["page"] = store.counts.steps
+        store.counts.reset()
         await client.post("/api/chat", json=message("Any hats?", "t0", id="new"))
         await wait_until_idle(app)
         assert [one.agent_name for one in await ada.load("t0")] == ["user", "user", "clerk"]

@@ -173,6 +173,7 @@ async def check_thread(store: HistoryStore) -> None:
     assert (first.metadata, second.metadata) == ({"state": {"page": 1}}, {})
     assert (first.before, second.before) == (Extent(), Extent(1, len("Hello")))
     assert [thread.id for thread in await store.list_threads(user_id="u")] == ["t"]
+    assert (await store.thread_page(1, user_id="u"))[1] == 1
     assert [match.position for match in await store.search("hi.")] == [1]
     await store.append("t", [first.result, AgentResult.from_user("more", id="m2")])
     count, (newest,) = await store.newest("t", 1)
