@@ -17,7 +17,7 @@ import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from agentkit_py._core.json import as_object, dumps
@@ -164,7 +164,13 @@ class _Channel:
         news.set()
 
     def _track_run(self, event: str, data: Mapping[str, Any], entry: Entry) -> None:
-        """Keep track of open runs: the outermost one begins without parent, and ends a stream."""
+        """Keep track of open runs: the outermost one begins without parent, and ends a stream.
+
+        A run that paused may go on in another process; it is that one's then.
+        """
+        for name, run in self.open.items():
+            if run.source != entry.source and run.answers == entry.answers is not None:
+                self.open[name] = replace(run, source=entry.source)
         message = data.get("messageId")
         if not isinstance(message, str):
             return

@@ -413,3 +413,29 @@ async def test_a_store_keeps_its_own_lease_or_none(tmp_path: Path) -> None:
         app = create_app(networks=[support()], history=store, auth=by_header, leases=leases)
         async with lifespan(app):
             assert (store.lease is not None) is expected
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_a_run_that_goes_on_in_another_process_ends_with_that_process(repeats: bool) -> None:
+    """Else its thread would be shown for ever without the replies after it."""
+    hub, about = Hub(), {"messageId": "reply", "threadId": "t"}
+    hub.publish("c", {"event": "run.started", "data": about}, answers="question")
+    hub.publish("c", {"event": "hitl.requested", "data": about}, answers="question")
+    if repeats:
+        hub.receive("c", {"event": "run.started", "data": about}, "question", "other")
+    hub.receive("c", {"event": "text.delta", "data": about}, "question", "other")
+    hub.end_runs_of("third")
+    assert hub.answered("c", "t") == ["question"]
+    hub.end_runs_of("other")
+    assert hub.answered("c", "t") == []
+    assert not hub.has_open_run("c", "t")
+
+
+def test_a_run_that_comes_back_to_this_process_is_its_own_again() -> None:
+    """Whoever published last works on it."""
+    hub, about = Hub(), {"messageId": "reply", "threadId": "t"}
+    hub.receive("c", {"event": "run.started", "data": about}, "question", "other")
+    hub.publish("c", {"event": "text.delta", "data": about}, answers="question")
+    assert hub.answered_elsewhere("c", "t") == []
+    hub.end_runs_of("other")
+    assert hub.answered("c", "t") == ["question"]
