@@ -15,7 +15,7 @@ import re
 import secrets
 import sys
 from collections import Counter, OrderedDict, deque
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -466,13 +466,22 @@ class Hub:
     def end_runs_of(self, source: str) -> None:
         """Forget the open runs of a process that is gone; their readers read their threads."""
         for channel in list(self._channels.values()):
-            gone = [name for name, run in channel.open.items() if run.source == source]
-            for name in gone:
-                del channel.open[name]
-            if gone:
-                channel.gaps += 1
-                channel.wake()
-                self.settle(channel)
+            self._forget(channel, [n for n, run in channel.open.items() if run.source == source])
+
+    def end_own_run(self, channel: str, message_id: str) -> None:
+        """Forget an open run of this process that has gone on elsewhere, and was not heard of."""
+        found = self._channels.get(channel)
+        run = None if found is None else found.open.get(message_id)
+        if found is not None and run is not None and run.source is None:
+            self._forget(found, [message_id])
+
+    def _forget(self, channel: _Channel, names: Sequence[str]) -> None:
+        for name in names:
+            del channel.open[name]
+        if names:
+            channel.gaps += 1
+            channel.wake()
+            self.settle(channel)
 
     def interrupt(self) -> None:
         """Tell all readers that chunks of other processes may have been lost."""

@@ -587,6 +587,17 @@ class LocalRuns(Backend):
                     await stop_question(store, one.id)
                 self._not_lost.add(one.id)
 
+    async def _let_go(self, store: QuestionStore, asked: Sequence[Question]) -> None:
+        """Let go of the paused runs that another process has taken, and may have died with."""
+        waiting = {(one.thread_id, one.run_id or "") for one in asked}
+        for key in self._paused.keys() - waiting:
+            known = await store.load_run(*key)
+            if known is not None and known.status == "paused":
+                continue  # its answer was stored just now
+            run = self._paused.pop(key, None)
+            if run is not None and run.root is not None:
+                self._hub.end_own_run(channel_of(run.job.user_id), run.root)
+
     def _watch_expiry(self) -> None:
         """Look after questions that expire, from now on."""
         self._news.set()
@@ -603,6 +614,7 @@ class LocalRuns(Backend):
                     await self._close_due(store, question)
                 asked = await store.list_questions(limit=None)
                 await self._stop_lost(store, asked)
+                await self._let_go(store, asked)
                 times = [one.expires_at for one in asked]
             except Exception:
                 logger.exception("Questions could not be looked after; it is tried again")

@@ -16,7 +16,8 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import UserMessage
-from agentkit_py.server import ServerLimits
+from agentkit_py.server import ServerLimits, lifespan
+from agentkit_py.stores.wrappers import for_user
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from tests.server.world import (
     app_of,
@@ -25,6 +26,7 @@ from tests.server.world import (
     message,
     once,
     post,
+    said,
     served,
     support,
     wait_until_idle,
@@ -736,3 +738,39 @@ def test_an_api_whose_questions_nobody_could_answer_is_refused() -> None:
     with pytest.raises(ConfigurationError, match=r"'refund' of 'clerk'.*approvers"):
         app_of(network, approvers=[])
     app_of(support(tools=(refund([], approvers=["mia"]),)), approvers=[])
+
+
+async def test_a_run_that_another_process_took_and_died_with_hides_no_later_reply(
+    tmp_path: Path,
+) -> None:
+    """This process heard nothing of it; it finds out when it looks at what is open."""
+    begun = asyncio.Event()
+
+    @tool(name="refund", needs_approval=True)
+    async def forever(amount: int) -> str:
+        """Take for ever."""
+        del amount
+        begun.set()
+        return await asyncio.Future[str]()
+
+    call, path = tool_call("refund", {"amount": 5}), tmp_path / "t.db"
+    app = app_of(support(call, "Later.", call, tools=(refund([]),)), history=SqliteHistory(path))
+    async with client_of(app) as client, lifespan(app):
+        await said(app, "Money back!", "t1", id="m1")
+        (question,) = (await client.get("/api/approvals")).json()["approvals"]
+        async with SqliteHistory(path) as store:
+            other = support("done", tools=(forever,), history=for_user(store, "ada"))
+            resumed = asyncio.create_task(other.resume("t1", {question["id"]: True}))
+            await begun.wait()
+            await said(app, "And now?", "t1", id="m2")
+            found = (await client.get("/api/threads/t1")).json()
+            assert (found["running"], [m["type"] for m in found["messages"]]) == (
+                ["m1"],
+                ["user", "user"],
+            )
+            await said(app, "Money back!", "t2")  # it looks whenever a question is asked
+            while found["running"]:
+                found = (await client.get("/api/threads/t1")).json()
+            assert [m["type"] for m in found["messages"]] == ["user", "user", "agent"]
+            resumed.cancel()
+            await asyncio.gather(resumed, return_exceptions=True)
