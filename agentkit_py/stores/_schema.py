@@ -324,8 +324,10 @@ STEPS: tuple[tuple[Change, ...], ...] = (
     # How many threads each user has: a page of them says it, however many there are.
     (
         "CREATE TABLE {owners} (user_id {KEY} PRIMARY KEY NOT NULL, threads bigint NOT NULL)",
-        "INSERT INTO {owners} SELECT user_id, COUNT(*) FROM {threads} "
-        "WHERE user_id IS NOT NULL AND NOT hidden GROUP BY user_id",
+        (
+            "INSERT INTO {owners} SELECT user_id, COUNT(*) FROM {threads} "
+            "WHERE user_id IS NOT NULL AND NOT hidden GROUP BY user_id"
+        ),
     ),
 )
 """Each step leads from one version to the next. Steps are only ever added."""
