@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.runs import LeaseClaim
 from agentkit_py.messages import UserMessage
@@ -104,6 +105,11 @@ class HistoryConfig:
         lease: ThreadLease | None = None,
         lazy: bool = False,
     ) -> None:
+        if lease is not None and not isinstance(lease, ThreadLease):
+            raise ConfigurationError(
+                f"{type(self).__name__}: lease must be a ThreadLease, e.g. "
+                f"lease=ThreadLease(seconds=60), not {lease!r:.80}"
+            )
         self.create_thread = create_thread
         self.get = get
         self.append_user_message = append_user_message

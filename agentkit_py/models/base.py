@@ -537,12 +537,20 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
     account: str | None = None,
     prompt_cache: PromptCache = "auto",
     guards: Sequence[CallGuard] = (),
+    **unknown: object,
 ) -> Model:
     """Return a checked `Model`; its options are those of `ModelOptions`.
 
     Raises:
-        ConfigurationError: A value cannot work; the message names it, but never a key.
+        ConfigurationError: An option is not known or a value cannot work; the message names it, but
+            never a key.
     """
+    if unknown:
+        known = ", ".join(sorted(ModelOptions.__optional_keys__))
+        raise ConfigurationError(
+            f"A model of {adapter.provider} has no option {min(unknown)!r}; it has {known}. What "
+            "the provider takes itself goes into settings=… or default_parameters={…}"
+        )
     _check_key(adapter.provider, api_key)
     _check_numbers(timeout, retry, context_window)
     _check_facts(capabilities, account, prompt_cache)

@@ -211,6 +211,15 @@ def test_a_key_that_no_header_can_carry_is_refused_without_showing_it(
 
 
 @pytest.mark.parametrize("factory", FACTORIES)
+def test_an_option_that_no_model_has_is_named_with_those_there_are(
+    factory: Callable[..., Model],
+) -> None:
+    """It says, too, where a provider's own parameters go."""
+    with pytest.raises(ConfigurationError, match=r"'temprature'; it has .*timeout.*settings="):
+        factory("m", temprature=0.5)
+
+
+@pytest.mark.parametrize("factory", FACTORIES)
 def test_no_secret_is_in_a_models_repr(factory: Callable[..., Model]) -> None:
     """Models end up in logs."""
     model = factory("m", api_key="sk-secret", headers={"x-secret": "sk-secret"})

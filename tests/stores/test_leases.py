@@ -315,6 +315,13 @@ def test_a_lease_has_to_last() -> None:
         ThreadLease(seconds=0)
 
 
+def test_a_store_with_a_lease_that_is_none_is_refused_at_once(tmp_path: Path) -> None:
+    """Without a check its runs would know of each other no better than without a lease."""
+    wrong: Any = 60
+    with pytest.raises(ConfigurationError, match=r"SqliteHistory: lease must be a ThreadLease.*60"):
+        SqliteHistory(tmp_path / "t.db", lease=wrong)
+
+
 async def test_a_message_that_comes_again_much_later_is_answered_as_before() -> None:
     """The later part of the thread is read, but no model is called."""
     store = MemoryHistory(lease=ThreadLease())
