@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import update_wrapper
+from operator import is_, itemgetter
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -64,7 +65,7 @@ from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.leases import STEERED
 from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
-from agentkit_py.models.base import HostedTool, ToolChoice, ToolSpec
+from agentkit_py.models.base import HostedTool, Model, ToolChoice, ToolSpec
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors, Tokenizer
 from agentkit_py.processors.redaction import Redactor
@@ -202,14 +203,21 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     """Output and handoffs as they were made last, with what they were made of: schemas take longer
     than all else that a run resolves."""
 
+    _resolved: tuple[list[object], AgentSpec] | None = field(init=False, repr=False)
+    """The agent as it was resolved last, and the settings of which it was made."""
+
     def __post_init__(self) -> None:
         """Check what was given."""
         if not isinstance(self.name, str) or not self.name:
             raise ConfigurationError(
                 f"An agent's name must be a non-empty string, got {self.name!r}"
             )
-        self._opened, self._made = [], {}
-        self.resolve()
+        self._opened, self._made, self._resolved = [], {}, None
+        if _FEATURES(vars(self)) == _NO_FEATURES:  # nothing else can be wrong
+            self._check_kinds()
+            self.tool_map  # noqa: B018 - checks them
+        else:
+            self.resolve()
 
     @property
     def tool_map(self) -> dict[str, Tool]:
@@ -247,6 +255,26 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         Raises:
             ConfigurationError: It cannot run like this.
         """
+        settings, known = self._settings(), self._resolved
+        same = known is not None and len(known[0]) == len(settings)
+        if known is not None and same and all(map(is_, known[0], settings)):
+            return known[1]
+        spec = self._as_spec()
+        # What these hold may change inside them.
+        changing = self.knowledge or self.mcp_servers or self.handoffs or self.allowed_tools
+        self._resolved = None if changing else (settings, spec)
+        return spec
+
+    def _settings(self) -> list[object]:
+        """Return what was given, and what stands in lists of it."""
+        fields = vars(self)
+        found: list[object] = [*_SETTINGS(fields)]
+        for given in _LISTS(fields):
+            if type(given) is list or (type(given) is not tuple and isinstance(given, Sequence)):
+                found += cast("Sequence[object]", given)
+        return found
+
+    def _as_spec(self) -> AgentSpec:
         self._check_kinds()
         tools, search = self.tool_map, self._knowledge_search()
         if search is not None:
@@ -348,24 +376,28 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
     def _check_kinds(self) -> None:
         where = f"Agent {self.name!r}"
-        if isinstance(self.hosted_tools, str) or not all(
-            isinstance(one, str | Mapping) for one in self.hosted_tools
+        hosted: object = self.hosted_tools
+        if hosted != () and (
+            isinstance(hosted, str)
+            or not all(isinstance(one, str | Mapping) for one in self.hosted_tools)
         ):
             raise ConfigurationError(
-                f"{where}: hosted_tools must be a list of names and dicts, "
-                f"got {self.hosted_tools!r:.80}"
+                f"{where}: hosted_tools must be a list of names and dicts, got {hosted!r:.80}"
             )
-        self._check_instructions(where)
-        if not (self.system is None or isinstance(self.system, str) or callable(self.system)):
+        system: object = self.system
+        if not isinstance(system, str) or self.instructions != () or self.markdown is not False:
+            self._check_instructions(where)
+        if not (system is None or isinstance(system, str) or callable(system)):
             raise ConfigurationError(
-                f"{where}: system must be a text or a function that gives one, "
-                f"got {self.system!r:.80}"
+                f"{where}: system must be a text or a function that gives one, got {system!r:.80}"
             )
-        expect_model(where, "model", self.model)
+        if not isinstance(self.model, Model):
+            expect_model(where, "model", self.model)
         expect_history(where, self.history)
         expect(where, "lifecycle", self.lifecycle, Lifecycle, "a Lifecycle(…)")
-        expect_context(where, "system", self.system, or_none=True)
-        for hook in dataclasses.fields(Lifecycle):
+        if not isinstance(system, str):
+            expect_context(where, "system", system, or_none=True)
+        for hook in dataclasses.fields(Lifecycle) if self.lifecycle is not NO_HOOKS else ():
             expect_context(where, hook.name, getattr(self.lifecycle, hook.name))
         expect_list(where, "tools", self.tools)
         expect_list(where, "handoffs", self.handoffs)
@@ -404,7 +436,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     @property
     def input_masks(self) -> Sequence[Redactor]:
         """The redactors of its input guardrails."""
-        return self._guardrails().input.redactors
+        return self._guardrails().input.redactors if self.input_guardrails else ()
 
     def with_model(self, model: ModelChoice) -> Self:
         """Return the agent with another model; everything else is kept."""
@@ -598,6 +630,27 @@ class RoutingAgent(Agent[StateT, OutputT]):
 
 
 _DEFAULT_TOKENIZER = default_tokenizer()
+_SETTINGS = itemgetter(*[one.name for one in dataclasses.fields(Agent) if one.init])
+_LISTS = itemgetter(
+    "tools",
+    "instructions",
+    "processors",
+    "hosted_tools",
+    "output_type",
+    "output_validators",
+    "input_guardrails",
+    "output_guardrails",
+    "tool_input_guardrails",
+    "tool_output_guardrails",
+)
+_NAMES = (
+    *("mcp_servers", "knowledge", "knowledge_filters", "enable_agentic_knowledge_filters"),
+    *("tool_choice", "output_type", "handoffs", "allowed_tools", "processors", "token_counter"),
+    *("input_guardrails", "output_guardrails"),
+    *("tool_input_guardrails", "tool_output_guardrails"),
+)
+_FEATURES, _NO_FEATURES = itemgetter(*_NAMES), tuple([getattr(Agent, name) for name in _NAMES])
+"""What an agent needs no check for beyond that of its kinds and tools, where it has none of it."""
 
 
 def takes_arguments_of(

@@ -78,12 +78,13 @@ def _content_to_json(content: object) -> object:
 
 
 def _common(message: Message) -> dict[str, Any]:
-    found = {
-        "stop_reason": message.stop_reason,
-        "agent": message.agent,
-        "providerMetadata": message.provider_metadata,
-    }
-    record: dict[str, Any] = {k: v for k, v in found.items() if v is not None}
+    record: dict[str, Any] = {}
+    if message.stop_reason is not None:
+        record["stop_reason"] = message.stop_reason
+    if message.agent is not None:
+        record["agent"] = message.agent
+    if message.provider_metadata is not None:
+        record["providerMetadata"] = message.provider_metadata
     if message.stop_reason is None and message.type in _STOP_BY_DEFAULT:
         record["stop_reason"] = None  # left out, it would be read as "tool"
     return record

@@ -57,7 +57,7 @@ def find_non_json(value: object, path: str = "") -> str | None:
     Tuples, non-string keys, sets, NaN and foreign objects are found. ``path`` is the prefix of
     the returned one, e.g. ``data.user``.
     """
-    if value is None or isinstance(value, bool | int | str):
+    if value is None or isinstance(value, _EXACT):
         return None
     if isinstance(value, float):
         return None if math.isfinite(value) else path
@@ -70,8 +70,13 @@ def find_non_json(value: object, path: str = "") -> str | None:
     return path
 
 
+_EXACT = (str, int, bool)
+
+
 def _find_in_object(value: dict[object, object], path: str) -> str | None:
     for key, item in value.items():
+        if isinstance(key, str) and isinstance(item, _EXACT):
+            continue
         place = f"{path}.{key}" if path else str(key)
         if not isinstance(key, str):
             return place
@@ -87,18 +92,18 @@ MAX_DEPTH = 100
 
 def is_too_deep(value: object) -> bool:
     """Return whether objects and arrays are nested in more than `MAX_DEPTH` levels."""
-    level: list[Any] = [value]
+    level: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
     for _ in range(MAX_DEPTH):
         # Each container once: one that holds itself twice would double with every level.
-        inside: dict[int, Any] = {id(one): one for one in level if _is_container(one)}
-        level = [item for one in inside.values() for item in _items(one)]
+        inside: dict[int, Any] = {id(one): one for one in level}
+        items = [item for one in inside.values() for item in _items(one)]
+        level = [item for item in items if isinstance(item, _CONTAINERS)]
         if not level:
             return False
-    return any(map(_is_container, level))
+    return True
 
 
-def _is_container(value: object) -> bool:
-    return isinstance(value, dict | list | tuple)
+_CONTAINERS = (dict, list, tuple)
 
 
 def _items(container: Any) -> Iterable[Any]:
@@ -238,7 +243,8 @@ def time_or_none(given: object) -> datetime | None:
 def copied(value: Any) -> Any:
     """Return JSON with objects and arrays of its own; anything else in it stays the same."""
     if isinstance(value, dict):
-        return {key: copied(one) for key, one in cast("dict[Any, Any]", value).items()}
+        fields = cast("dict[Any, Any]", value)
+        return {k: one if isinstance(one, _EXACT) else copied(one) for k, one in fields.items()}
     if isinstance(value, list):
         return [copied(one) for one in cast("list[Any]", value)]
     return value

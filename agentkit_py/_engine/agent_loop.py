@@ -15,10 +15,11 @@ from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, Turn, chosen_
 from agentkit_py._engine.answers import AnswerReader
 from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.guarding import Guards, Trip, TurnStopped
+from agentkit_py._engine.guardrails import NO_GUARDRAILS
 from agentkit_py._engine.handoffs import handed_over
 from agentkit_py._engine.instrumentation import Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
-from agentkit_py._engine.limits import RESULT, expect
+from agentkit_py._engine.limits import NO_LIMITS, RESULT, expect
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder, TurnServices
 from agentkit_py._engine.reasoning import bound_reply, can_heal, fallback_entry
 from agentkit_py._engine.run_context import RunContext
@@ -48,8 +49,9 @@ from agentkit_py.events.types import (
 from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import Delta, ToolCall
 from agentkit_py.models.base import Model, ModelReply
+from agentkit_py.models.fallback import FallbackModel
 from agentkit_py.processors.report import ReportEntry
-from agentkit_py.results import NO_VALUE, AgentResult
+from agentkit_py.results import NO_VALUE, AgentResult, replied
 from agentkit_py.runtime.asking import first_answer, say_failover
 
 if TYPE_CHECKING:
@@ -89,11 +91,10 @@ async def choose_model(run: RunContext, agent: AgentSpec, options: TurnOptions) 
     Raises:
         MissingModelError: There is none.
     """
-    context, where = run.context_of(agent), f"Agent {agent.name!r}"
     for choice in (options.model, agent.model, options.default_model):
-        model = await chosen_model(choice, context, where)
-        if model is not None:
-            return run.guarded(model)
+        if choice is not None:
+            where = f"Agent {agent.name!r}"
+            return run.guarded(await chosen_model(choice, run.context_of(agent), where))
     raise MissingModelError(agent.name)
 
 
@@ -144,10 +145,9 @@ async def run_agent(run: RunContext, agent: AgentSpec, options: TurnOptions) -> 
     path, runtime, monitor = options.path, run.runtime, run.monitor
     run_id, message_id = runtime.new_id(f"{path}/run"), runtime.new_id(f"{path}/message")
     turn = run.turn_of(agent, model, path, run_id, message_id)
-    facts: dict[str, Any] = {**turn.facts, "scope": "agent"}
     if monitor.is_active:
         started = RunStarted(
-            **facts,
+            **turn.run_facts,
             parent_run_id=options.parent_run_id,
             thread_id=run.state.thread_id,
             user_id=run.user_id,
@@ -161,14 +161,14 @@ async def run_agent(run: RunContext, agent: AgentSpec, options: TurnOptions) -> 
             await run.thread.save_results()
     except CancelledError as error:
         if runtime.is_final(error):
-            await monitor.emit_now(RunInterrupted(**facts))
+            await monitor.emit_now(RunInterrupted(**turn.run_facts))
         raise
     except Exception as error:
         if runtime.is_final(error):
-            await monitor.emit_now(RunFailed(**facts, error=error))
+            await monitor.emit_now(RunFailed(**turn.run_facts, error=error))
         raise
     if monitor.is_active:
-        await monitor.emit_now(RunCompleted(**facts, stop_reason=result.stop_reason))
+        await monitor.emit_now(RunCompleted(**turn.run_facts, stop_reason=result.stop_reason))
     return result
 
 
@@ -259,13 +259,13 @@ class _AgentLoop:
         if trip.tripwire.reply is not None:
             made = await self._finish(made, GUARDRAIL)
         if self.run.monitor.is_active:
-            replied = ModelReplied(
+            event = ModelReplied(
                 **self.turn.facts,
                 messages=made.output,
                 usage=None if kept is not None else made.usage,
                 finish=made.finish,
             )
-            await self.run.monitor.emit_now(replied)
+            await self.run.monitor.emit_now(event)
         # Also where it has no words: it says that the user's message is withheld from later calls.
         return await self.run.add(made)
 
@@ -281,7 +281,8 @@ class _AgentLoop:
         reached = self._limit_reached("0")
         if reached is not None:
             return await self._stop(reached)
-        await self.guards.check_input()
+        if self.guards.spec is not NO_GUARDRAILS:
+            await self.guards.check_input()
         last: AgentResult | None = None
         counted = pauses = iteration = 0
         paused = False
@@ -328,6 +329,8 @@ class _AgentLoop:
         run, thread, heard = self.run, self.run.thread, list[str]()
         if not self.options.keep:
             return None
+        if thread.lease is None:  # nothing is left to the run
+            return TAKEN_OVER if thread.is_taken_over else None
         messages = await run.take_messages(f"{self.turn.path}.{iteration}.inbox")
         if messages is None:
             return INTERRUPTED
@@ -348,8 +351,10 @@ class _AgentLoop:
         return OutputError(self.turn.agent.name, reason, result=last, problems=problems)
 
     def _limit_reached(self, name: str) -> str | None:
-        run, key = self.run, f"{self.turn.path}.{name}"
-        return run.meter.reached(lambda: run.runtime.now(f"{key}/limit"))
+        run = self.run
+        if run.meter.limits is NO_LIMITS:
+            return None
+        return run.meter.reached(partial(run.runtime.now, f"{self.turn.path}.{name}/limit"))
 
     async def _stop(self, reason: str) -> AgentResult:
         """End a turn in which the model was not asked."""
@@ -371,7 +376,8 @@ class _AgentLoop:
                 run=run, turn=turn, tools=tools, path=path, services=services
             )
             made = await builder.build()
-            await self._announce(made)
+            if run.monitor.is_active:
+                await self._announce(made)
             if made.stop:
                 return None
             run.compare_state(path)
@@ -450,7 +456,7 @@ class _AgentLoop:
         run = self.run
         reply = run.open_reply(result) if self.options.keep else None
         handoffs = self.turn.agent.handoffs
-        again = [i for i, call in enumerate(calls) if call.name in handoffs and call.name in tools]
+        again = [i for i, c in enumerate(calls) if c.name in handoffs and c.name in tools]
         if len(again) > 1:
             refused = error_content("HandoffError", "Only one agent can go on: the first named.")
             settled = {**dict.fromkeys(again[1:], refused), **settled}
@@ -459,37 +465,27 @@ class _AgentLoop:
         )
         results = await runner.run_all(calls)
         run.sources.called(call.name for call in calls)
-        result = replace(result, tool_calls=results)
+        result = result.with_tool_calls(results)
         if runner.trip is not None:
             raise TurnStopped(runner.trip, result)
         return result
 
     async def _announce(self, made: ModelInput) -> None:
-        if self.run.monitor.is_active:
-            await self.run.monitor.emit(ContextBuilt(**self.turn.facts, report=made.report))
+        await self.run.monitor.emit(ContextBuilt(**self.turn.facts, report=made.report))
 
     async def _infer(
         self, builder: ModelInputBuilder, made: ModelInput, *, is_first: bool
     ) -> AgentResult:
         run, turn, path = self.run, self.turn, builder.path
-        failures: list[ReportEntry] = []
-
-        async def ask(model: Model, step: str) -> _Answer:
-            own, input_ = builder, made
-            if model is not turn.model:
-                own, input_ = builder.for_model(made, model, failures)
-            return await self._ask(own, input_, f"{path}.infer{step}")
-
-        async def failed(other: Model, error: ModelError) -> None:
-            failures.append(fallback_entry(made.report, other, error))
-            await self._failed_over(other, error)
-
-        name = f"{path}.infer"
-        call = partial(first_answer, turn.model, ask, run.runtime, name, failed)
-        answered = await self.guards.with_checks(call)
+        if isinstance(turn.model, FallbackModel):
+            call = partial(self._ask_one_of, builder, made)
+        else:
+            call = partial(self._ask, builder, made, f"{path}.infer")
+        checked = self.guards.spec.input.guardrails
+        answered = await (self.guards.with_checks(call) if checked else call())
         model, sent, body, reply = answered
         name = turn.agent.name
-        output = [replace(m, agent=m.agent or name, from_history=False) for m in reply.messages]
+        output = [replied(message, name) for message in reply.messages]
         result = AgentResult(
             name,
             bound_reply(model, sent.request, output, healed=sent.healed),
@@ -511,16 +507,32 @@ class _AgentLoop:
             await self._replied(result)
         return result
 
+    async def _ask_one_of(self, builder: ModelInputBuilder, made: ModelInput) -> _Answer:
+        """Ask the model's alternatives, one after the other."""
+        model, path, failures = self.turn.model, builder.path, list[ReportEntry]()
+
+        async def ask(one: Model, step: str) -> _Answer:
+            own, input_ = builder, made
+            if one is not model:
+                own, input_ = builder.for_model(made, one, failures)
+            return await self._ask(own, input_, f"{path}.infer{step}")
+
+        async def failed(other: Model, error: ModelError) -> None:
+            failures.append(fallback_entry(made.report, other, error))
+            await self._failed_over(other, error)
+
+        return await first_answer(model, ask, self.run.runtime, f"{path}.infer", failed)
+
     async def _replied(self, result: AgentResult) -> None:
         """Emit a reply, once its output guardrails have passed it."""
         if self.run.monitor.is_active:
-            replied = ModelReplied(
+            event = ModelReplied(
                 **self.turn.facts,
                 messages=result.output,
                 usage=result.usage,
                 finish=result.finish,
             )
-            await self.run.monitor.emit_now(replied)
+            await self.run.monitor.emit_now(event)
 
     async def _ask(self, builder: ModelInputBuilder, made: ModelInput, step_id: str) -> _Answer:
         """Ask one model; return what was sent and answered."""

@@ -175,8 +175,8 @@ class AgentSpec:
         return {name: tool for name, tool in tools.items() if name in names}
 
 
-async def chosen_model(choice: ModelChoice, context: AgentContext, where: str) -> Model | None:
-    """Return the model that was given, by itself, by name or by a function; None: none was.
+async def chosen_model(choice: ModelChoice, context: AgentContext, where: str) -> Model:
+    """Return the model that was given by itself, by name or by a function.
 
     Keys that are functions of the context are bound to it.
 
@@ -184,9 +184,7 @@ async def chosen_model(choice: ModelChoice, context: AgentContext, where: str) -
         ConfigurationError: A function returned something that is no model.
     """
     found: Any = choice
-    if found is None:
-        return None
-    if not isinstance(found, Model | str):
+    if not isinstance(found, (Model, str)):
         found = await resolve(found(context))
     if isinstance(found, str):
         found = model_named(found)
@@ -247,3 +245,8 @@ class Turn:
     def facts(self) -> dict[str, Any]:
         """The fields that all events of the turn have."""
         return {"run_id": self.run_id, "name": self.agent.name, "message_id": self.message_id}
+
+    @property
+    def run_facts(self) -> dict[str, Any]:
+        """The fields that events of the turn as a whole have."""
+        return {**self.facts, "scope": "agent"}

@@ -11,6 +11,7 @@ from agentkit_py._core.awaiting import resolve, takes_two
 from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.guardrails import (
+    NO_GUARDRAILS,
     Checks,
     Guardrail,
     GuardrailSpec,
@@ -273,6 +274,10 @@ class Guards:
         return result, value
 
     # Tools.
+
+    def check(self, tool: Tool) -> bool:
+        """Return whether anything checks or masks calls of a tool."""
+        return self._of_tool(tool) is not NO_GUARDRAILS
 
     def _of_tool(self, tool: Tool) -> GuardrailSpec:
         return self.spec + tool.guardrails

@@ -320,6 +320,8 @@ class Monitor:
         self.runtime = runtime
         self.instruments: tuple[Instrumentation, ...] = tuple(instruments)
         self.wants_tokens: bool = any(one.wants_tokens for one in instruments)
+        self.is_active: bool = bool(self.instruments)
+        """True if anything watches the run; otherwise no events need be made."""
 
     @classmethod
     def of_run(
@@ -349,11 +351,6 @@ class Monitor:
             self.runtime,
             [one for one in self.instruments if not isinstance(one, ChunkPublisher)],
         )
-
-    @property
-    def is_active(self) -> bool:
-        """True if anything watches the run; otherwise no events need be made."""
-        return bool(self.instruments)
 
     @property
     def wants_rehearsals(self) -> bool:

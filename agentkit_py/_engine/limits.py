@@ -138,8 +138,6 @@ class Meter:
     def reached(self, now: Callable[[], datetime]) -> str | None:
         """Name of the limit that is reached, None if the run may go on."""
         limits = self.limits
-        if limits is NO_LIMITS:
-            return None
         if limits.max_inferences is not None and self.inferences >= limits.max_inferences:
             return "max_inferences"
         if limits.max_tokens is not None and self.usage.total_tokens >= limits.max_tokens:

@@ -146,6 +146,8 @@ class ModelInputBuilder:
     def own_tools(self) -> frozenset[str]:
         """Names of all tools that the agent has, whether they are offered now or not."""
         agent = self.agent
+        if not agent.servers and not agent.hosted_tools:
+            return frozenset(agent.tools)
         known = self.run.sources.known(agent.servers, agent.tools)
         return frozenset((*known, *(one for one in agent.hosted_tools if isinstance(one, str))))
 
@@ -159,12 +161,16 @@ class ModelInputBuilder:
     async def build(self) -> ModelInput:
         """Return what the model is to see now."""
         agent = self.agent
-        await self.run.choose_processors(agent, dry=self.services is None)
+        if not self.run.are_known(agent):
+            await self.run.choose_processors(agent, dry=self.services is None)
         prompt = await self._prompt()
         entries: list[ReportEntry] = []
-        history = full = await self._load(prompt)
+        if self.run.thread.older is not None:
+            await self._load(prompt)
+        history = full = self.run.transcript.history()
         chains, hook = self.chains, agent.lifecycle.on_start
-        self._say_if_apart(full, entries)
+        if self.run.shared is not None:
+            self._say_if_apart(self.run.shared, full, entries)
         if not chains and hook is None:
             return self._input(prompt, history, entries, full)
         context = self._context(prompt, full)
@@ -327,10 +333,11 @@ class ModelInputBuilder:
         """The beginning that this agent's requests share with others; None: they share none."""
         return self.run.shared if self.turn.shares_prefix else None
 
-    def _say_if_apart(self, history: Sequence[Message], entries: list[ReportEntry]) -> None:
+    def _say_if_apart(
+        self, shared: SharedPrefix, history: Sequence[Message], entries: list[ReportEntry]
+    ) -> None:
         """Report why the agent does not share the prefix where others do."""
-        shared = self.run.shared
-        if shared is None or self.turn.shares_prefix or self.agent.agent.is_routing:
+        if self.turn.shares_prefix or self.agent.agent.is_routing:
             return
         reason = f"a prefix of its own: {shared.why_apart(self.agent, self.turn.model)}"
         entries.append(_entry("prefix", "prefix", history, history, self.agent, reason))
@@ -365,16 +372,13 @@ class ModelInputBuilder:
             run.memory[key] = said
         return str(said)
 
-    async def _load(self, prompt: Sequence[Message]) -> Sequence[Message]:
-        """Return the history, with as much of the thread loaded as the processors want to see."""
-        run = self.run
-        if run.thread.older is not None:
-            chains = self.chains
-            context = self._context(prompt, run.transcript.history())
-            await run.load_enough(
-                lambda newest: is_enough(newest, chains, replace(context, unloaded=run.not_loaded))
-            )
-        return run.transcript.history()
+    async def _load(self, prompt: Sequence[Message]) -> None:
+        """Load as much of the thread as the processors want to see."""
+        run, chains = self.run, self.chains
+        context = self._context(prompt, run.transcript.history())
+        await run.load_enough(
+            lambda newest: is_enough(newest, chains, replace(context, unloaded=run.not_loaded))
+        )
 
     def _context(self, prompt: Sequence[Message], history: Sequence[Message]) -> ProcessorContext:
         run, agent, model = self.run, self.agent, self.turn.model

@@ -148,10 +148,9 @@ async def _invoke(nested: Nested, options: AsToolOptions, given: Any, ctx: ToolC
         max_iter=options.get("max_iter", MAX_LOOPS),
         parent_run_id=desk.turn.run_id,
         model=options.get("model"),
-        default_model=await chosen_model(
-            caller.model, parent.context_of(caller), f"Agent {caller.name!r}"
-        )
-        or shared,
+        default_model=shared
+        if caller.model is None
+        else await chosen_model(caller.model, parent.context_of(caller), f"Agent {caller.name!r}"),
     )
     try:
         text, limit = await nested.run(run, call)

@@ -29,7 +29,7 @@ PENDING = "pending"
 
 def may_pause(options: RunOptions, history: object, agents: Iterable[Any]) -> RunOptions:
     """Return the options of a run; where it may have to ask, with a runtime that lets it pause."""
-    if options.get("approver") is not None or not any(map(_may_ask, agents)):
+    if history is None or options.get("approver") is not None or not any(map(_may_ask, agents)):
         return options
     if not isinstance(history, QuestionStore):
         return options

@@ -197,10 +197,10 @@ class RunContext:
     masks: Sequence[Redactor] = ()
     """The redactors that have masked its input."""
 
-    heard: list[RunInput] = field(default_factory=list[RunInput])
+    heard: list[RunInput]
     """Messages of the user that came while the run was at work."""
 
-    judged: set[tuple[int, str | None]] = field(default_factory=set[tuple[int, str | None]])
+    judged: set[tuple[int, str | None]]
     """The input guardrails (by their ids in this process) that have judged its messages."""
 
     problems: Sequence[str] = ()
@@ -210,7 +210,7 @@ class RunContext:
     resumes: bool = False
     """True if no state was given, so that the data of the thread's previous run may be restored."""
 
-    memory: dict[str, Any] = field(default_factory=dict[str, Any])
+    memory: dict[str, Any]
     """Values that processors keep until the run ends."""
 
     sources: SourceBook = field(default_factory=SourceBook)
@@ -219,7 +219,7 @@ class RunContext:
     outer_call: OpenCall | None = None
     """The call that this run is, where it is nested in another."""
 
-    open_replies: dict[str, OpenReply] = field(default_factory=dict[str, OpenReply])
+    open_replies: dict[str, OpenReply]
     """Replies with calls that are not in the transcript yet, by id; forks share them."""
 
     chain: Sequence[HistoryProcessor] = ()
@@ -231,13 +231,13 @@ class RunContext:
     knowledge_filters: KnowledgeFilters | None = None
     """Filters of each search of knowledge, beside the agents' own."""
 
-    handed: dict[str, HistoryProcessor] = field(default_factory=dict[str, HistoryProcessor])
+    handed: dict[str, HistoryProcessor]
     """The part of a handed-over conversation that agents see, by their names."""
 
     sent: tuple[Message, ...] = ()
     """The messages of the last model call: calls and results in them are whole."""
 
-    writers: dict[str, Any] = field(default_factory=dict[str, Any])
+    writers: dict[str, Any]
     """The conversations as agents' last requests wrote them; see `ModelRequest.writers`."""
 
     shared: SharedPrefix | None = None
@@ -246,13 +246,8 @@ class RunContext:
     _first_state: Mapping[str, JsonValue] | None = None
     """The state's data when the run began, where replays are compared."""
 
-    _specs: dict[int, tuple[AgentLike, AgentSpec]] = field(
-        default_factory=dict[int, tuple[AgentLike, AgentSpec]]
-    )
-
-    _chains: dict[int, list[tuple[Level, Sequence[HistoryProcessor]]]] = field(
-        default_factory=dict[int, list[tuple[Level, Sequence[HistoryProcessor]]]]
-    )
+    _specs: dict[int, tuple[AgentLike, AgentSpec]]
+    _chains: dict[int, list[tuple[Level, Sequence[HistoryProcessor]]]]
 
     @property
     def state(self) -> State[Any]:
@@ -301,9 +296,15 @@ class RunContext:
 
         Those that a function chooses are there after `choose_processors`.
         """
-        chosen = self._chains.get(id(agent))
-        if chosen is not None:
-            return chosen
+        known = self._chains.get(id(agent))
+        if known is None:
+            known = self._configured(agent)
+            if not any(isinstance(one, ChosenProcessors) for _, chain in known for one in chain):
+                self._chains[id(agent)] = known
+        handed = self.handed.get(agent.name) if self.handed else None
+        return known if handed is None else [("network", (handed,)), *known]
+
+    def _configured(self, agent: AgentSpec) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
         network = self.network_spec
         shared = () if network is None or network.history is None else network.history.chain
         own = () if agent.history is None else agent.history.chain
@@ -316,13 +317,17 @@ class RunContext:
             ("agent", agent.chain),
             ("run", self.chain),
         ]
-        handed = self.handed.get(agent.name)
-        if handed is not None:
-            levels.insert(0, ("network", (handed,)))
         return [(level, chain) for level, chain in levels if chain]
+
+    def are_known(self, agent: AgentSpec) -> bool:
+        """Return whether no function has to be asked for an agent's processors any more."""
+        self.chains_of(agent)
+        return id(agent) in self._chains
 
     async def choose_processors(self, agent: AgentSpec, *, dry: bool = False) -> None:
         """Ask functions for the processors that they choose for an agent, once in the run.
+
+        Those of an agent whose processors `are_known` need not be asked for.
 
         Args:
             agent: The agent, whose turn begins.
@@ -331,13 +336,8 @@ class RunContext:
         Raises:
             ConfigurationError: A function gave something else than a list of processors.
         """
-        levels = self.chains_of(agent)
-        if id(agent) in self._chains or not any(
-            isinstance(one, ChosenProcessors) for _, chain in levels for one in chain
-        ):
-            return
         context, chosen = self.context_of(agent), list[tuple[Level, list[HistoryProcessor]]]()
-        for level, chain in levels:
+        for level, chain in self._configured(agent):
             found: list[HistoryProcessor] = []
             for one in chain:
                 is_choice = isinstance(one, ChosenProcessors)
@@ -364,8 +364,9 @@ class RunContext:
         """
         specs = [self.spec_of(agent) for agent in agents]
         self._check_filters(specs)
-        chains = [(spec, self.chains_of(spec)) for spec in specs]
-        self.shared = shared_prefix(chains, self.network_spec, self.mode)
+        if self.network_spec is not None:
+            chains = [(spec, self.chains_of(spec)) for spec in specs]
+            self.shared = shared_prefix(chains, self.network_spec, self.mode)
         self.runtime.define(
             self.prefix,
             lambda: self._begun_as(
@@ -632,7 +633,8 @@ def begin_run(  # noqa: PLR0913 - by name
     if default_state is None and state_type is not None:
         default_state = new_state(name, state_type, options.get("state"))
     state = state_of(options.get("state"), default_state, options.get("thread_id"))
-    typed_state(name, state, state_type)
+    if state_type is not None:
+        typed_state(name, state, state_type)
     changes = StateChanges(state)
     monitor = (
         Monitor.of_run(
@@ -666,6 +668,14 @@ def begin_run(  # noqa: PLR0913 - by name
         approver=options.get("approver"),
         resumes=options.get("state") is None,
         masks=masks,
+        heard=[],
+        judged=set(),
+        memory={},
+        open_replies={},
+        handed={},
+        writers={},
+        _specs={},
+        _chains={},
     )
 
 
@@ -720,7 +730,7 @@ def new_state(name: str, state_type: type[Any], given: object) -> State[Any] | N
         ) from error
 
 
-def typed_state(name: str, state: State[Any], state_type: type[Any] | None) -> None:
+def typed_state(name: str, state: State[Any], state_type: type[Any]) -> None:
     """Make the state's data one of ``state_type``: a dict, as clients send it, is validated.
 
     Raises:
@@ -729,7 +739,7 @@ def typed_state(name: str, state: State[Any], state_type: type[Any] | None) -> N
     data: object = state.data
     wanted = get_origin(state_type) or state_type
     # A TypedDict has no instances but dicts.
-    if wanted is None or is_typeddict(wanted) or isinstance(data, wanted):
+    if is_typeddict(wanted) or isinstance(data, wanted):
         return
     if isinstance(data, dict):
         from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - slow to load

@@ -134,7 +134,7 @@ class ToolRunner:
     async def _guard_calls(self, prepared: Sequence[Prepared]) -> None:
         """Mark the calls that guardrails refuse: all, where one stops the run."""
         for one in prepared:
-            if one.refused is not None or one.tool is None:
+            if one.refused is not None or one.tool is None or not self.guards.check(one.tool):
                 continue
             context = partial(self._context, one, self.run.state, may_step=False)
             found = await self.guards.check_call(
@@ -150,7 +150,8 @@ class ToolRunner:
                 one.refused = one.refused or _stopped(self.trip)
 
     async def _run(self, one: Prepared) -> None:
-        await self._announce(one)
+        if self.run.monitor.is_active:
+            await self._announce(one)
         one.result = await self.run_one(one, self.run.state)
 
     def _prepare(self, index: int, call: ToolCall) -> Prepared:
@@ -276,7 +277,7 @@ class ToolRunner:
 
     async def _run_together(self, prepared: Sequence[Prepared]) -> None:
         run = self.run
-        for one in prepared:
+        for one in prepared if run.monitor.is_active else ():
             await self._announce(one)
         forks = [(one.call.name, run.state.fork()) for one in prepared]
 
@@ -297,14 +298,13 @@ class ToolRunner:
             one.result = result
 
     async def _announce(self, one: Prepared) -> None:
-        if self.run.monitor.is_active:
-            await self.run.monitor.emit(ToolStarted(**self.turn.facts, call=one.call))
+        await self.run.monitor.emit(ToolStarted(**self.turn.facts, call=one.call))
 
     async def run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
         """Run one call on a state; return its result."""
         opened = self._opened(one)
         content = await self._content(one, state, opened)
-        if one.refused is None and one.tool is not None:
+        if one.refused is None and one.tool is not None and self.guards.check(one.tool):
             content = await self._guard_result(one, one.tool, state, content)
         if one.edited is not None and isinstance(content, dict):
             note = f"A person changed the arguments to {dumps(dict(one.edited))}"
@@ -377,7 +377,9 @@ class ToolRunner:
     ) -> JsonValue:
         """Carry the call out, unless something stands against it since a person agreed."""
         context = self._context(one, state, may_step=False)
-        refused = await _check(one, context)
+        refused = None
+        if one.tool is not None and one.tool.check is not None:
+            refused = await _check(one, context)
         if refused is not None:
             return refused
         if opened is None:
@@ -422,7 +424,7 @@ class ToolRunner:
     ) -> tuple[JsonValue, Exception | None]:
         """Carry the call out once; return what the model reads, and the error if it failed."""
         # A tool that waits, perhaps for a person, takes as long as it takes.
-        limits = [] if tool.steps else [tool.timeout, self.run.meter.limits.tool_timeout]
+        limits = () if tool.steps else (tool.timeout, self.run.meter.limits.tool_timeout)
         limit = min([one for one in limits if one is not None], default=None)
         value: object = None
         timer: anyio.CancelScope | None = None

@@ -7,9 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from types import NoneType
 from typing import Any, Protocol, cast
 
-from agentkit_py._core.json import MAX_DEPTH, JsonObject, JsonValue, find_non_json, is_too_deep
+from agentkit_py._core.json import (
+    MAX_DEPTH,
+    JsonObject,
+    JsonValue,
+    as_object,
+    find_non_json,
+    is_too_deep,
+)
 from agentkit_py.errors import ToolDefinitionError
 
 
@@ -92,6 +100,22 @@ def _plain(value: object) -> Any:
     return plain
 
 
+def _flat(value: object) -> dict[Any, Any] | None:
+    """Return a copy of an object of plain JSON on one level; None: it has to be looked into."""
+    fields: dict[Any, Any] | None = as_object(value)
+    if fields is None:
+        return None
+    for key, item in fields.items():
+        if type(key) is not str or type(item) not in _PLAIN:
+            return None
+        if not key.isascii() or (type(item) is str and not item.isascii()):
+            return None  # it may hold half a surrogate pair
+    return {**fields}
+
+
+_PLAIN = (str, int, bool, NoneType)
+
+
 def _whole_text(text: str) -> str:
     """``text`` with halves of surrogate pairs joined where they meet, else replaced by U+FFFD."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -140,6 +164,9 @@ def data_content(tool: str, value: object) -> JsonValue:
     """
     if value is None:
         return {"data": f"{tool} successfully executed"}
+    flat = _flat(value)
+    if flat is not None:
+        return {"data": flat}
     if is_too_deep(value):
         words = f"{tool} was carried out, but its result is nested in more than {MAX_DEPTH} levels"
         return error_content("ResultTooDeepError", f"{words}, and cannot be kept. Ask for less.")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
+from operator import is_
 from typing import overload
 
 from agentkit_py.messages import Message, TextContent, TextMessage, derived
@@ -39,9 +40,9 @@ class Transcript:
     added: list[AgentResult] = field(default_factory=list[AgentResult])
     """The results of this run."""
 
-    _entries: list[AgentResult] = field(default_factory=list[AgentResult], init=False, repr=False)
-    _past: list[Message] = field(default_factory=list[Message], init=False, repr=False)
-    _present: list[Message] = field(default_factory=list[Message], init=False, repr=False)
+    _entries: Sequence[AgentResult] = field(default=(), init=False, repr=False)
+    _past: list[Message] = field(init=False, repr=False)
+    _present: list[Message] = field(init=False, repr=False)
     _is_present: bool = field(default=False, init=False, repr=False)
     """True if the message that was read last is of this run."""
 
@@ -76,12 +77,11 @@ class Transcript:
     def history(self) -> tuple[Message, ...]:
         """Return the history of the next model call: past messages, then those of this run."""
         self._read()
-        withheld = _withheld(self.older)
-        older = [
-            message
-            for e in self.older
-            for message in (_hidden(e) if id(e) in withheld else read_by_models(e))
-        ]
+        older: list[Message] = []
+        if self.older:
+            withheld = _withheld(self.older)
+            for entry in self.older:
+                older += _hidden(entry) if id(entry) in withheld else read_by_models(entry)
         return (*self.state.messages, *older, *self._past, *self._present)
 
     def times(self) -> dict[int, datetime]:
@@ -97,10 +97,11 @@ class Transcript:
         """
         entries = self.state.transcript
         count = len(self._entries)
-        is_changed = list(map(id, entries[:count])) != list(map(id, self._entries))
-        if is_changed or self._has_unmarked(entries[count:]):
+        is_same = len(entries) >= count and all(map(is_, entries, self._entries))
+        if not is_same or self._has_unmarked(entries[count:]):
             self.state.mark_present(self._own_ids())
             entries, count = self.state.transcript, 0
+        if not count:
             self._past, self._present = [], []
         withheld = _withheld(entries[max(0, count - 1) :])
         for entry in entries[count:]:
@@ -109,14 +110,12 @@ class Transcript:
                 said = _hidden(entry)
             elif entry.staff is not None:
                 said = read_by_models(entry)
-            # A call for each message would cost more than all else here.
             by_user = entry.agent_name == USER
             for one in said:
-                text = one.content if by_user and one.type == "text" else ""
-                message = one if isinstance(text, str) and "<" not in text else users_words(one)
+                message = users_words(one) if by_user else one
                 self._is_present = message.from_history is False
                 # The user message of this run stands in the prompt.
-                if entry.agent_name != USER or entry.id != self.question:
+                if not by_user or entry.id != self.question:
                     (self._present if self._is_present else self._past).append(message)
         self._entries = entries
 
@@ -188,6 +187,8 @@ def users_words(message: Message) -> Message: ...
 def users_words(message: Message) -> Message:
     """Return a user's message without what would look like the words of staff."""
     if not isinstance(message, TextMessage) or message.role != "user":
+        return message
+    if isinstance(message.content, str) and "<" not in message.content:
         return message
     return derived(message, "user's words", partial(_of_user, message))
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
-from agentkit_py.messages import Finish, TextMessage, Usage
+from agentkit_py.messages import Finish, Message, TextMessage, ToolCallMessage, Usage
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest
 from agentkit_py.models.capabilities import Host
 from agentkit_py.models.replies import unexpected
@@ -82,6 +82,8 @@ class _FunctionAdapter(Adapter):
         return _Request(model, request)
 
     def decode(self, model: Model, body: object) -> ModelReply:
+        if isinstance(body, _Reply):
+            return body.reply
         found: Any = body
         try:
             messages = tuple([message_from_dict(message) for message in found["messages"]])
@@ -90,6 +92,24 @@ class _FunctionAdapter(Adapter):
         except (KeyError, TypeError, InvalidRecordError) as error:
             raise unexpected(model, body, "no reply that this model has given") from error
         return ModelReply(messages=messages, usage=usage, finish=finish)
+
+
+class _Reply(dict[str, Any]):
+    """A reply as JSON, which steps keep, with the reply itself, for where no step is between."""
+
+    def __init__(self, found: dict[str, Any], reply: ModelReply) -> None:
+        super().__init__(found)
+        self.reply = reply
+
+
+def _is_simple(message: Message) -> bool:
+    """Return whether reading the message from its JSON would give the same."""
+    if type(message) is ToolCallMessage:
+        texts = [text for call in message.tools for text in (call.id, call.name)]
+    else:
+        texts = [message.content] if type(message) is TextMessage else [None]
+    is_known = message.provider_metadata is None and message.stop_reason in ("stop", "tool", None)
+    return is_known and all(isinstance(text, str) for text in texts)
 
 
 def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
@@ -105,6 +125,8 @@ def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
     ended = reply.finish
     told = None if ended is None else [ended.reason, ended.word, ended.details]
     found: dict[str, Any] = {"messages": messages, "finish": told}
+    if all(map(_is_simple, unsigned)):
+        found = _Reply(found, ModelReply(messages=tuple(unsigned), usage=reply.usage, finish=ended))
     if (used := reply.usage) is not None:
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens)
         found["usage"] = [*tokens, used.reasoning_tokens, used.cache_write_tokens]

@@ -896,9 +896,22 @@ def restore_arguments(schema: Schema | None, arguments: JsonValue) -> JsonValue:
     text; text where the schema wants a free-form object is read. Everything else is left as it
     is, object for object.
     """
-    if schema is None:
+    if schema is None or _is_settled(schema, arguments):
         return arguments
     return _restored(schema, schema, arguments)
+
+
+def _is_settled(schema: Schema, arguments: JsonValue) -> bool:
+    """Return whether there is nothing to restore: numbers, and texts where texts are wanted."""
+    properties, given = as_object(schema.get("properties")), as_object(arguments)
+    if properties is None or given is None or "anyOf" in schema or "oneOf" in schema:
+        return False
+    for name, item in given.items():
+        if not isinstance(item, (int, float)):
+            node = as_object(properties.get(name)) if isinstance(item, str) else None
+            if node is None or node.get("type") != "string":
+                return False
+    return True
 
 
 def _restored(schema: Any, root: Schema, value: JsonValue) -> JsonValue:

@@ -9,7 +9,6 @@ are rules of single providers, and their encoders' business.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, cast
 
@@ -93,9 +92,11 @@ def is_valid(messages: Messages) -> bool:
     Raises:
         ProcessorError: Something in the list is no message.
     """
+    if {*map(type, messages)} <= _TEXTS:
+        return True
     scan = _Scan()
     for message in messages:
-        if isinstance(message, TextMessage | OpaqueMessage):
+        if isinstance(message, (TextMessage, OpaqueMessage)):
             fits = scan.read_text(message.role)
         elif isinstance(message, ToolResultMessage):
             fits = scan.read_result(message)
@@ -110,11 +111,14 @@ def is_valid(messages: Messages) -> bool:
     return not scan.unanswered
 
 
+_TEXTS = {TextMessage, OpaqueMessage}
+
+
 @dataclass(slots=True)
 class _Scan:
     """Calls that wait for results. Each method returns whether what it reads may come next."""
 
-    waiting: Counter[CallKey] = field(default_factory=Counter[CallKey])
+    waiting: dict[CallKey, int] = field(default_factory=dict[CallKey, int])
     unanswered: int = 0
     calls_ended: bool = False
     reasoning: bool = False
@@ -123,14 +127,15 @@ class _Scan:
     def read_calls(self, message: ToolCallMessage) -> bool:
         if not message.tools or (self.unanswered and self.calls_ended):
             return False
-        self.waiting.update(map(key_of, message.tools))
+        for key in map(key_of, message.tools):
+            self.waiting[key] = self.waiting.get(key, 0) + 1
         self.unanswered += len(message.tools)
         self.calls_ended = self.reasoning = False
         return True
 
     def read_result(self, message: ToolResultMessage) -> bool:
         key = key_of(message.tool)
-        if self.reasoning or not self.waiting[key]:
+        if self.reasoning or not self.waiting.get(key):
             return False
         self.waiting[key] -= 1
         self.unanswered -= 1

