@@ -256,8 +256,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             ConfigurationError: It cannot run like this.
         """
         settings, known = self._settings(), self._resolved
-        same = known is not None and len(known[0]) == len(settings)
-        if known is not None and same and all(map(is_, known[0], settings)):
+        if known is not None and _is_same(known[0], settings):
             return known[1]
         spec = self._as_spec()
         # What these hold may change inside them.
@@ -268,7 +267,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     def _settings(self) -> list[object]:
         """Return what was given, and what stands in lists of it."""
         fields = vars(self)
-        found: list[object] = [*_SETTINGS(fields)]
+        found: list[object] = [self, *_SETTINGS(fields)]  # a copy is resolved for itself
         for given in _LISTS(fields):
             if type(given) is list or (type(given) is not tuple and isinstance(given, Sequence)):
                 found += cast("Sequence[object]", given)
@@ -627,6 +626,10 @@ class RoutingAgent(Agent[StateT, OutputT]):
             raise ConfigurationError(
                 f"Routing agent {self.name!r} needs lifecycle=Lifecycle(on_route=…)"
             )
+
+
+def _is_same(before: list[object], now: list[object]) -> bool:
+    return len(before) == len(now) and all(map(is_, before, now))
 
 
 _DEFAULT_TOKENIZER = default_tokenizer()

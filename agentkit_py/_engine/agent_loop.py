@@ -390,7 +390,7 @@ class _AgentLoop:
             calls = calls_of(result.output)
             if self.reader is not None:
                 return await self._read(self.reader, result, calls, tools, path)
-            if self.guards.spec.output:
+            if self.guards.has_output:
                 result = await self.guards.check_output(path, result, NO_VALUE)
                 await self._replied(result)
             if not calls:
@@ -503,7 +503,7 @@ class _AgentLoop:
         if hook is not None:
             result = self._taken("on_response", await resolve(hook(self._context(result))), result)
             self._decide(f"{path}.on_response", result)
-        if not self.guards.spec.output:
+        if not self.guards.has_output:
             await self._replied(result)
         return result
 
@@ -588,9 +588,11 @@ class _AgentLoop:
             return await run.runtime.infer(step_id, asked, make_body, on_delta)
 
     def _on_delta(self) -> _Deltas | None:
+        if not self.run.monitor.wants_tokens:
+            return None
         agent = self.turn.agent
-        checked = agent.lifecycle.on_response is not None or bool(self.guards.spec.output)
-        if (checked and not agent.stream_before_response) or not self.run.monitor.wants_tokens:
+        checked = agent.lifecycle.on_response is not None or self.guards.has_output
+        if checked and not agent.stream_before_response:
             return None
         if self.turn.output is None:
             return _Deltas(self.run.monitor, self.turn)

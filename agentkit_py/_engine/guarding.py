@@ -112,11 +112,14 @@ class Guards:
     turn: Turn
     ask: AskAgent
     spec: GuardrailSpec = field(init=False)
+    has_output: bool = field(init=False)
+    """True if outputs are checked or masked."""
 
     def __post_init__(self) -> None:
         network = self.run.network_spec
         own = self.turn.agent.guardrails
         self.spec = own if network is None else network.guardrails + own
+        self.has_output = bool(self.spec.output)
 
     # Input.
 

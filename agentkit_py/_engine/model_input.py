@@ -161,16 +161,17 @@ class ModelInputBuilder:
     async def build(self) -> ModelInput:
         """Return what the model is to see now."""
         agent = self.agent
-        if not self.run.are_known(agent):
-            await self.run.choose_processors(agent, dry=self.services is None)
+        run = self.run
+        if not run.are_known(agent):
+            await run.choose_processors(agent, dry=self.services is None)
         prompt = await self._prompt()
         entries: list[ReportEntry] = []
-        if self.run.thread.older is not None:
+        if run.thread.older is not None:
             await self._load(prompt)
-        history = full = self.run.transcript.history()
+        history = full = run.transcript.history()
         chains, hook = self.chains, agent.lifecycle.on_start
-        if self.run.shared is not None:
-            self._say_if_apart(self.run.shared, full, entries)
+        if run.shared is not None:
+            self._say_if_apart(run.shared, full, entries)
         if not chains and hook is None:
             return self._input(prompt, history, entries, full)
         context = self._context(prompt, full)
@@ -282,7 +283,7 @@ class ModelInputBuilder:
         stop: bool = False,
         wishes: Sequence[Compaction] = (),
     ) -> ModelInput:
-        agent, run = self.agent, self.run
+        agent, run, model = self.agent, self.run, self.turn.model
         joined, prefill = join(prompt, history, run.mode)
         sent = run.sent
         known = len(sent) if joined[: len(sent)] == sent else 0
@@ -307,8 +308,8 @@ class ModelInputBuilder:
             tool_choice=choice if choice in _CHOICES or choice in self.tools else "auto",
             agent=agent.name,
             prefill=prefill,
-            account=run.runtime.account(self.turn.model),
-            refused=refused_reasoning(run, self.turn.model),
+            account=run.runtime.account(model),
+            refused=refused_reasoning(run, model),
             output=None if plan is None else plan.format,
             cache_key=self._cache_key,
             compaction=wishes[-1] if wishes else None,
@@ -317,7 +318,7 @@ class ModelInputBuilder:
         if self._shared is not None:
             request = self._shared.share(request)
             report = replace(report, sent=request.messages)
-        report = with_adapters_word(self.turn.model, request, report)
+        report = with_adapters_word(model, request, report)
         return ModelInput(prompt=prompt, history=history, report=report, request=request, stop=stop)
 
     @property

@@ -21,11 +21,12 @@ LEVELS = (LEVEL, COMPACTION)
 """Levels of the entries that tell what an adapter does with a request."""
 
 _CHANGES = ("messages", "gap", "head")
+_NONE: frozenset[str] = frozenset()
 
 
 def refused_reasoning(run: RunContext, model: Model) -> frozenset[str]:
     """Return the digests of the reasoning that the model's host has refused in this run."""
-    return run.memory.get(_refused_by(model), frozenset())
+    return run.memory.get(_refused_by(model), _NONE) if run.memory else _NONE
 
 
 def _refused_by(model: Model) -> str:

@@ -321,8 +321,7 @@ class RunContext:
 
     def are_known(self, agent: AgentSpec) -> bool:
         """Return whether no function has to be asked for an agent's processors any more."""
-        self.chains_of(agent)
-        return id(agent) in self._chains
+        return id(agent) in self._chains or (not self.chains_of(agent) or id(agent) in self._chains)
 
     async def choose_processors(self, agent: AgentSpec, *, dry: bool = False) -> None:
         """Ask functions for the processors that they choose for an agent, once in the run.

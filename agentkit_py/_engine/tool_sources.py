@@ -110,7 +110,7 @@ class SourceBook:
 
     def called(self, names: Iterable[str]) -> None:
         """Tools were called: a source whose list may change is asked again before the next look."""
-        for name in names:
+        for name in names if self._owners else ():
             for source in self._owners.get(name, ()):
                 if self._listed.get(source, {}).get("changes") is True:
                     self._listed.pop(source, None)

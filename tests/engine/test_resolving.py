@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import UserList
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import pytest
@@ -23,7 +25,7 @@ from agentkit_py import (
     explain,
     tool,
 )
-from agentkit_py.errors import ConfigurationError
+from agentkit_py.errors import ConfigurationError, GuardrailTripped
 from agentkit_py.lifecycle import ResultContext, Start, StartContext
 from agentkit_py.testing import ScriptedModel, tool_call
 
@@ -82,6 +84,61 @@ async def test_what_is_assigned_to_an_agent_counts_where_it_is_a_tool_too(
     await runner.run(Agent(name="a", system="S", model=outer, tools=[made]), "q?")
     assert offered(model.bodies[0]) == ["look"]
     assert model.bodies[0]["messages"][0]["content"] == "After."
+
+
+def refuse(text: str) -> str:
+    """Refuse every message."""
+    return f"no {text}"
+
+
+@pytest.mark.parametrize("kind", [list, UserList])
+@pytest.mark.parametrize("setting", ["tools", "instructions", "processors", "input_guardrails"])
+async def test_what_is_appended_to_an_agents_list_counts_from_the_next_run_on(
+    runner: Runner, kind: type[Any], setting: str
+) -> None:
+    """Though an agent that has not changed is resolved once, for all its runs."""
+    given: Any = ["Be kind."] if setting == "instructions" else kind()
+    added: Any = {"tools": look, "instructions": "Be quick.", "processors": newest}.get(
+        setting, refuse
+    )
+    model = ScriptedModel("one", "two", "three")
+    agent = Agent(name="a", system="S", model=model, **{setting: given})
+    seed: list[Message] = [TextMessage("user", "old?"), TextMessage("assistant", "old")]
+    for _ in range(2):
+        await runner.run(agent, "q?", state=State[Any](messages=seed))
+    given.append(added)
+    if setting == "input_guardrails":
+        with pytest.raises(GuardrailTripped, match="no q"):
+            await runner.run(agent, "q?")
+        return
+    await runner.run(agent, "q?", state=State[Any](messages=seed))
+    first, second, third = model.bodies
+    assert first == second != third
+
+
+async def test_what_is_appended_and_is_wrong_is_refused_in_the_next_run(runner: Runner) -> None:
+    """As when the agent is made."""
+    tools: list[Any] = [look]
+    agent = Agent(name="a", system="S", model=ScriptedModel("one"), tools=tools)
+    await runner.run(agent, "q?")
+    tools.append(look)
+    with pytest.raises(ConfigurationError, match="two tools called 'look'"):
+        await agent.run("q?")
+
+
+async def test_a_copy_of_an_agent_that_has_run_is_an_agent_of_its_own(runner: Runner) -> None:
+    """Hooks get the one that runs."""
+    seen: list[Any] = []
+    agent = Agent(
+        name="a",
+        system="S",
+        model=ScriptedModel("one", "two"),
+        lifecycle=Lifecycle(on_response=lambda context: seen.append(context.agent)),
+    )
+    await runner.run(agent, "q?")
+    again = copy(agent)
+    await runner.run(again, "q?")
+    assert {*map(id, seen)} == {id(agent), id(again)}
 
 
 async def test_what_a_hook_appends_does_not_change_the_run_it_is_in(runner: Runner) -> None:
