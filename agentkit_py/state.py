@@ -472,6 +472,8 @@ def dump_data(data: object) -> dict[str, JsonValue]:
     Raises:
         StateError: Something in it would be lost or changed by JSON; the message names the key.
     """
+    if data == {}:
+        return {}
     dumped = cast("object", data) if isinstance(data, dict) else _dump_typed(data)
     path = find_non_json(dumped, "data")
     if path is not None:

@@ -417,7 +417,7 @@ class RunContext:
                 for key, value in now.items()
                 if key not in first or differs(value, first[key])
             ]
-            return order_free_digest(found)
+            return order_free_digest(found) if found else _UNCHANGED
 
         what = f"Before the model call {path!r} the run's state has changes with digest"
         self.runtime.decide(f"{path}.state", changed, what)
@@ -595,6 +595,9 @@ class RunContext:
             await self.thread.end(failed=True, lost=lost)
         except Exception:  # noqa: BLE001 - the run's own error is the one to raise
             logger.exception("The completed results of a failed run could not be saved")
+
+
+_UNCHANGED = order_free_digest([])
 
 
 def begin_run(  # noqa: PLR0913 - by name

@@ -6,7 +6,6 @@ runs: ids are computed from the run's id, times come from the event and from ste
 
 from __future__ import annotations
 
-import uuid
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -48,7 +47,7 @@ from agentkit_py.inngest.steps import (
 from agentkit_py.models.base import Model, RetryPolicy, copy_model
 from agentkit_py.runtime.current import choose_runtime, set_ambient
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
-from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, take_watch
+from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, computed_id, take_watch
 from agentkit_py.runtime.recorded import (
     DeltaLog,
     model_error_from_json,
@@ -176,8 +175,8 @@ class InngestRuntime:
         return self._memory.patched(name)
 
     def new_id(self, key: str) -> str:
-        """Return a UUID computed from the run's id and ``key``."""
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"inngest:{self.ctx.run_id}/{key}"))
+        """Return a UUID (version 5) computed from the run's id and ``key``."""
+        return computed_id(f"inngest:{self.ctx.run_id}/{key}")
 
     def now(self, key: str) -> datetime:
         """Return the latest time of a recorded step; later for each call, so that order is kept."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from math import isfinite
@@ -241,12 +241,15 @@ def check_output(step_id: str, output: dict[str, Any]) -> tuple[dict[str, Any], 
 
 
 def restored(output: dict[str, Any]) -> dict[str, Any]:
-    """Return what a step's handler gave, from what the step keeps."""
-    facts, found = output[KEY], {name: value for name, value in output.items() if name != KEY}
+    """Return what a step's handler gave, from what the step keeps, which is not used again."""
+    found = {**output}
+    facts = found.pop(KEY)
     if facts.get("exact"):
         found = {name: from_exact(value) for name, value in found.items()}
     orders = {frozenset[str](keys): keys for keys in facts.get("order", ())}
-    return _reordered(found, orders) if orders else found
+    if orders:
+        _reorder(found, orders)
+    return found
 
 
 def _key_orders(value: object) -> list[list[str]]:
@@ -269,14 +272,20 @@ def _key_orders(value: object) -> list[list[str]]:
     return list(found.values())
 
 
-def _reordered(value: Any, orders: Mapping[frozenset[str], list[str]]) -> Any:
-    if isinstance(value, list):
-        return [_reordered(one, orders) for one in cast("list[Any]", value)]
-    if not isinstance(value, dict):
-        return value
-    fields = cast("dict[str, Any]", value)
-    keys = orders.get(frozenset(fields)) or fields
-    return {key: _reordered(fields[key], orders) for key in keys}
+def _reorder(value: Any, orders: Mapping[frozenset[str], list[str]]) -> None:
+    """Put the keys of objects in their order, in place: each replay does so with each step."""
+    items: Iterable[Any] = value
+    if isinstance(value, dict):
+        fields = cast("dict[str, Any]", value)
+        for key in orders.get(frozenset(fields), ()) if len(fields) > 1 else ():
+            fields[key] = fields.pop(key)
+        items = fields.values()
+    for item in items:
+        if isinstance(item, _CONTAINERS):
+            _reorder(item, orders)
+
+
+_CONTAINERS = (dict, list)
 
 
 def _check_request(step_id: str, body: object) -> None:

@@ -473,9 +473,12 @@ def _read_call(model: Model, body: object, call: object) -> ToolCall:
     name = text_or_empty(function.get("name"))
     if not name:
         raise unexpected(model, body, "a tool call names no function")
-    read = parse_call(text_or_empty(found.get("id")), name, function.get("arguments"))
-    ours = {"name": name, "arguments": dumps(read.arguments)}
-    said = {**function, "arguments": written_arguments(read, function.get("arguments"))}
+    given = function.get("arguments")
+    read = parse_call(text_or_empty(found.get("id")), name, given)
+    written = dumps(read.arguments)
+    ours = {"name": name, "arguments": written}
+    is_ours = given == written  # nearly always, and then nothing need be read again
+    said = {**function, "arguments": written if is_ours else written_arguments(read, given)}
     whole = {**found, "type": "function", "function": said}
     whole.pop("index", None)
     metadata = kept(model, FORMAT, whole, {"id": read.id, "type": "function", "function": ours})

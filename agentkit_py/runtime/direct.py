@@ -27,11 +27,15 @@ from agentkit_py.runtime.guards import guarded
 from agentkit_py.runtime.journal import JournalRuntime, ended_by
 from agentkit_py.runtime.keys import key_of
 from agentkit_py.runtime.model_requests import HttpRequest, Sleep
-from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, take_watch
+from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, take_watch, uuid_of
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("agentkit_py")
 _Clients: TypeAlias = dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient]
+
+
+MOST_CLIENTS = 32
+"""Transports of models' own that are kept for the next request, of those used last."""
 
 
 class DirectSteps:
@@ -181,9 +185,7 @@ class DirectRuntime:
 
     def new_id(self, key: str) -> str:
         """Return a random UUID."""
-        drawn = os.urandom(16).hex()  # `uuid.uuid4` and its text take four times as long
-        variant = "89ab"[int(drawn[16], 16) & 3]
-        return f"{drawn[:8]}-{drawn[8:12]}-4{drawn[13:16]}-{variant}{drawn[17:20]}-{drawn[20:]}"
+        return uuid_of(os.urandom(16).hex(), 4)
 
     def now(self, key: str) -> datetime:
         """Return the current time."""
@@ -291,11 +293,19 @@ class DirectRuntime:
 
     def _client(self, model: Model) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
+        if loop not in self._clients:
+            for known in list(self._clients):
+                if known.is_closed():  # its connections may hold it, and are of no use any more
+                    del self._clients[known]
         clients = self._clients.setdefault(loop, {})
         transport = model.transport or self._transport or providers.get()
-        client = clients.get(transport)
+        client = clients.pop(transport, None)
         if client is None or client.is_closed:
-            client = clients[transport] = httpx.AsyncClient(transport=transport)
+            client = httpx.AsyncClient(transport=transport)
+        clients[transport] = client  # the last one used is last
+        if len(clients) > MOST_CLIENTS:
+            # Whoever gave the transport closes it; the client has nothing of its own.
+            del clients[next(one for one in clients if one is not None)]
         return client
 
     async def aclose(self) -> None:

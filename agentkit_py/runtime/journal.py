@@ -29,7 +29,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.models.base import Model
-from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, Runtime
+from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, Runtime, computed_id
 from agentkit_py.runtime.recorded import (
     DeltaLog,
     model_error_from_json,
@@ -182,7 +182,7 @@ class JournalRuntime:
 
     def new_id(self, key: str) -> str:
         """Return a UUID computed from the run's seed and ``key``."""
-        return str(uuid.uuid5(uuid.NAMESPACE_URL, f"journal:{self._seed}/{key}"))
+        return computed_id(f"journal:{self._seed}/{key}")
 
     def now(self, key: str) -> datetime:
         """Return the time at which ``key`` first happened."""

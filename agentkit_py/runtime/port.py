@@ -12,7 +12,9 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
+from hashlib import sha1
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from uuid import NAMESPACE_URL
 
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
@@ -424,6 +426,19 @@ class Replaying(Protocol):
     def when_new(self, tell: Callable[[], None]) -> None:
         """Call ``tell`` unless the present code turns out to be a replay."""
         ...
+
+
+def uuid_of(digits: str, version: int) -> str:
+    """Return 32 hexadecimal digits as the text of a UUID; `uuid.UUID` takes four times as long."""
+    variant = "89ab"[int(digits[16], 16) & 3]
+    start, end = f"{digits[:8]}-{digits[8:12]}", f"{digits[17:20]}-{digits[20:]}"
+    return f"{start}-{version}{digits[13:16]}-{variant}{end}"
+
+
+def computed_id(name: str) -> str:
+    """Return the UUID of a name (version 5, of URLs)."""
+    digest = sha1(NAMESPACE_URL.bytes + name.encode(), usedforsecurity=False)
+    return uuid_of(digest.hexdigest()[:32], 5)
 
 
 _watch: ContextVar[Watch | None] = ContextVar("agentkit_watch", default=None)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -28,7 +30,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.models import Model, RetryPolicy, azure_openai, grok
 from agentkit_py.runtime.current import choose_runtime, close_shared_runtime, use_runtime
-from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
+from agentkit_py.runtime.direct import MOST_CLIENTS, DirectRuntime, shared_runtime
 from agentkit_py.runtime.port import Runtime, StepTools
 from agentkit_py.testing import FakeProvider, Raw, error
 
@@ -502,3 +504,25 @@ def test_every_model_error_says_whether_to_try_again() -> None:
     assert [e.retriable for e in again] == [True] * 4
     assert [e.retriable for e in never] == [False] * 5
     assert str(again[0]) == "p model 'm': HTTP 500: x"
+
+
+def test_transports_of_models_that_are_gone_are_let_go() -> None:
+    """A process that makes a model for each request keeps the transports of the last ones only."""
+    runtime, seen = DirectRuntime(), list[weakref.ref[Any]]()
+
+    async def ask(count: int) -> None:
+        for _ in range(count):
+            transport = FakeProvider(["yes"]).transport
+            model = replace(openai("gpt-4o", api_key=KEY), transport=transport)
+            agent = Agent(name="a", system="S", model=model)
+            assert (await agent.run("q?", runtime=runtime)).text == "yes"
+            seen.append(weakref.ref(transport))
+
+    def alive() -> int:
+        gc.collect()
+        return sum(one() is not None for one in seen)
+
+    asyncio.run(ask(3 * MOST_CLIENTS))
+    assert alive() <= MOST_CLIENTS
+    asyncio.run(ask(1))  # what a closed event loop had is of no use any more
+    assert alive() <= 1
