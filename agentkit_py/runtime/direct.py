@@ -293,10 +293,6 @@ class DirectRuntime:
 
     def _client(self, model: Model) -> httpx.AsyncClient:
         loop = asyncio.get_running_loop()
-        if loop not in self._clients:
-            for known in list(self._clients):
-                if known.is_closed():  # its connections may hold it, and are of no use any more
-                    del self._clients[known]
         clients = self._clients.setdefault(loop, {})
         transport = model.transport or self._transport or providers.get()
         client = clients.pop(transport, None)
