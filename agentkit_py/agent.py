@@ -392,7 +392,8 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             )
         if not isinstance(self.model, Model):
             expect_model(where, "model", self.model)
-        expect_history(where, self.history)
+        if self.history is not None:
+            expect_history(where, self.history)
         expect(where, "lifecycle", self.lifecycle, Lifecycle, "a Lifecycle(…)")
         if not isinstance(system, str):
             expect_context(where, "system", system, or_none=True)
