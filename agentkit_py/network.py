@@ -33,9 +33,12 @@ from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
 from agentkit_py._engine.tool import Tool, ToolGuardrail
 from agentkit_py._engine.tool_sources import ToolSource
+from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.agent import Agent, takes_arguments_of
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.events.approvals import Decision
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.questions import Question
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors
@@ -404,6 +407,33 @@ def _chosen(target: Target, name: str | None) -> Agent[Any, Any]:
     if found is None:
         raise ConfigurationError(f"Network {target.name!r} has no agent {name!r}, but {names}")
     return found
+
+
+def problem_with_arguments(
+    targets: Iterable[Target], question: Question, decisions: Mapping[int, Decision]
+) -> str | None:
+    """Return why a tool would not take what a person put in place of a call's arguments.
+
+    Tools that only a run knows, e.g. those of MCP servers, judge it themselves.
+    """
+    agents = [one for t in targets for one in (t.agents if isinstance(t, Network) else [t])]
+    for index, decision in decisions.items():
+        if not decision.approved or decision.arguments is None:
+            continue
+        call = replace(question.calls[index], arguments=decision.arguments, malformed=None)
+        problems: list[str] = []
+        for tool in [a.tool_map.get(call.name) for a in agents if a.name == question.agent]:
+            try:
+                if tool is not None:
+                    tool.validate(call)
+            except InvalidArguments as error:
+                problems.append(str(error))
+            else:
+                problems.clear()
+                break
+        if problems:
+            return f"{index}.arguments: {problems[0]:.500}"
+    return None
 
 
 @takes_arguments_of(Network)

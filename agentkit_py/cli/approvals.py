@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
 from agentkit_py._core.awaiting import run_interruptibly
-from agentkit_py._core.json import dumps
+from agentkit_py._core.json import as_object, dumps, strict_loads
 from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.console import counted, shorten
 from agentkit_py.cli.stores import store_command
@@ -23,8 +26,9 @@ from agentkit_py.cli.target import (
     with_history,
 )
 from agentkit_py.errors import ConfigurationError, NotPendingError
-from agentkit_py.events.approvals import ApprovalAnswer
-from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.events.approvals import ApprovalAnswer, Decision
+from agentkit_py.history.questions import Question, QuestionStore, change_open
+from agentkit_py.network import problem_with_arguments
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.stores import HistoryStore
 
@@ -49,38 +53,71 @@ async def list_(
     *,
     thread: Annotated[str | None, typer.Option(metavar="ID", help="Only of this thread.")] = None,
     user: Annotated[str | None, typer.Option(metavar="ID", help="Only of this user.")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only of this agent.")] = None,
+    tool: Annotated[str | None, typer.Option(metavar="NAME", help="Only about this tool.")] = None,
     everything: Annotated[
         bool, typer.Option("--all", help="Also those that are answered or have expired.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, help="Number of questions at most.")] = 50,
 ) -> None:
     """List questions, the oldest first."""
-    found = await _questions_of(store).list_questions(
-        thread_id=thread, user_id=user, status=None if everything else "open", limit=limit
+    asked = await _questions_of(store).list_questions(
+        thread_id=thread, user_id=user, status=None if everything else "open", limit=None
     )
+    found = [
+        one
+        for one in asked
+        if agent in (None, one.agent) and tool in (None, *(call.name for call in one.calls))
+    ][:limit]
     for one in found:
-        owner = f", user {one.user_id}" if one.user_id else ""
-        lines = (
-            f"{one.id}  {_status(one)}{_left(one)}",
-            f"  {one.agent}: {_asked(one)}",
-            f"  thread {one.thread_id}{owner}",
-        )
-        for line in lines:  # ids stand whole, to be copied
+        for line in _lines(one):  # ids stand whole, to be copied
             console.print(clean(line), markup=False, highlight=False, soft_wrap=True)
     console.print(counted(len(found), "question"), style="dim")
 
 
-def _asked(question: Question) -> str:
-    calls = [f"{call.name} {dumps(call.arguments)}" for call in question.calls]
-    return shorten("; ".join([*([question.message] if question.message else []), *calls]), 200)
+def _lines(question: Question) -> Iterator[str]:
+    """Yield what is asked, each call in a line of its own, of whom, and what is decided."""
+    now = datetime.now(UTC)
+    yield f"{question.id}  {_status(question)}{_left(question, now)}"
+    if question.message or not question.calls:
+        yield f"  {question.agent}: {shorten(question.message, 200)}"
+    for index, call in enumerate(question.calls):
+        number = f"{index}. " if len(question.calls) > 1 else ""
+        asked = shorten(f"{call.name} {dumps(call.arguments)}", 200)
+        yield f"  {question.agent}: {number}{asked}{_decision(question.decisions.get(index))}"
+    owner = f", user {question.user_id}" if question.user_id else ""
+    yield f"  thread {question.thread_id}{owner}"
+    if question.status != "open":
+        return
+    names = ", ".join(question.approvers_at(now))
+    escalates = question.escalates_at
+    then = ""
+    if escalates is not None and now < escalates:
+        then = f"; in {_time(escalates, now)} also {', '.join(question.escalate_to)}"
+    if names or then:
+        yield f"  for {names or 'anybody'}{then}"
 
 
-def _left(question: Question) -> str:
+def _decision(decision: Decision | None) -> str:
+    if decision is None:
+        return ""
+    word = "approved" if decision.approved else "denied"
+    by = f" by {decision.by}" if decision.by else ""
+    changed = "" if decision.arguments is None else f" with {dumps(decision.arguments)}"
+    reason = f": {decision.reason}" if decision.reason else ""
+    return f"  {word}{by}{changed}{reason}"
+
+
+def _left(question: Question, now: datetime) -> str:
     if question.expires_at is None or question.status != "open":
         return ""
-    minutes = max(0, int((question.expires_at - datetime.now(UTC)).total_seconds() / 60))
-    left = f"{minutes} min" if minutes < 600 else f"{minutes // 60} h"  # noqa: PLR2004 - ten hours
-    return f", expires in {left}"
+    over = question.is_due(now)
+    return ", its time is over" if over else f", expires in {_time(question.expires_at, now)}"
+
+
+def _time(until: datetime, now: datetime) -> str:
+    minutes = round((until - now).total_seconds() / 60)
+    return f"{minutes} min" if minutes < 600 else f"{round(minutes / 60)} h"  # noqa: PLR2004 - ten hours
 
 
 def _status(question: Question) -> str:
@@ -96,12 +133,20 @@ def answer(
     question: Annotated[str, typer.Argument(metavar="ID", help="The question.")],
     *,
     approve: Annotated[bool, typer.Option("--approve/--deny", help="The decision.")],
+    call: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="N[=JSON]",
+            help="Decide on this call alone, and change its arguments; can be repeated.",
+        ),
+    ] = None,
     reason: Annotated[str, typer.Option(help="The reason, which the model reads.")] = "",
     by: Annotated[str | None, typer.Option(metavar="ID", help="The one who answers.")] = None,
     db: DbOption = None,
 ) -> None:
     """Answer a question, and go on with its run here.
 
+    With --call the other calls stay open, for somebody else; the run goes on when all are decided.
     A run that waits as an Inngest function goes on there: name a module that has the Inngest client
     beside its network or agent. Whoever may run this may answer: the rules of the HTTP API hold
     there.
@@ -115,7 +160,16 @@ def answer(
             asked = await store.load_question(question)
             if asked is None:
                 raise NotPendingError("", "there is no such question", question_id=question)
-            given = ApprovalAnswer(approved=approve, reason=reason)
+            decision = Decision(approve, reason, by)
+            calls = dict(_single(asked, one, decision) for one in call or ())
+            problem = problem_with_arguments([found], asked, calls)
+            if problem is not None:
+                raise typer.BadParameter(problem, param_hint="--call")
+            if call and not {*range(len(asked.calls))} <= calls.keys() | asked.decisions.keys():
+                await change_open(store, question, partial(_decided, calls, by))
+                console.print("Decided. The run waits for the other calls of the question.")
+                return
+            given = ApprovalAnswer(approved=approve and not call, reason=reason, calls=calls)
             if asked.execution is not None:
                 client = _client(target, question)
                 await importlib.import_module("agentkit_py.inngest").answer_question(
@@ -134,6 +188,28 @@ def answer(
                 await found.history.close()
 
     run_interruptibly(main())
+
+
+def _single(question: Question, given: str, decision: Decision) -> tuple[int, Decision]:
+    """Return a call's index, and the decision on it with the arguments that ``N=JSON`` gives."""
+    number, _, text = given.partition("=")
+    count = len(question.calls)
+    if not (number.isdecimal() and int(number) < count):
+        problem = f"{number!r:.80} is none of the question's {count} calls, counted from 0"
+        raise typer.BadParameter(problem, param_hint="--call")
+    try:
+        arguments = as_object(strict_loads(text)) if text else {}
+    except ValueError:
+        arguments = None
+    if arguments is None:
+        raise typer.BadParameter(f"{text!r:.200} is no JSON object", param_hint="--call")
+    return int(number), replace(decision, arguments=arguments) if text else decision
+
+
+def _decided(calls: Mapping[int, Decision], by: str | None, question: Question) -> Question | None:
+    """Return a question with decisions on some of its calls; None: they are decided."""
+    new = bool(calls.keys() - question.decisions.keys())
+    return question.decided(calls, datetime.now(UTC), by=by) if new else None
 
 
 def _client(target: str, question: str) -> object:

@@ -115,12 +115,13 @@ class Question:
         return (*self.approvers, *self.escalate_to)
 
     @property
-    def _decisions(self) -> Mapping[int, Decision]:
+    def decisions(self) -> Mapping[int, Decision]:
+        """The decisions on single calls."""
         return self.answer.calls if self.answer is not None else dict[int, Decision]()
 
     def undecided(self, call_id: str) -> list[int]:
         """Return the undecided calls that an id means: the question's, a call's or a part's."""
-        done = self._decisions
+        done = self.decisions
         if call_id in self.parts:
             return [i for i in [self.parts.index(call_id)] if i not in done]
         whole = call_id == self.id
@@ -140,7 +141,7 @@ class Question:
         self, decisions: Mapping[int, Decision], at: datetime, *, by: str | None = None
     ) -> Question:
         """Return the question with decisions on single calls; with the last it is answered."""
-        calls = {**decisions, **self._decisions}
+        calls = {**decisions, **self.decisions}
         data = _signature(by, at)
         answer = ApprovalAnswer(approved=False, calls=calls, data=data)
         if len(calls) < len(self.calls):
@@ -157,7 +158,7 @@ class Question:
         return replace(
             self,
             status="answered",
-            answer=replace(answer, calls={**answer.calls, **self._decisions}),
+            answer=replace(answer, calls={**answer.calls, **self.decisions}),
             answered_by=answer.by,
             reason=answer.reason,
             answered_at=at,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -12,11 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import NotPendingError
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.history.questions import Question, QuestionStore, change_open, stop_question
-from agentkit_py.network import Network
+from agentkit_py.network import problem_with_arguments
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.config import OWNER
 from agentkit_py.server.runs import APPROVALS
@@ -32,7 +31,6 @@ from agentkit_py.server.schemas import (
     not_found,
 )
 from agentkit_py.server.streams import CountedEvents, event
-from agentkit_py.tools import Tool
 
 _MOST = 1000
 """Questions that one request looks at."""
@@ -103,8 +101,7 @@ def item_of(question: Question, *, allowed: bool) -> ApprovalItem:
         del fields[name]
     for call, part in zip(fields["calls"], question.parts, strict=False):
         call["partId"] = part
-    answer = question.answer
-    decisions = {} if answer is None else {str(i): d.to_dict() for i, d in answer.calls.items()}
+    decisions = {str(i): one.to_dict() for i, one in question.decisions.items()}
     found: Any = {**fields, "decisions": decisions, "mayAnswer": allowed}
     return found
 
@@ -185,8 +182,7 @@ def decided(
     """Return a question with decisions on single calls, and on all others; None: all stand."""
     now = datetime.now(UTC)
     if whole is None:
-        known = question.answer
-        is_new = known is None or bool(calls.keys() - known.calls.keys())
+        is_new = bool(calls.keys() - question.decisions.keys())
         return question.decided(calls, now, by=who) if is_new else None
     answer = ApprovalAnswer(
         approved=whole.approved,
@@ -195,32 +191,6 @@ def decided(
         data={"resolvedBy": who, "resolvedAt": now.isoformat()},
     )
     return question.closed(answer, now)
-
-
-def _check_arguments(api: Api, question: Question, calls: Mapping[int, Decision]) -> None:
-    """Refuse arguments in place of the model's that the tool would not take, where it is known."""
-    for index, decision in calls.items():
-        if not decision.approved or decision.arguments is None:
-            continue
-        call = replace(question.calls[index], arguments=decision.arguments, malformed=None)
-        problems: list[str] = []
-        for tool in _tools_named(api, question.agent, call.name):
-            try:
-                tool.validate(call)
-            except InvalidArguments as error:
-                problems.append(str(error))
-            else:
-                break
-        else:
-            if problems:
-                raise invalid(f"calls.{index}.arguments: {problems[0]:.500}")
-
-
-def _tools_named(api: Api, agent: str, tool: str) -> list[Tool]:
-    """Return the tools of a name that agents of a name have here."""
-    targets = api.settings.targets.values()
-    agents = [one for t in targets for one in (t.agents if isinstance(t, Network) else [t])]
-    return [one.tool_map[tool] for one in agents if one.name == agent and tool in one.tool_map]
 
 
 async def answer_question(
@@ -243,7 +213,9 @@ async def answer_question(
         if question.user_id != user_id:
             raise not_found("question")
         raise ApiError(403, "not_allowed", "Somebody else has to decide this.")
-    _check_arguments(api, question, calls or {})
+    problem = problem_with_arguments(api.settings.targets.values(), question, calls or {})
+    if problem is not None:
+        raise invalid(f"calls.{problem}")
     store = question_store(api)
     if question.status == "open" and await api.backend.is_lost(question):
         await stop_question(store, question.id)

@@ -14,10 +14,16 @@ from agentkit_py.testing.executor import ReplayExecutor
 from tests.cli.terminal import agentkit, working_in
 
 SHOP = '''
+from datetime import timedelta
 from agentkit_py import Agent, tool
-from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 
-@tool(needs_approval=True)
+@tool(
+    needs_approval=True,
+    approvers=["mia", "sam"],
+    escalate_after=timedelta(hours=2),
+    escalate_to=["boss"],
+)
 def refund(amount: int) -> str:
     """Pay money back."""
     print("PAID", amount)
@@ -25,6 +31,9 @@ def refund(amount: int) -> str:
 
 def first():
     return make(tool_call("refund", {"amount": 249}))
+
+def three():
+    return make(tool_calls(*[("refund", {"amount": n}) for n in (1, 2, 3)]))
 
 def later():
     return make("Your money is on its way.")
@@ -67,6 +76,61 @@ def test_a_question_is_listed_and_answered_in_another_process(tmp_path: Path) ->
     assert "0 questions" in agentkit("approvals", "list", "--db", str(db)).output
     told = agentkit("approvals", "list", "--all", "--db", str(db)).output
     assert "mia" in told
+
+
+def test_several_people_decide_on_single_calls_and_change_what_a_tool_gets(tmp_path: Path) -> None:
+    """The run goes on with the last decision; what cannot be done is refused, and changes none."""
+    (tmp_path / "hats.py").write_text(SHOP)
+    db = tmp_path / "hats.db"
+
+    async def ask(agent: Any) -> str:
+        async with SqliteHistory(db) as store:
+            agent.history = store
+            await agent.run("Money back!", thread_id="t1")
+            (question,) = await agent.pending("t1")
+        return question.id
+
+    with working_in(tmp_path):
+        sys.path.insert(0, str(tmp_path))
+        question = asyncio.run(ask(importlib.import_module("hats").three()))
+    rest = ["hats:later", question, "--db", str(db)]
+
+    def answer(*options: str) -> tuple[int, str]:
+        done = agentkit("approvals", "answer", *options, *rest, folder=tmp_path)
+        return done.exit_code, done.output
+
+    def listed(*options: str) -> list[str]:
+        return agentkit("approvals", "list", "--db", str(db), *options).output.splitlines()[1:]
+
+    asked = [
+        '  clerk: 0. refund {"amount":1}',
+        '  clerk: 1. refund {"amount":2}',
+        '  clerk: 2. refund {"amount":3}',
+        "  thread t1",
+        "  for mia, sam; in 120 min also boss",
+    ]
+    assert listed("--tool", "refund", "--agent", "clerk")[:-1] == asked
+    assert listed("--tool", "book") == listed("--agent", "none") == []
+    refused = {
+        "3": "none of the question's 3 calls",
+        "0=[1]": "no JSON object",
+        '0={"amount":"much"}': "valid integer",
+        '0={"order":"A1"}': "amount",
+    }
+    for call, problem in refused.items():
+        code, output = answer("--approve", "--call", call)
+        assert code == 2
+        assert problem in " ".join(output.replace("│", " ").split())
+    assert listed()[:-1] == asked
+    assert answer("--approve", "--by", "mia", "--call", '0={"amount":9}')[0] == 0
+    assert "it is decided" in answer("--deny", "--call", "0")[1]
+    assert answer("--deny", "--by", "sam", "--reason", "no", "--call", "2")[0] == 0
+    asked[0] += '  approved by mia with {"amount":9}'
+    asked[2] += "  denied by sam: no"
+    assert listed()[:-1] == asked
+    code, output = answer("--approve", "--by", "mia")
+    assert (code, output.split("\n")[:3]) == (0, ["PAID 9", "PAID 2", "Your money is on its way."])
+    assert listed() == []
 
 
 def test_a_question_of_an_inngest_function_is_answered_there(tmp_path: Path) -> None:
