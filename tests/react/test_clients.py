@@ -1,22 +1,29 @@
 """The clients of npm, as they are, show what the thread holds: after whatever has happened.
 
 The long run, ten conversations of each recording: CLIENT_CONVERSATIONS=1000 CLIENT_RECORDINGS=FILE
-pytest -o faulthandler_timeout=0, since it takes longer than a test may.
+pytest -o faulthandler_timeout=0, since it takes longer than a test may; in a browser
+CLIENT_PAGES=50.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
+import shutil
+import subprocess
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from playwright.async_api import Browser, Page, async_playwright
 from starlette.applications import Starlette
+from starlette.staticfiles import StaticFiles
 
 from agentkit_py import (
     Agent,
@@ -51,6 +58,7 @@ from tests.server.world import by_header, served
 
 HERE = Path(__file__).parent
 CONVERSATIONS = int(os.environ.get("CLIENT_CONVERSATIONS", "16"))
+PAGES = int(os.environ.get("CLIENT_PAGES", "2"))
 RECORDINGS = os.environ.get("CLIENT_RECORDINGS", "")
 RECORDED = [
     one
@@ -134,11 +142,11 @@ def broken(request: ReceivedRequest) -> Any:
     return Raw(reply=reply, cut_after=chance.randint(200, 1500))
 
 
-def paced(name: str, answer: Callable[[ReceivedRequest], Any]) -> Model:
+def paced(name: str, answer: Callable[[ReceivedRequest], Any], pause: float) -> Model:
     """A model whose replies take their time."""
     fake = FakeProvider(answer, strict=False)
     model = openai(name, api_key="sk-offline", retry=RetryPolicy(attempts=1))
-    return replace(model, transport=PacedTransport(fake.transport, 0.001))
+    return replace(model, transport=PacedTransport(fake.transport, pause))
 
 
 def shout(context: ResultContext) -> AgentResult | None:
@@ -149,12 +157,13 @@ def shout(context: ResultContext) -> AgentResult | None:
     return result.with_messages([TextMessage("assistant", result.text.upper())])
 
 
-def desk() -> Starlette:
+def desk(pause: float = 0.001) -> Starlette:
     """Two clerks one after the other, or at the same time.
 
     Their first model breaks off now and then, and what one of them says is changed.
     """
-    model = FallbackModel([paced("first", broken), paced("second", said)], breaker=None)
+    models = [paced("first", broken, pause), paced("second", said, pause)]
+    model = FallbackModel(models, breaker=None)
     clerks = [
         Agent(
             name=name,
@@ -176,7 +185,7 @@ def desk() -> Starlette:
     return create_app(networks=[network], auth=by_header, approvers=["owner"])
 
 
-def shown(message: dict[str, Any]) -> dict[str, Any]:
+def one_shown(message: dict[str, Any]) -> dict[str, Any]:
     """A message, its arguments as JSON."""
     found = json.loads(json.dumps(message))
     for call in found.get("toolCalls", ()):
@@ -201,9 +210,158 @@ async def test_the_client_shows_what_the_thread_holds(
     assert problems.decode() == ""
     totals: dict[str, int] = {}
     for found in json.loads(output):
-        client = [shown(one) for one in found["client"] if one.get("parts") != []]
-        assert client == [shown(one) for one in found["thread"]], found["seed"]
+        client = [one_shown(one) for one in found["client"] if one.get("parts") != []]
+        assert client == [one_shown(one) for one in found["thread"]], found["seed"]
         for name, count in found["counts"].items():
             totals[name] = totals.get(name, 0) + count
     assert all(totals.values())
     record_property(f"figures: {kind} conversations", {"conversations": CONVERSATIONS, **totals})
+
+
+@pytest.fixture
+def built(packages: Path, front_ends: Path, node: str, tmp_path: Path) -> Path:
+    """The page of the clients as Vite builds it."""
+    shutil.copy(HERE / "clients_page.mjs", tmp_path)
+    script = '<div id="root"></div><script type="module" src="clients_page.mjs"></script>'
+    (tmp_path / "index.html").write_text(f"<!doctype html><title>Clients</title>{script}")
+    (tmp_path / "node_modules").symlink_to(front_ends / "node_modules")
+    vite = packages / "node_modules" / "vite" / "bin" / "vite.js"
+    command = [node, str(vite), "build", "--target", "esnext"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return tmp_path / "dist"
+
+
+class Wire:
+    """Passes connections on to a server, until they are cut."""
+
+    def __init__(self, port: int) -> None:
+        self.port = port
+        self.url = ""
+        self.open = set[asyncio.StreamWriter]()
+
+    async def connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serve one connection."""
+        onward, outward = await asyncio.open_connection("127.0.0.1", self.port)
+        await asyncio.gather(self._pass(reader, outward), self._pass(onward, writer))
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.open.add(writer)
+        with contextlib.suppress(OSError):
+            while found := await reader.read(4096):
+                writer.write(found)
+                await writer.drain()
+        self.open.discard(writer)
+        writer.close()
+
+    def cut(self) -> None:
+        """End all connections, in the middle of whatever they bring."""
+        for writer in self.open:
+            writer.transport.abort()
+
+
+@dataclass
+class Pages:
+    """The clients in browsers, each with a conversation of its own."""
+
+    browser: Browser
+    url: str
+    kind: str
+    wire: Wire
+    counts: Counter[str] = field(default_factory=Counter[str])
+    problems: list[str] = field(default_factory=list[str])
+    """The errors that clients were told."""
+
+    async def converse(self, seed: int) -> None:
+        """Talk, with all that happens, and compare what is shown with the thread."""
+        chance = random.Random(seed)  # noqa: S311 - the same each time
+        thread, user = f"{self.kind}-{seed}", f"user-{seed}"
+        context = await self.browser.new_context()
+        page = await context.new_page()
+        query = f"kind={self.kind}&thread={thread}&user={user}"
+        await page.goto(f"{self.wire.url}/?{query}")
+        for turn in range(3):
+            await page.wait_for_function("window.desk")
+            sent = [f"{thread}-{turn}", f"{seed} {turn}"]
+            await page.evaluate("sent => desk.send(...sent)", sent)
+            stops = chance.random() < 0.25
+            for step in range(200):
+                if stops and chance.random() < 0.3:
+                    stops = False
+                    body = {"threadId": thread}
+                    cancel = context.request.post(
+                        f"{self.url}/api/chat/cancel", data=body, headers={"x-user": user}
+                    )
+                    self.counts["stops"] += (await cancel).ok
+                if step < 100 and not await self._happens(page, chance):
+                    continue
+                await page.wait_for_function("window.desk")
+                if await self._is_done(page, chance):
+                    break
+        shown = json.loads(await page.evaluate("JSON.stringify(desk.look().messages)"))
+        answer = await context.request.get(
+            f"{self.url}/api/{self.kind}/{thread}", headers={"x-user": user}
+        )
+        client = [one_shown(one) for one in shown if one.get("parts") != []]
+        assert client == [one_shown(one) for one in (await answer.json())["messages"]], (
+            seed,
+            self.problems,
+        )
+        await context.close()
+
+    async def _happens(self, page: Page, chance: random.Random) -> bool:
+        """Let the connection break, or the page be loaded again; return whether to look at it."""
+        kind = chance.random()
+        busy = await page.evaluate("desk.look().state === 'busy'")
+        if kind < 0.25 and busy:
+            self.wire.cut()
+            self.counts["cuts"] += 1
+        elif 0.25 <= kind < 0.4:
+            await page.reload()
+            await page.wait_for_function("window.desk")
+            self.counts["reloads"] += 1
+        else:
+            return True
+        return False
+
+    async def _is_done(self, page: Page, chance: random.Random) -> bool:
+        """Do what the page waits for; return whether it waits for a message."""
+        found = await page.evaluate("desk.look()")
+        if found["state"] == "busy":
+            await page.wait_for_timeout(chance.randint(0, 60))
+        elif found["state"] == "cut":
+            self.counts["resumed"] += 1
+            await page.evaluate("desk.resume()")
+        elif found["state"] == "asks":
+            words = [
+                {"approved": chance.random() < 0.7, "reason": "because"}
+                for _ in range(found["asked"])
+            ]
+            self.counts["answers"] += len(words)
+            await page.evaluate("words => desk.answer(words)", words)
+            await page.wait_for_timeout(20)
+        if found["state"] == "failed":
+            self.problems.append(found["problem"])
+        return found["state"] in ("ready", "failed")
+
+
+@pytest.mark.parametrize("kind", ["vercel", "ag-ui"])
+async def test_the_client_in_a_browser_shows_what_the_thread_holds(
+    kind: str, built: Path, record_property: Any
+) -> None:
+    """The page itself is loaded again, and its connections are cut."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("chromium is not installed")
+    app = desk(pause=0.01)
+    app.mount("/", StaticFiles(directory=built, html=True))
+    async with served(app) as url, async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        wire = Wire(int(url.rpartition(":")[2]))
+        async with await asyncio.start_server(wire.connect, "127.0.0.1", 0) as passing:
+            wire.url = f"http://127.0.0.1:{passing.sockets[0].getsockname()[1]}"
+            pages = Pages(browser, url, kind, wire)
+            for seed in range(PAGES):
+                await pages.converse(seed)
+            await browser.close()
+    record_property(f"figures: {kind} pages", {"pages": PAGES, **pages.counts})
