@@ -19,6 +19,7 @@ from typing import (
     TypeVar,
     Unpack,
     cast,
+    get_args,
     overload,
 )
 
@@ -42,9 +43,11 @@ from agentkit_py._engine.limits import (
     expect,
     expect_context,
     expect_count,
+    expect_function,
     expect_history,
     expect_list,
     expect_model,
+    expect_one_of,
 )
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_run import AgentLike
@@ -353,10 +356,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
         where = f"Agent {self.name!r}"
         expect_count(where, "output_retries", self.output_retries)
-        if self.end_strategy not in ("early", "exhaustive"):
-            raise ConfigurationError(
-                f"{where}: end_strategy must be 'early' or 'exhaustive', got {self.end_strategy!r}"
-            )
+        expect_one_of(where, "end_strategy", self.end_strategy, get_args(EndStrategy))
         given = (
             self.name,
             fixed_type(self.output_type),
@@ -398,10 +398,16 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         if not isinstance(system, str):
             expect_context(where, "system", system, or_none=True)
         for hook in dataclasses.fields(Lifecycle) if self.lifecycle is not NO_HOOKS else ():
-            expect_context(where, hook.name, getattr(self.lifecycle, hook.name))
+            given = getattr(self.lifecycle, hook.name)
+            if given is not None:
+                expect_function(where, hook.name, given)
+                expect_context(where, hook.name, given)
         expect_list(where, "tools", self.tools)
         expect_list(where, "handoffs", self.handoffs)
         expect_count(where, "max_iter", self.max_iter)
+        expect_one_of(where, "history_mode", self.history_mode, get_args(HistoryMode))
+        expect(where, "description", self.description, str, "a text")
+        expect(where, "assistant", self.assistant, str, "a text")
 
     def _check_instructions(self, where: str) -> None:
         given: object = self.instructions

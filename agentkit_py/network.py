@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Literal, TypeAlias, Unpack
+from typing import Any, Generic, Literal, TypeAlias, Unpack, get_args
 
 from agentkit_py._engine.agent_loop import TurnOptions, choose_model, offered_tools
 from agentkit_py._engine.agent_spec import ModelChoice, NetworkSpec, PrefixMode
@@ -23,6 +23,7 @@ from agentkit_py._engine.limits import (
     expect_history,
     expect_list,
     expect_model,
+    expect_one_of,
 )
 from agentkit_py._engine.model_input import ModelInputBuilder, TurnServices
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
@@ -208,10 +209,8 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         return input_masks([self._guardrails(), *agents])
 
     def _check_prefix(self, where: str) -> None:
-        if self.prefix not in ("auto", "shared", "own"):
-            raise ConfigurationError(
-                f"{where}: prefix must be 'auto', 'shared' or 'own', got {self.prefix!r:.80}"
-            )
+        expect_one_of(where, "history_mode", self.history_mode, get_args(HistoryMode))
+        expect_one_of(where, "prefix", self.prefix, get_args(PrefixMode))
         if self.prefix == "shared" and self.history_mode == "typescript":
             raise ConfigurationError(
                 f"{where}: prefix='shared' needs requests that grow at the end, which "

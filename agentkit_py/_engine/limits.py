@@ -252,6 +252,19 @@ def expect_function(where: str, name: str, value: object) -> None:
         raise ConfigurationError(f"{where}: {name} must be a function, got {value!r:.80}")
 
 
+def expect_one_of(where: str, name: str, value: object, known: tuple[str, ...]) -> None:
+    """Refuse what is none of the known words.
+
+    Raises:
+        ConfigurationError: It is none of them.
+    """
+    if value not in known:
+        words = ", ".join(map(repr, known[:-1]))
+        raise ConfigurationError(
+            f"{where}: {name} must be {words} or {known[-1]!r}, got {value!r:.80}"
+        )
+
+
 def expect_count(where: str, name: str, value: object) -> None:
     """Refuse what is no whole number, 0 or more.
 
@@ -270,6 +283,11 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "max_iter": (int, "a whole number"),
 }
 _FUNCTIONS = ("observer", "approver")
+_WITH_METHODS = {
+    "budget": ("begin", "a budget of somebody, Budgets(…).of(user=…)"),
+    "runtime": ("infer", "a runtime, DirectRuntime(…)"),
+    "tracing": ("of_run", "a Tracing(…)"),
+}
 
 
 def check_options(options: dict[str, Any]) -> None:
@@ -285,3 +303,7 @@ def check_options(options: dict[str, Any]) -> None:
             expect("run()", name, value, *_OPTIONS[name])
         elif name in _FUNCTIONS and value is not None and not callable(value):
             raise ConfigurationError(f"run(): {name} must be a function, got {value!r:.80}")
+        elif name in _WITH_METHODS and value is not None:
+            method, wanted = _WITH_METHODS[name]
+            if not hasattr(value, method):
+                raise ConfigurationError(f"run(): {name} must be {wanted}, got {value!r:.80}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -49,11 +49,16 @@ def agent(**given: Any) -> Agent:
         ("max_iter", -1),
         ("system", 5),
         ("system", None),
+        ("history_mode", "typescirpt"),
+        ("description", 5),
+        ("assistant", 5),
+        ("lifecycle", Lifecycle(on_start=cast("Any", 5))),
     ],
 )
 def test_an_agent_names_the_option_that_is_wrong(option: str, value: Any) -> None:
     """The error comes at construction, not in the first run."""
-    with pytest.raises(ConfigurationError, match=rf"Agent 'a'.*{option}"):
+    named = "on_start" if isinstance(value, Lifecycle) else option
+    with pytest.raises(ConfigurationError, match=rf"Agent 'a'.*{named}"):
         agent(**{option: value})
 
 
@@ -67,6 +72,8 @@ def test_an_agent_names_the_option_that_is_wrong(option: str, value: Any) -> Non
         ("history", "x.db"),
         ("processors", ToolCallFilter()),
         ("max_iter", "3"),
+        ("history_mode", "typescirpt"),
+        ("prefix", "none"),
     ],
 )
 def test_a_network_names_the_option_that_is_wrong(option: str, value: Any) -> None:
@@ -118,6 +125,8 @@ def test_a_function_may_have_parameters_of_its_own_behind_the_context() -> None:
         ("streaming", True),
         ("observer", 5),
         ("approver", "yes"),
+        ("budget", 5),
+        ("tracing", True),
         ("max_iter", "3"),
         ("router", str),
     ],
