@@ -40,7 +40,7 @@ from agentkit_py import (
 from agentkit_py._core.json import dumps
 from agentkit_py.lifecycle import ResultContext
 from agentkit_py.models import FallbackModel, Model, RetryPolicy
-from agentkit_py.routing import together
+from agentkit_py.routing import once, together
 from agentkit_py.server import create_app
 from agentkit_py.testing import (
     FakeProvider,
@@ -54,6 +54,7 @@ from agentkit_py.testing import (
 )
 from agentkit_py.testing.provider import ErrorReply
 from agentkit_py.testing.replay import Conversation, read_conversations
+from tests.react.conftest import EXAMPLE
 from tests.server.world import by_header, served
 
 HERE = Path(__file__).parent
@@ -183,6 +184,59 @@ def desk(pause: float = 0.001) -> Starlette:
 
     network = Network(name="support", agents=clerks, router=route, history=MemoryHistory())
     return create_app(networks=[network], auth=by_header, approvers=["owner"])
+
+
+def plain_desk() -> Starlette:
+    """One clerk: what is taken back of a reply, the hook goes on showing."""
+    clerk = Agent(
+        name="clerk",
+        system="S",
+        tools=[find_order, refund, *recorded_tools()],
+        model=paced("plain", said, 0.001),
+        max_iter=5,
+    )
+    network = Network(name="support", agents=[clerk], router=once(clerk), history=MemoryHistory())
+    return create_app(networks=[network], auth=by_header, approvers=["owner"])
+
+
+def parts_of(messages: list[dict[str, Any]]) -> list[Any]:
+    """What is shown of messages of the hook, part by part."""
+    found: list[Any] = []
+    for one in messages:
+        for part in one["parts"]:
+            if part["type"] == "text" and part["content"]:
+                found.append((one["role"], part["content"]))
+            elif part["type"] == "tool-call":
+                output = part.get("output") or {}
+                output = output if "data" in output else {"data": output}
+                found.append((part["toolName"], part["input"], output))
+    return found
+
+
+async def test_the_hook_shows_what_the_thread_holds(
+    node: str, packages: Path, tmp_path: Path, record_property: Any
+) -> None:
+    """The whole of useAgent, as React renders it; without a browser, so that many can be had."""
+    (tmp_path / "node_modules").symlink_to(packages / "node_modules")
+    for file in (HERE / "use_agent.mjs", EXAMPLE / "src" / "server.js"):
+        shutil.copy(file, tmp_path)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    async with served(plain_desk()) as url:
+        seeds = json.dumps(list(range(CONVERSATIONS)))
+        process = await asyncio.create_subprocess_exec(
+            *[node, "--experimental-websocket", "use_agent.mjs", url, seeds],
+            cwd=tmp_path,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        output, problems = await process.communicate()
+    assert process.returncode == 0, problems.decode()
+    totals = Counter[str]()
+    for found in json.loads(output):
+        assert parts_of(found["client"]) == parts_of(found["thread"]), found["seed"]
+        totals.update(found["counts"])
+    assert all(totals.values())
+    record_property("figures: useAgent conversations", {"conversations": CONVERSATIONS, **totals})
 
 
 def one_shown(message: dict[str, Any]) -> dict[str, Any]:

@@ -112,8 +112,9 @@ export function Desk({ me, session, onLost }) {
   const ended = useRef();
   ended.current = (threadId) => {
     agent.refreshThreads();
-    // Of a run that went on when the thread was opened, the beginning may have been missed.
-    if (opened.current.delete(threadId)) {
+    // Of a run that went on when the thread was opened, the beginning may have been missed; and a
+    // message that waited for its end is in the thread only now.
+    if (opened.current.has(threadId)) {
       storedThread(threadId).then(
         ({ messages }) => replaceThreadMessages(threadId, messages),
         () => {},
