@@ -12,7 +12,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from agentkit_py._core.json import JsonValue, as_object, dumps
+from agentkit_py._core.json import as_object, dumps
 from agentkit_py._core.untrusted import clean, escaped
 from agentkit_py.events.types import (
     Event,
@@ -239,14 +239,10 @@ def result_line(result: ToolResultMessage) -> str:
     """Return a tool's result, or its error."""
     name, content = result.tool.name, as_object(result.content)
     if result.is_error:
-        return f"{name}: {_error_line(content)}"
+        error = as_object((content or {}).get("error")) or {}
+        return f"{name}: {error.get('name', 'error')}: {error.get('message', '')}"
     data = result.content if content is None else content.get("data")
     return f"{name}: {data if isinstance(data, str) else dumps(data)}"
-
-
-def _error_line(content: dict[str, JsonValue] | None) -> str:
-    found = as_object((content or {}).get("error")) or {}
-    return f"{found.get('name', 'error')}: {found.get('message', '')}"
 
 
 def message_line(message: Message) -> str:

@@ -11,7 +11,7 @@ from rich.table import Table
 from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.console import counted, shorten
 from agentkit_py.cli.stores import store_command
-from agentkit_py.history.staff import StaffDesk, Takeover
+from agentkit_py.history.staff import StaffDesk
 from agentkit_py.stores import HistoryStore
 
 app: typer.Typer = typer.Typer(
@@ -42,16 +42,13 @@ async def queue(
         table.add_column(name, overflow="fold", no_wrap=name == "thread")
     for one in found:
         who = ", ".join(f"{p.name} ({p.id})" for p in one.people)
+        since = one.waiting_since
+        waits = "" if since is None else f"{since:%Y-%m-%d %H:%M} UTC"
         about = (one.thread_id, one.user_id or "", one.status or "", who)
-        table.add_row(*map(clean, (*about, shorten(one.reason, 200), _waiting(one))))
+        table.add_row(*map(clean, (*about, shorten(one.reason, 200), waits)))
     if found:
         console.print(table)
     console.print(counted(len(found), "thread"), style="dim")
-
-
-def _waiting(takeover: Takeover) -> str:
-    since = takeover.waiting_since
-    return "" if since is None else f"{since:%Y-%m-%d %H:%M} UTC"
 
 
 def _say(console: Console, line: str) -> None:

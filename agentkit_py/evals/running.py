@@ -17,7 +17,6 @@ from agentkit_py.evals.report import Report, Row
 from agentkit_py.events.types import ContextBuilt, Event, ModelReplied, ToolFinished
 from agentkit_py.messages import Usage
 from agentkit_py.network import Network, Target
-from agentkit_py.processors.base import Processors
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.state import State, fields_of
 from agentkit_py.stores.memory import MemoryHistory
@@ -117,7 +116,8 @@ class Suite:
         """Run one case and return what it gave; an error that ends the run is a part of it."""
         given: Any = self.target
         made = cast("Any", given if isinstance(given, Network | Agent) else given())
-        target: Any = replace(made, history=MemoryHistory(processors=_chain(made)))
+        processors = () if made.history is None else made.history.processors
+        target: Any = replace(made, history=MemoryHistory(processors=processors))
         watched = _Watched()
         state = _state(target, case)
         thread = f"eval-{case.name}"
@@ -145,10 +145,6 @@ class Suite:
             state={} if state is None else dict(fields_of(state.data)),
             tools={a.name: frozenset(spec.name for spec in a.specs) for a in agents},
         )
-
-
-def _chain(target: Target) -> Processors:
-    return () if target.history is None else target.history.processors
 
 
 def _state(target: Target, case: Case) -> State[Any] | None:

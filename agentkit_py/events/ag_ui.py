@@ -93,10 +93,8 @@ class AgUiWriter:
                 self._changed(Change("asked", place, part))
             if part.status == "open":  # it goes on: its message exists already
                 again += self._changed(Change("opened", place, part))
-        return [*closed, *self._snapshots(self._sent(), change.parts), *again]
-
-    def _sent(self) -> list[tuple[str, str]]:
-        return [(one["id"], one["role"]) for one in self._before] + self._known
+        sent = [(one["id"], one["role"]) for one in self._before]
+        return [*closed, *self._snapshots([*sent, *self._known], change.parts), *again]
 
     def _snapshots(
         self, known: Sequence[tuple[str, str]], parts: Sequence[StreamedPart]
@@ -112,13 +110,10 @@ class AgUiWriter:
         lists = [[*self._before, *plain]] if plain else []
         if known:
             lists.append(self._before)
-        now = [message for p, part in enumerate(parts) for message in self._messages(p, part)]
+        now = reply_messages(self._reply, parts)
         self._known = [(one["id"], one["role"]) for one in now]
         lists.append([*self._before, *now])
         return [{"type": "MESSAGES_SNAPSHOT", "messages": one, "metadata": _OURS} for one in lists]
-
-    def _messages(self, place: int, part: StreamedPart) -> list[dict[str, Any]]:
-        return messages_of(part_id(self._reply, place), part)
 
     def _changed(self, change: Change) -> list[dict[str, Any]]:
         part, name = change.part, part_id(self._reply, change.place)

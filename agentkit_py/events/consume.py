@@ -285,16 +285,13 @@ class MessageAssembler:
             agent=facts.get("agentName", ""),
             tool=facts.get("toolName"),
         )
-        call = self._call_of(part, data) if part.type == "tool-output" else None
-        if call is not None:
-            self._answered[key] = call
+        if part.type == "tool-output":
+            named = (part.message_id, data.get("callPartId", ""))
+            call = named if named in self._parts else self._open_call(part)
+            if call is not None:
+                self._answered[key] = call
         self._parts[key] = part
         return part
-
-    def _call_of(self, output: StreamedPart, data: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Return the call that the output names, or the one that it must belong to."""
-        named = (output.message_id, data.get("callPartId", ""))
-        return named if named in self._parts else self._open_call(output)
 
     def _open_call(self, output: StreamedPart) -> tuple[str, str] | None:
         """Return the first call of that tool in the message that has no output yet."""

@@ -175,10 +175,10 @@ class Projector:
                 return self._call(event)
             case ToolFinished():
                 return self._output(event)
-            case HitlRequested() | HitlResolved() | AgentsRouted():
-                return self._aside(event)
-            case OutputDelta():
-                return iter(())  # front ends have the pieces themselves
+            case HitlRequested() | HitlResolved():
+                return self._question(event)
+            case AgentsRouted() | OutputDelta():
+                return iter(())  # TypeScript has no event for routing; pieces are sent as they came
 
     def _run(
         self, event: RunStarted | RunCompleted | RunFailed | RunInterrupted
@@ -287,8 +287,9 @@ class Projector:
         if live:
             yield from self._close(event, live)
         else:
-            for message in event.messages:
-                yield from self._whole(event, message)
+            for kind, call, content in contents_of(event.messages):
+                if call is None:
+                    yield from self._part(event, kind, content)
         if self.extended and event.usage is not None:
             yield "usage.updated", _usage(event)
         if self.extended and event.finish is not None:
@@ -318,11 +319,6 @@ class Projector:
         for part in live:  # taken out of the reply by a hook after it was streamed
             yield self._failed(event, part, "removed from the reply")
 
-    def _whole(self, event: ModelReplied, message: Message) -> Iterator[_Draft]:
-        for kind, call, content in contents_of([message]):
-            if call is None:
-                yield from self._part(event, kind, content)
-
     def _part(self, event: ModelReplied, kind: str, content: JsonValue) -> Iterator[_Draft]:
         part, created = self._create(event, kind)
         yield created
@@ -348,14 +344,11 @@ class Projector:
         ]
         return part.id, [created, *pieces, self._completed(event, part, call.arguments)]
 
-    def _aside(self, event: HitlRequested | HitlResolved | AgentsRouted) -> Iterator[_Draft]:
-        if isinstance(event, HitlRequested):
-            yield from self._question(event)
-        elif isinstance(event, HitlResolved):
-            yield _resolved(event)  # TypeScript has no event for routing
-
-    def _question(self, event: HitlRequested) -> Iterator[_Draft]:
+    def _question(self, event: HitlRequested | HitlResolved) -> Iterator[_Draft]:
         """Yield the calls that wait, so that a front end can show them, and then the question."""
+        if isinstance(event, HitlResolved):
+            yield _resolved(event)
+            return
         free = self._calls.waiting(event.message_id)
         parts: list[str] = []
         for call in event.request.calls:

@@ -180,7 +180,10 @@ def overview_of(report: ContextReport) -> Iterator[Row]:
     def sent(message: Message) -> Row:
         if id(message) in prompt:
             return Row("kept", message, message, is_prompt=True)
-        return rows.get(id(message)) or Row("added", None, message, _adder(report, message))
+        if known := rows.get(id(message)):
+            return known
+        adding = (one for one in report.entries if any(message is added for added in one.added))
+        return Row("added", None, message, next(adding, None))
 
     shown = 0
     for row in fates:
@@ -205,13 +208,6 @@ def _fates(report: ContextReport) -> list[Row]:
             if row is not None and row.change != "kept":
                 fates[index] = Row(row.change, fate.before, row.after, entry)
     return fates
-
-
-def _adder(report: ContextReport, message: Message) -> ReportEntry | None:
-    for entry in report.entries:
-        if any(message is added for added in entry.added):
-            return entry
-    return None
 
 
 def _by(row: Row) -> str:

@@ -114,7 +114,9 @@ class Recorder(Instrumentation):
             self._unanswered[call.run_id].append(known)
         known.call = call
         known.state = None if call.state is None else data_of(call.state)
-        self._note_state(known.state)
+        if known.state is not None and self.state is None:
+            self.record("state", data=known.state)
+            self.state = known.state
         self.record(
             "call.started",
             call=known.number,
@@ -150,11 +152,6 @@ class Recorder(Instrumentation):
         found = Recorded(number=number, step_id=step_id, model=model, began=self.now)
         self.calls[number] = self._steps[step_id] = found
         return found
-
-    def _note_state(self, state: dict[str, Any] | None) -> None:
-        if state is not None and self.state is None:
-            self.record("state", data=state)
-            self.state = state
 
     # Called by the runtime.
 

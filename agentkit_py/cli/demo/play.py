@@ -121,7 +121,10 @@ async def answer_later(
 
 async def play(console: Console, options: DemoOptions) -> int:
     """Play the whole demo; return the exit code."""
-    _check(options)
+    if options.model is not None:  # wrong options are refused before anything is shown or written
+        load_model(options.model, base_url=options.base_url)
+    if options.db is not None:
+        check_file(options.db)
     with _folder(options) as threads:
         thread_id = f"demo-{uuid4().hex[:8]}"
         with open_desk(options, threads, thread_id) as desk:
@@ -138,16 +141,10 @@ async def play(console: Console, options: DemoOptions) -> int:
             _rule(console, "Done")
             refused = _summarise(console, desk, total)
             if options.keep or options.db:
-                _say_how_to_go_on(console, threads, thread_id, options)
+                model = f" --model {options.model}" if options.model else ""
+                command = f"agentkit demo --db {threads} --resume {thread_id}{model}"
+                console.print(Text(f"Go on with this thread: {command}"), soft_wrap=True)
     return 1 if code or refused else 0
-
-
-def _check(options: DemoOptions) -> None:
-    """Refuse wrong options before anything is shown or written."""
-    if options.model is not None:
-        load_model(options.model, base_url=options.base_url)
-    if options.db is not None:
-        check_file(options.db)
 
 
 @contextmanager
@@ -203,14 +200,6 @@ def _summarise(console: Console, desk: Desk, total: Usage) -> int:
     made = len(desk.provider.requests)
     console.print(f"{len(QUESTIONS) + 1} turns, {made} model requests, {len(refused)} rejected.")
     return len(refused)
-
-
-def _say_how_to_go_on(
-    console: Console, threads: Path, thread_id: str, options: DemoOptions
-) -> None:
-    model = f" --model {options.model}" if options.model else ""
-    command = f"agentkit demo --db {threads} --resume {thread_id}{model}"
-    console.print(Text(f"Go on with this thread: {command}"), soft_wrap=True)
 
 
 async def _close(desk: Desk) -> None:

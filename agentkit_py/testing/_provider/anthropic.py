@@ -29,6 +29,7 @@ from .rules import (
     names,
     not_known,
     numbered,
+    referred,
     repeated,
     rules_of,
     types_of,
@@ -326,7 +327,7 @@ def _blocks(request: Request) -> list[Block]:
     return found
 
 
-def _of_kind(request: Request, *kinds: str) -> list[Block]:
+def blocks_of(request: Request, *kinds: str) -> list[Block]:
     """Return the blocks of these types."""
     return [block for block in _blocks(request) if block.kind in kinds]
 
@@ -435,7 +436,7 @@ def tool_changes(request: Request) -> Iterator[Problem]:
     """Tools are added and removed under a beta, and by names that the request declares."""
     allowed = _TOOL_CHANGES_BETA in request.headers.get("anthropic-beta", "")
     names = [fields_of(tool).get("name") for tool in items_of(request.body.get("tools"))]
-    for block in _of_kind(request, "tool_addition", "tool_removal"):
+    for block in blocks_of(request, "tool_addition", "tool_removal"):
         tool = fields_of(block.given.get("tool"))
         if not allowed:
             words = f"{block.kind}: Extra inputs are not permitted"
@@ -464,7 +465,7 @@ def block_fields(request: Request) -> Iterator[Problem]:
 @_rule(f"{_THINKING_PAGE} (blocks must be passed back unmodified); {_ANSWER}")
 def unsigned_thinking(request: Request) -> Iterator[Problem]:
     """A thinking block has its text and its signature."""
-    for block in _of_kind(request, "thinking"):
+    for block in blocks_of(request, "thinking"):
         if not isinstance(block.given.get("signature"), str) or not block.given["signature"]:
             yield _wrong(block.where, _REQUIRED, kind="thinking", at=".signature")
         if not isinstance(block.given.get("thinking"), str):
@@ -474,7 +475,7 @@ def unsigned_thinking(request: Request) -> Iterator[Problem]:
 @_rule(_ANSWER, "observed")
 def tool_use_id_pattern(request: Request) -> Iterator[Problem]:
     """Ids of tool calls match `^[a-zA-Z0-9_-]+$`, in calls and in results."""
-    for block in _of_kind(request, "tool_use", "tool_result"):
+    for block in blocks_of(request, "tool_use", "tool_result"):
         name = "id" if block.kind == "tool_use" else "tool_use_id"
         if not _ID.fullmatch(block.given[name]):
             words = "String should match pattern '^[a-zA-Z0-9_-]+$'"
@@ -484,7 +485,7 @@ def tool_use_id_pattern(request: Request) -> Iterator[Problem]:
 @_rule(_ANSWER, "observed")
 def tool_use_name_pattern(request: Request) -> Iterator[Problem]:
     """A called tool's name matches `^[a-zA-Z0-9_-]{1,128}$`."""
-    for block in _of_kind(request, "tool_use"):
+    for block in blocks_of(request, "tool_use"):
         if not _NAME.fullmatch(block.given["name"]):
             yield _wrong(block.where, _NAME_WORDS, kind="tool_use", at=".name")
 
@@ -506,8 +507,8 @@ def empty_content(request: Request) -> Iterator[Problem]:
 def empty_text(request: Request) -> Iterator[Problem]:
     """No text block is empty or white space only, in messages; beside a call white space is."""
     last = len(_messages(request)) - 1
-    calling = {block.message for block in _of_kind(request, "tool_use")}
-    for block in _of_kind(request, "text"):
+    calling = {block.message for block in blocks_of(request, "tool_use")}
+    for block in blocks_of(request, "text"):
         if block.given["text"].strip():
             continue
         if block.message == last and block.is_string and block.role == "assistant":
@@ -522,7 +523,7 @@ def empty_text(request: Request) -> Iterator[Problem]:
 @_rule(f"{_SDK}/tool_result_block_param.py; {_ANSWER}", "sdk")
 def tool_result_content(request: Request) -> Iterator[Problem]:
     """A result's content is a string or a list of text, image, document, search_result blocks."""
-    for block in _of_kind(request, "tool_result"):
+    for block in blocks_of(request, "tool_result"):
         content: Any = block.given.get("content")
         path = _path(block.where, "tool_result")
         where = f"{block.where}.content"
@@ -555,8 +556,8 @@ def unanswered_server_tool(request: Request) -> Iterator[Problem]:
         for block in _blocks(request)
         if block.kind.endswith("_tool_result")
     }
-    goes_on = {len(_messages(request)) - 1, *(b.message for b in _of_kind(request, "tool_use"))}
-    for block in _of_kind(request, *_SERVER_CALLS):
+    goes_on = {len(_messages(request)) - 1, *(b.message for b in blocks_of(request, "tool_use"))}
+    for block in blocks_of(request, *_SERVER_CALLS):
         if str(block.given.get("id")) not in answered and block.message not in goes_on:
             kind = f"{block.given.get('name')}_tool_result"
             words = (
@@ -752,7 +753,7 @@ def tool_blocks_without_tools(request: Request) -> Iterator[Problem]:
     """A conversation that contains tool calls or results defines tools. Off by default."""
     if request.body.get("tools"):
         return
-    for block in _of_kind(request, "tool_use", "tool_result"):
+    for block in blocks_of(request, "tool_use", "tool_result"):
         words = "Requests which include `tool_use` or `tool_result` blocks must define tools."
         yield Problem(words, block.where)
 
@@ -850,6 +851,10 @@ _OUTPUT_KEYWORDS = names("""$defs $ref additionalProperties allOf anyOf const de
 _OUTPUT_FORMATS = names("date-time time date duration email hostname uri ipv4 ipv6 uuid")
 
 
+def _answer_format(request: Request) -> dict[str, Any]:
+    return fields_of(fields_of(request.body.get("output_config")).get("format"))
+
+
 @_rule(
     "platform.claude.com/docs/en/build-with-claude/structured-outputs#json-schema-limitations; "
     "the words are ours"
@@ -859,7 +864,7 @@ def output_format(request: Request) -> Iterator[Problem]:
 
     No recursion, limits of numbers and lengths, or open objects. Not beside a prefill.
     """
-    wanted = fields_of(fields_of(request.body.get("output_config")).get("format"))
+    wanted = _answer_format(request)
     if not wanted:
         return
     where, schema = "output_config.format", wanted.get("schema")
@@ -877,9 +882,10 @@ def output_format(request: Request) -> Iterator[Problem]:
 class _OutputSchema:
     """The walk through a schema of structured outputs."""
 
+    optional = unions = 0
+
     def __init__(self, root: dict[str, Any]) -> None:
         self._root = root
-        self.optional = self.unions = 0
 
     def problems(self) -> Iterator[str]:
         self.optional = self.unions = 0
@@ -910,10 +916,7 @@ class _OutputSchema:
         if not ref.startswith("#"):
             yield "References outside of the schema are not supported"
             return
-        found: Any = self._root
-        for name in ref.removeprefix("#").strip("/").split("/") if ref != "#" else ():
-            found = fields_of(found).get(name)
-        yield from self._of(found, (*inside, ref))
+        yield from self._of(referred(self._root, ref), (*inside, ref))
 
     def _limits(self, schema: dict[str, Any]) -> Iterator[str]:
         kinds = types_of(schema)
@@ -977,7 +980,7 @@ def strict_limits(request: Request) -> Iterator[Problem]:
     if len(strict) > _MOST_STRICT:
         words = f"The maximum number of strict tools supported is {_MOST_STRICT}."
         yield Problem(f"Too many strict tools ({len(strict)}). {words}", "tools")
-    answer = fields_of(fields_of(request.body.get("output_config")).get("format")).get("schema")
+    answer = _answer_format(request).get("schema")
     walks = [_OutputSchema(fields_of(schema)) for schema in (*strict, answer)]
     for walk in walks:
         deque(walk.problems(), maxlen=0)
@@ -1026,11 +1029,14 @@ def tool_choice_shape(request: Request) -> Iterator[Problem]:
         yield Problem(f"Tool '{name}' not found in provided tools", "tool_choice.name")
 
 
+def _forces_tool(request: Request) -> bool:
+    return fields_of(request.body.get("tool_choice")).get("type") in ("any", "tool")
+
+
 @_rule("platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools (10 October 2026)")
 def forced_tool_of_model(request: Request) -> Iterator[Problem]:
     """Claude since Fable 5.1, Opus 5.5 and Sonnet 5.5 cannot be made to call a tool."""
-    forced = fields_of(request.body.get("tool_choice")).get("type") in ("any", "tool")
-    if forced and not capabilities_of(request.model).forced_choice:
+    if _forces_tool(request) and not capabilities_of(request.model).forced_choice:
         words = 'tool_choice: type "tool" and "any" are not supported for this model.'
         yield Problem(words, "tool_choice")
 
@@ -1038,8 +1044,7 @@ def forced_tool_of_model(request: Request) -> Iterator[Problem]:
 @_rule(f"{_THINKING_PAGE}, tool choice limitation; {_ANSWER}")
 def forced_tool_with_thinking(request: Request) -> Iterator[Problem]:
     """With `thinking: enabled` no tool can be forced."""
-    forced = fields_of(request.body.get("tool_choice")).get("type") in ("any", "tool")
-    if forced and _thinking_type(request) == "enabled":
+    if _forces_tool(request) and _thinking_type(request) == "enabled":
         words = "Thinking may not be enabled when tool_choice forces tool use."
         yield Problem(words, "tool_choice")
 
@@ -1129,7 +1134,7 @@ def media_source(request: Request) -> Iterator[Problem]:
 
     Documents may be text, content or files of the Files API, too.
     """
-    for block in _of_kind(request, "image", "document"):
+    for block in blocks_of(request, "image", "document"):
         trouble = _source_trouble(block.given["source"], block.kind)
         if trouble is not None:
             path = _path(block.where, block.kind)

@@ -725,11 +725,6 @@ _AZURE_FIRST: dict[str, Any] = {
 }
 
 
-def _cached(usage: Usage) -> dict[str, int]:
-    written = {"cache_write_tokens": usage.written} if usage.written else {}
-    return {"cached_tokens": usage.cached, **written}
-
-
 def rendered(
     reply: ReplyContent, usage: Usage, model: str, ids: Ids, *, shows_reasoning: bool
 ) -> dict[str, Any]:
@@ -761,7 +756,7 @@ def rendered(
             "prompt_tokens": usage.prompt,
             "completion_tokens": usage.completion,
             "total_tokens": usage.prompt + usage.completion,
-            "prompt_tokens_details": _cached(usage),
+            "prompt_tokens_details": usage.cache,
             "completion_tokens_details": {"reasoning_tokens": usage.reasoning},
         },
     }

@@ -17,6 +17,7 @@ from typing import Any
 
 from agentkit_py.models.capabilities import capabilities_of
 
+from .anthropic import blocks_of
 from .replies import Ids
 from .rules import Problem, Request, fields_of, is_int, items_of, not_known, numbered, rules_of
 from .signing import account_of, read_token, summary_token, words_since_summary
@@ -40,13 +41,6 @@ def _claude_edits(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
             yield where, fields_of(edit)
 
 
-def _claude_blocks(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
-    for where, message in numbered("messages", request.body["messages"]):
-        for place, block in numbered(f"{where}.content", message["content"]):
-            if fields_of(block).get("type") == "compaction":
-                yield place, fields_of(block)
-
-
 @_claude_rule(f"{_PAGE}; github.com/anthropics/claude-code/issues (context_management)")
 def compaction_without_beta(request: Request) -> Iterator[Problem]:
     """The wish for a summary, and a summary, go with the beta header."""
@@ -55,9 +49,9 @@ def compaction_without_beta(request: Request) -> Iterator[Problem]:
         return
     for where, _ in _claude_edits(request):
         yield Problem("context_management: Extra inputs are not permitted", where)
-    for where, _ in _claude_blocks(request):
+    for block in blocks_of(request, "compaction"):
         words = "Input tag 'compaction' does not match any of the expected tags"
-        yield Problem(f"{where}: {words}", where)
+        yield Problem(f"{block.where}: {words}", block.where)
 
 
 @_claude_rule(f"{_PAGE} (trigger: at least 50,000 tokens)")
@@ -85,16 +79,16 @@ def compaction_unsupported(request: Request) -> Iterator[Problem]:
 @_claude_rule("anthropic-sdk beta_compaction_block_param (content, encrypted_content)", "sdk")
 def compaction_content(request: Request) -> Iterator[Problem]:
     """A summary's text is not empty."""
-    for where, block in _claude_blocks(request):
-        if block.get("content") == "":
-            yield Problem(f"{where}.compaction.content: must not be empty", where)
+    for block in blocks_of(request, "compaction"):
+        if block.given.get("content") == "":
+            yield Problem(f"{block.where}.compaction.content: must not be empty", block.where)
 
 
 @_claude_rule("no source says what the API does with it", "inferred")
 def compaction_of_others(request: Request) -> Iterator[Problem]:
     """A summary goes back to the host, the account and the model that made it."""
-    for where, block in _claude_blocks(request):
-        yield from _of_others(request, block, where)
+    for block in blocks_of(request, "compaction"):
+        yield from _of_others(request, block.given, block.where)
 
 
 def _of_others(request: Request, given: dict[str, Any], where: str) -> Iterator[Problem]:

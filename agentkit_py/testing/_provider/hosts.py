@@ -19,7 +19,8 @@ from zlib import crc32
 
 from agentkit_py.models.capabilities import Capabilities, capabilities_of
 
-from .rules import Problem, Request, fields_of, items_of, numbered, rules_of
+from .anthropic import blocks_of
+from .rules import Problem, Request, fields_of, items_of, numbered, referred, rules_of
 from .types import SseEvent
 
 _rule = rules_of("compatible")
@@ -137,11 +138,10 @@ def key_of_the_url(request: Request) -> Iterator[Problem]:
 )
 def linked_media(request: Request) -> Iterator[Problem]:
     """Clouds fetch no images and documents from addresses."""
-    for where, message in numbered("messages", request.body.get("messages")):
-        for place, block in numbered(f"{where}.content", fields_of(message).get("content")):
-            if request.cloud and fields_of(fields_of(block).get("source")).get("type") == "url":
-                words = "image.source.base64.data: URL sources are not supported"
-                yield Problem(f"{place}.{words}", place)
+    for block in blocks_of(request, "image", "document") if request.cloud else ():
+        if fields_of(block.given["source"]).get("type") == "url":
+            words = "image.source.base64.data: URL sources are not supported"
+            yield Problem(f"{block.where}.{words}", block.where)
 
 
 @_cloud_rule("github.com/Portkey-AI/gateway/issues/1570; platform.claude.com, structured-outputs")
@@ -262,8 +262,6 @@ def _circles(root: dict[str, Any], schema: dict[str, Any], inside: tuple[str, ..
         return False
     if ref in inside:
         return True
-    found: Any = root
-    for name in ref.removeprefix("#").strip("/").split("/") if ref != "#" else ():
-        found = fields_of(found).get(name)
-    own = {key: value for key, value in fields_of(found).items() if key not in _BY_NAME[2:]}
+    found = fields_of(referred(root, ref))
+    own = {key: value for key, value in found.items() if key not in _BY_NAME[2:]}
     return any(_circles(root, one, (*inside, ref)) for _, one in _parts("", own))

@@ -133,6 +133,12 @@ class Usage:
         thought = thought if reasoning is None else reasoning
         return cls(prompt, completion, cached, written, thought)
 
+    @property
+    def cache(self) -> dict[str, int]:
+        """The tokens that a cache gave and got, as OpenAI's APIs name them."""
+        written = {"cache_write_tokens": self.written} if self.written else {}
+        return {"cached_tokens": self.cached, **written}
+
 
 def _first(given: Mapping[str, int], *names: str) -> int | None:
     return next((given[name] for name in names if name in given), None)

@@ -622,11 +622,6 @@ _ENDS = {"completed": "response.completed", "incomplete": "response.incomplete"}
 NamedEvent = tuple[str, dict[str, Any]]
 
 
-def _cached(usage: Usage) -> dict[str, int]:
-    written = {"cache_write_tokens": usage.written} if usage.written else {}
-    return {"cached_tokens": usage.cached, **written}
-
-
 def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[str, Any]:
     """Return the JSON with which the Responses API would give that reply."""
     said = [_message(reply, ids)] if reply.text else []
@@ -650,7 +645,7 @@ def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[st
         "store": False,
         "usage": {
             "input_tokens": usage.prompt,
-            "input_tokens_details": _cached(usage),
+            "input_tokens_details": usage.cache,
             "output_tokens": usage.completion,
             "output_tokens_details": {"reasoning_tokens": usage.reasoning},
             "total_tokens": usage.prompt + usage.completion,

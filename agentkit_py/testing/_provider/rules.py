@@ -269,6 +269,14 @@ def types_of(schema: dict[str, Any]) -> list[Any]:
     return items_of(kind) if isinstance(kind, list) else [kind]
 
 
+def referred(root: dict[str, Any], reference: str) -> Any:
+    """Return what a reference in a JSON schema leads to; None where there is nothing."""
+    found: Any = root
+    for name in reference.removeprefix("#").strip("/").split("/") if reference != "#" else ():
+        found = fields_of(found).get(name)
+    return found
+
+
 # Media, as all formats carry it.
 
 DATA_URL = re.compile(r"data:([\w.+-]+/[\w.+-]+);base64,[A-Za-z0-9+/]+={0,2}")
