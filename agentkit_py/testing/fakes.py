@@ -240,9 +240,7 @@ class EventLog:
     @property
     def story(self) -> list[str]:
         """The events, one line each: ``"RunStarted network support"``."""
-        return [_line(event) for event in self.events]
-
-
-def _line(event: Event) -> str:
-    scope = getattr(event, "scope", None)
-    return " ".join(filter(None, (type(event).__name__, scope, event.name)))
+        return [
+            " ".join(filter(None, (type(one).__name__, getattr(one, "scope", None), one.name)))
+            for one in self.events
+        ]

@@ -93,18 +93,13 @@ _THINKING_TYPES = ("enabled", "disabled", "adaptive", "between_tools")
 _VERSION = re.compile(r"claude-(?:opus|sonnet|haiku|fable|mythos)-(\d)(?:-(\d{1,2}))?(?![\d])")
 
 
-def _version(model: str) -> tuple[int, int]:
-    """Return the generation of a Claude 4 or later model, or (0, 0) if the name does not tell.
+def _since_4_5(model: str) -> bool:
+    """Return whether it is Claude 4.5 or later, as far as the name tells.
 
-    Names with a date instead of a minor version (`claude-sonnet-4-20250514`) are x.0; older names
-    (`claude-3-5-sonnet-…`) give (0, 0).
+    Names with a date instead of a minor version (`claude-sonnet-4-20250514`) are x.0.
     """
     found = _VERSION.search(model)
-    return (int(found[1]), int(found[2] or 0)) if found else (0, 0)
-
-
-def _since_4_5(model: str) -> bool:
-    return _version(model) >= (4, 5)
+    return found is not None and (int(found[1]), int(found[2] or 0)) >= (4, 5)
 
 
 def _thinking_type(request: Request) -> Any:
@@ -719,15 +714,12 @@ def prefill_not_supported(request: Request) -> Iterator[Problem]:
     given = _messages(request)
     modern = not capabilities_of(request.model).prefill
     refused = modern or _thinking_type(request) in ("enabled", "adaptive")
-    if given[-1]["role"] == "assistant" and refused and not _is_paused(request):
+    if given[-1]["role"] != "assistant" or not refused:
+        return
+    # A turn that was paused in the middle of a server's tools is to be gone on.
+    if not any(block.kind == "server_tool_use" for block in _turns(request)[-1].blocks):
         words = "This model does not support assistant message prefill. The conversation must end"
         yield Problem(f"{words} with a user message.", f"messages[{len(given) - 1}]")
-
-
-def _is_paused(request: Request) -> bool:
-    """Return whether the last turn was paused in the middle of a server's tools, to be gone on."""
-    last = _turns(request)[-1]
-    return any(block.kind == "server_tool_use" for block in last.blocks)
 
 
 @_rule(f"{_DOCS}/prompt-engineering (prefill content); {_ANSWER}")

@@ -285,7 +285,10 @@ class Handler:
         )
         if received.rejection is not None:
             self.requests.append(received)
-            return _refusal(received.provider, received.rejection)
+            found = received.rejection
+            about = {"param": found.pointer, "code": found.code}
+            body = error_body(received.provider, found.status, found.message, **about)
+            return _json_answer(found.status, body)
         return await self._reply(request, received, _stream_kind(where, request))
 
     def _judge(self, method: str, where: Route | None, request: Request) -> Rejection | None:
@@ -389,11 +392,6 @@ def _first(pieces: tuple[bytes, ...], count: int) -> Iterator[bytes]:
         if count > 0:
             yield piece[:count]
         count -= len(piece)
-
-
-def _refusal(provider: ProviderName, found: Rejection) -> Answer:
-    body = error_body(provider, found.status, found.message, param=found.pointer, code=found.code)
-    return _json_answer(found.status, body)
 
 
 def _json_answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Answer:

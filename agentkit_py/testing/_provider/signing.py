@@ -17,7 +17,7 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -127,16 +127,6 @@ def _claude_head(body: Mapping[str, Any]) -> list[Any]:
     return [system, sorted(tools, key=lambda tool: str(tool.get("name")))]
 
 
-def _chained(before: str, message: Any) -> str:
-    """Return the digest of all up to a message."""
-    return _digest([before, message["role"], _said(message["content"])])
-
-
-def _claude_prefix(before: str, blocks: list[Any]) -> str:
-    """Return the digest of all before a block: the messages, and the blocks of its own message."""
-    return _digest([before, _said(blocks)])
-
-
 def is_summary(given: Any) -> bool:
     """Return whether a block or an item stands for everything before it."""
     found = fields_of(given)
@@ -159,22 +149,35 @@ def summary_token(request: Request) -> str:
     return _token(request, "", [])
 
 
-@view
-def _claude_places(request: Request) -> list[Place]:
-    """Return the thinking of a request; with a summary, all begins anew."""
+def _claude_walk(request: Request, messages: Sequence[Any]) -> Iterator[Place | None]:
+    """Yield the thinking of messages with all before it; None: a summary, all begins anew."""
     head = before = _digest(_claude_head(request.body))
-    found: list[Place] = []
-    for where, message in numbered("messages", request.body["messages"]):
+    for where, message in numbered("messages", list(messages)):
         start = 0
         for number, (place, block) in enumerate(numbered(f"{where}.content", message["content"])):
             if is_summary(block):
-                before, start, found = head, number, []
+                before, start = head, number
+                yield None
             elif block["type"] in _THINKING:
-                prefix = _claude_prefix(before, message["content"][start:number])
+                prefix = _digest([before, _said(message["content"][start:number])])
                 signature = str(block.get("signature") or block.get("data") or "")
-                found.append(Place(place, block, signature, prefix))
-        before = _chained(before, {**message, "content": message["content"][start:]})
+                yield Place(place, block, signature, prefix)
+        said = _said(message["content"][start:])
+        before = _digest([before, message["role"], said])
+
+
+def _since_summary(places: Iterable[Place | None]) -> list[Place]:
+    """Return the places behind the last summary."""
+    found: list[Place] = []
+    for place in places:
+        found = [] if place is None else [*found, place]
     return found
+
+
+@view
+def _claude_places(request: Request) -> list[Place]:
+    """Return the thinking of a request that counts."""
+    return _since_summary(_claude_walk(request, request.body["messages"]))
 
 
 def sign_claude(request: Request, plain: dict[str, Any]) -> None:
@@ -184,24 +187,18 @@ def sign_claude(request: Request, plain: dict[str, Any]) -> None:
     if messages[-1]["role"] == "assistant":  # a reply that goes on
         begun, messages = items_of(messages[-1]["content"]), messages[:-1]
     before = [place.signature for place, fate in _fates(request) if not fate]
-    head = asked = _digest(_claude_head(request.body))
-    for message in messages:
-        content = message["content"]
-        starts = [n for n, block in enumerate(items_of(content)) if is_summary(block)]
-        if starts:
-            asked, message = head, {**message, "content": content[starts[-1] :]}  # noqa: PLW2901 - as it counts
-        asked = _chained(asked, message)
     content = plain["content"]
     own = {block.get("signature") or block.get("data") for block in begun}
     thoughts = len([block for block in content if block["type"] in _THINKING])
     thoughts += len(own.intersection(before))
-    for index, block in enumerate(content):
+    whole = [*messages, {"role": "assistant", "content": [*begun, *content]}]
+    made = {id(place.given): place for place in _claude_walk(request, whole) if place}
+    for block in content:
         if is_summary(block):
-            asked, before, begun = head, [], []
+            before = []
         if block["type"] not in _THINKING:
             continue
-        start = max((n for n in range(index) if is_summary(content[n])), default=0)
-        prefix = _claude_prefix(asked, [*begun, *content[start:index]])
+        prefix = made[id(block)].prefix
         token = _token(request, prefix, before, block.get("thinking"), thoughts)
         block["signature" if block["type"] == "thinking" else "data"] = token
         before.append(token)
@@ -387,34 +384,35 @@ def _written_item(item: Any) -> Any:
     return given
 
 
+def _item_walk(request: Request, items: Sequence[Any]) -> Iterator[Place | None]:
+    """Yield the reasoning of items with all before it; None: a summary, all begins anew."""
+    prefix = _item_head(request)
+    for index, item in enumerate(items):
+        if fields_of(item).get("type") == "reasoning":
+            yield Place(f"input[{index}]", item, str(item.get("encrypted_content") or ""), prefix)
+        elif is_summary(item):
+            prefix = _item_head(request)
+            yield None
+        prefix = _digest([prefix, _written_item(item)])  # with what was encrypted meanwhile
+
+
 @view
 def _item_places(request: Request) -> list[Place]:
-    found: list[Place] = []
-    prefix = _item_head(request)
-    for index, item in enumerate(_items_of(request)):
-        if fields_of(item).get("type") == "reasoning" and item.get("encrypted_content"):
-            place = Place(f"input[{index}]", item, str(item["encrypted_content"]), prefix)
-            found.append(place)
-        elif is_summary(item):
-            found, prefix = [], _item_head(request)
-        prefix = _digest([prefix, _written_item(item)])
-    return found
+    places = _since_summary(_item_walk(request, _items_of(request)))
+    return [place for place in places if place.signature]
 
 
 def sign_items(request: Request, plain: dict[str, Any]) -> None:
     """Encrypt the reasoning of a response."""
-    prefix = _item_head(request)
-    for item in _items_of(request):
-        prefix = _digest([_item_head(request) if is_summary(item) else prefix, _written_item(item)])
-    count = len(_item_places(request))
-    for item in plain["output"]:
-        if is_summary(item):
-            prefix, count = _item_head(request), 0
-        elif item["type"] == "reasoning":
-            token = _token(request, prefix, [""] * count)
-            item["encrypted_content"] = token
+    made, count = {id(item) for item in plain["output"]}, 0
+    for place in _item_walk(request, [*_items_of(request), *plain["output"]]):
+        if place is None:
+            count = 0
+        elif id(place.given) in made:
+            place.given["encrypted_content"] = _token(request, place.prefix, [""] * count)
             count += 1
-        prefix = _digest([prefix, _written_item(item)])
+        else:
+            count += bool(place.signature)
 
 
 def _rank(model: str) -> int:

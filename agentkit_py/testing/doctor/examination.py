@@ -59,10 +59,12 @@ async def examine(
             for each of their requests; tools run as often.
     """
     # The first is for comparing: it asks for everything twice. The second is as on the server.
-    compared = await _run(target, CallbackWatch(), input, model, check=True, approve=approve)
-    watch = CallbackWatch()
-    runs = [compared, await _run(target, watch, input, model, check=False, approve=approve)]
-    findings = findings_of(_as_network(target), runs, watch)
+    network, watch = _as_network(target), CallbackWatch()
+    runs = [
+        await _execute([one.network(network)], input, model, check=check, approve=approve)
+        for one, check in ((CallbackWatch(), True), (watch, False))
+    ]
+    findings = findings_of(network, runs, watch)
     findings += store_findings(target.name, target.history, runs[-1])
     if before is not None:
         deploys = await _deploys(before, target, input, model, approve=approve)
@@ -101,20 +103,6 @@ class _AnyKey(dict[str, str]):
 
     def get(self, key: str, default: Any = None, /) -> Any:
         return "sk-doctor"
-
-
-async def _run(
-    target: Target,
-    watch: CallbackWatch,
-    text: str,
-    model: Model | None,
-    *,
-    check: bool,
-    approve: bool,
-) -> Run:
-    return await _execute(
-        [watch.network(_as_network(target))], text, model, check=check, approve=approve
-    )
 
 
 async def _execute(

@@ -137,8 +137,11 @@ def _findings(
     network: Network[Any, Any], runs: list[Run], watch: CallbackWatch
 ) -> Iterator[Finding]:
     for (callback, effect), count in watch.side_effects.items():
-        text = f"{effect} outside of steps, {count} times in one run"
-        yield Finding("side-effect-on-replay", "error", callback, f"{text}; {_advice(callback)}")
+        advice = "do it in a tool, which runs in a step of its own."
+        if callback.startswith("tool "):
+            advice = "do it in ctx.step.run(…), or leave out steps=True."
+        text = f"{effect} outside of steps, {count} times in one run; {advice}"
+        yield Finding("side-effect-on-replay", "error", callback, text)
     for run in runs:
         if run.status != "completed":
             yield _failure(run)
@@ -150,12 +153,6 @@ def _findings(
         text = f"two runs had different steps ({', '.join(other)}); do tools remember the first?"
         yield Finding("differs-between-replays", "warning", runs[0].function, text)
     yield from _limits(network, runs[-1])
-
-
-def _advice(callback: str) -> str:
-    if callback.startswith("tool "):
-        return "do it in ctx.step.run(…), or leave out steps=True."
-    return "do it in a tool, which runs in a step of its own."
 
 
 def _difference(run: Run, text: str) -> Finding:

@@ -119,6 +119,12 @@ def plain_content(content: str | Sequence[ContentPart]) -> JsonValue:
     return [part_to_json(part) for part in content]
 
 
+def unwrapped(content: JsonValue) -> JsonValue:
+    """Return what a tool returned, out of the envelope in which the engine keeps it."""
+    found = as_object(content)
+    return found["data"] if found is not None and list(found) == ["data"] else content
+
+
 def _reply_messages(reply: RecordedReply) -> list[dict[str, Any]]:
     calls = [{"id": c.id, "name": c.name, "arguments": c.arguments} for c in reply.calls]
     asked = {"role": "assistant", "content": reply.text, "tool_calls": calls}
@@ -283,10 +289,7 @@ def _read_result(reading: _Reading, message: ToolResultMessage, place: str) -> N
     if not fitting:
         reading.wrong(place, f"this result of {given.name or given.id!r:.80} answers no call")
     waiting.remove(fitting[0])
-    content: Any = message.content
-    fitting[0][0].result = (
-        content["data"] if list(as_object(content) or ()) == ["data"] else content
-    )
+    fitting[0][0].result = unwrapped(message.content)
 
 
 def _read_chat(reading: _Reading, message: _Message, path: str) -> None:

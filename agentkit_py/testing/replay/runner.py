@@ -11,14 +11,11 @@ from typing import Any, Protocol
 
 import httpx
 
-from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.messages import (
     TextMessage,
-    ToolCall,
     ToolCallMessage,
-    ToolResultMessage,
     UserMessage,
 )
 from agentkit_py.models.base import Model
@@ -36,6 +33,7 @@ from agentkit_py.testing.replay.recording import (
     RecordedTurn,
     plain_content,
     result_of,
+    unwrapped,
 )
 
 
@@ -192,30 +190,25 @@ def _messages(result: AgentResult) -> list[dict[str, Any]]:
     asked = {
         "role": "assistant",
         "content": "\n".join(texts) if texts else None,
-        "tool_calls": [_call(call) for call in calls],
+        "tool_calls": [
+            {
+                "id": call.id,
+                "name": call.name,
+                "arguments": call.arguments if call.malformed is None else call.malformed,
+            }
+            for call in calls
+        ],
     }
-    return [asked, *(_result(message) for message in result.tool_calls)]
-
-
-def _call(call: ToolCall) -> dict[str, Any]:
-    arguments = call.arguments if call.malformed is None else call.malformed
-    return {"id": call.id, "name": call.name, "arguments": arguments}
-
-
-def _result(message: ToolResultMessage) -> dict[str, Any]:
-    return {
-        "role": "tool",
-        "tool_call_id": message.tool.id,
-        "name": message.tool.name,
-        "content": _unwrapped(message.content),
-    }
-
-
-def _unwrapped(content: JsonValue) -> JsonValue:
-    """Return what the tool returned, out of the envelope in which the engine keeps it."""
-    if isinstance(content, Mapping) and list(content) == ["data"]:
-        return content["data"]
-    return content
+    answers = [
+        {
+            "role": "tool",
+            "tool_call_id": message.tool.id,
+            "name": message.tool.name,
+            "content": unwrapped(message.content),
+        }
+        for message in result.tool_calls
+    ]
+    return [asked, *answers]
 
 
 def _field(recorded: Mapping[str, Any], stored: Mapping[str, Any]) -> str:
@@ -318,9 +311,13 @@ class Replay:
         try:
             outcome.thread_id = await self._free_thread(f"{conversation.id}:{one.name}")
             network = await one.maker.network(conversation, stage.script, self.store)
-            outcome.missing_tools = _missing_tools(conversation, network)
-            if conversation.opening:
-                await self._open(conversation, network, outcome.thread_id)
+            known = {name for agent in network.agents for name in agent.tool_map}
+            outcome.missing_tools = [name for name in conversation.tools if name not in known]
+            if conversation.opening:  # what the assistant said before the first user message
+                await self.store.add_thread(outcome.thread_id)
+                agent = network.agents[0].name
+                opening = [result_of(reply, agent) for reply in conversation.opening]
+                await self.store.append(outcome.thread_id, opening)
             for turn in conversation.turns:
                 outcome.error = await stage.play(turn, network, outcome, one.own_calls)
                 if outcome.error is not None:
@@ -332,15 +329,6 @@ class Replay:
         stage.fake.requests.clear()
         outcome.difference = await self._difference(conversation, outcome)
         return outcome
-
-    async def _open(
-        self, conversation: Conversation, network: Network[Any, Any], thread_id: str
-    ) -> None:
-        """Put what the assistant said before the first user message into the thread."""
-        await self.store.add_thread(thread_id)
-        agent = network.agents[0].name
-        opening = [result_of(reply, agent) for reply in conversation.opening]
-        await self.store.append(thread_id, opening)
 
     async def _free_thread(self, name: str) -> str:
         """Return a thread id that is not taken: a store may hold threads of earlier replays."""
@@ -397,8 +385,3 @@ class _Stage:
             if left
             else None
         )
-
-
-def _missing_tools(conversation: Conversation, network: Network[Any, Any]) -> list[str]:
-    known = {name for agent in network.agents for name in agent.tool_map}
-    return [name for name in conversation.tools if name not in known]

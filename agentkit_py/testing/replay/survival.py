@@ -113,8 +113,8 @@ class Places:
 _Found: TypeAlias = list[tuple[str, Place]]
 
 
-class _Reader:
-    """Reads messages, each once."""
+class _PlaceReader:
+    """Finds the values of messages, reading each once."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Message, _Found]] = {}
@@ -164,7 +164,8 @@ def _in_json(value: Any, owner: str, path: str = "") -> Iterator[tuple[str, Plac
         record = cast("Mapping[str, Any]", value)
         own = next((str(v) for k, v in record.items() if is_id(k) and not _nested(v)), "")
         for key, inner in record.items():
-            yield from _in_json(inner, owner if path and owner else own or owner, _join(path, key))
+            inside = f"{path}.{key}" if path else key
+            yield from _in_json(inner, owner if path and owner else own or owner, inside)
             if path and own:
                 yield from _in_json(inner, own, key)
     elif isinstance(value, list):
@@ -180,10 +181,6 @@ def _in_json(value: Any, owner: str, path: str = "") -> Iterator[tuple[str, Plac
 
 def _nested(value: object) -> bool:
     return isinstance(value, Mapping | list)
-
-
-def _join(path: str, key: str) -> str:
-    return f"{path}.{key}" if path else key
 
 
 def _in_table(text: str, owner: str) -> Iterator[tuple[str, Place]]:
@@ -343,7 +340,7 @@ async def survival(
 
 
 async def _measure(conversation: Conversation, speakers: Speakers, found: Survival) -> None:
-    reader, tokenizer = _Reader(), ApproximateTokenizer()
+    reader, tokenizer = _PlaceReader(), ApproximateTokenizer()
     past: list[Message] = []
     memory: dict[str, Any] = {}
     system = [TextMessage("system", conversation.system)]
