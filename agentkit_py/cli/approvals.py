@@ -16,7 +16,7 @@ from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.json import as_object, dumps, strict_loads
 from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.console import counted, shorten
-from agentkit_py.cli.stores import store_command
+from agentkit_py.cli.stores import command_group, store_command
 from agentkit_py.cli.target import (
     DbOption,
     TargetArgument,
@@ -32,11 +32,8 @@ from agentkit_py.network import problem_with_arguments
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.stores import HistoryStore
 
-app: typer.Typer = typer.Typer(
-    name="approvals",
-    help="Questions that wait for a person: list and answer them.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
+app: typer.Typer = command_group(
+    "approvals", "Questions that wait for a person: list and answer them."
 )
 
 

@@ -10,17 +10,14 @@ from rich.table import Table
 
 from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.console import counted
-from agentkit_py.cli.stores import YesOption, store_command
+from agentkit_py.cli.stores import YesOption, command_group, store_command
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.users import FactStore
 from agentkit_py.memory import Memory, UserMemory
 from agentkit_py.stores import HistoryStore
 
-app: typer.Typer = typer.Typer(
-    name="memory",
-    help="What is remembered of a user across threads: list, correct and forget it.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
+app: typer.Typer = command_group(
+    "memory", "What is remembered of a user across threads: list, correct and forget it."
 )
 
 _User = Annotated[str, typer.Option("--user", metavar="ID", help="The user.")]

@@ -10,15 +10,12 @@ from rich.table import Table
 
 from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.console import counted, shorten
-from agentkit_py.cli.stores import store_command
+from agentkit_py.cli.stores import command_group, store_command
 from agentkit_py.history.staff import StaffDesk
 from agentkit_py.stores import HistoryStore
 
-app: typer.Typer = typer.Typer(
-    name="staff",
-    help="Threads that people take over from agents: list, join, write, hand back.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
+app: typer.Typer = command_group(
+    "staff", "Threads that people take over from agents: list, join, write, hand back."
 )
 
 _Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The thread.")]

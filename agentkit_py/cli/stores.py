@@ -93,6 +93,11 @@ class StoreOptions:
         run_interruptibly(main())
 
 
+def command_group(name: str, about: str) -> typer.Typer:
+    """Return a group of commands."""
+    return typer.Typer(name=name, help=about, no_args_is_help=True, rich_markup_mode="markdown")
+
+
 W = TypeVar("W", bound=Callable[..., Awaitable[None]])
 
 
@@ -101,7 +106,8 @@ def store_command(
 ) -> Callable[[W], W]:
     """Return the decorator that makes a command of an async function of a store and a console.
 
-    The command has the function's other parameters, and the options that name the store.
+    The command has the function's other parameters, and the options that name the store; a
+    function with a parameter ``options`` gets those, too.
 
     Args:
         app: The group of the command.
@@ -116,13 +122,16 @@ def store_command(
         @functools.wraps(work)
         def command(ctx: typer.Context, db: str, **given: Any) -> None:
             options = StoreOptions(db, **{option: given.pop(option) for option in shared})
+            if takes_options:
+                given["options"] = options
             options.run(ctx, functools.partial(work, **given))
 
         _, _, *own = inspect.signature(work, eval_str=True).parameters.values()
+        takes_options = any(one.name == "options" for one in own)
         parameters = [
             _parameter("ctx", typer.Context),
             _parameter("db", StoreOption),
-            *(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own),
+            *(one.replace(kind=Parameter.KEYWORD_ONLY) for one in own if one.name != "options"),
             *(_parameter(option, *about) for option, about in shared.items()),
         ]
         made: Any = command

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,10 +23,9 @@ from agentkit_py.cli.stores import (
     SCHEMA,
     PrefixOption,
     SchemaOption,
-    StoreOption,
     StoreOptions,
-    UserOption,
     YesOption,
+    command_group,
     store_command,
 )
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
@@ -55,12 +54,7 @@ _Back = Annotated[
     typer.Option(min=1, help="The user's message that is so many from the end; 1: the last."),
 ]
 
-app: typer.Typer = typer.Typer(
-    name="threads",
-    help="Look at stored threads, move them, and delete them.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app: typer.Typer = command_group("threads", "Look at stored threads, move them, and delete them.")
 
 
 @store_command(app, "list", by_user=True)
@@ -344,15 +338,13 @@ def _lines(lines: Iterable[bytes], advance: Callable[[float], None]) -> Iterator
         advance(len(line))
 
 
-@app.command()
-def delete(
-    ctx: typer.Context,
-    db: StoreOption,
+@store_command(app, by_user=True)
+async def delete(
+    store: HistoryStore,
+    console: Console,
+    options: StoreOptions,
     threads: Annotated[list[str] | None, typer.Argument(help="Threads.")] = None,
     *,
-    user: UserOption = None,
-    schema: SchemaOption = SCHEMA,
-    prefix: PrefixOption = PREFIX,
     workspace: _Files = None,
     yes: YesOption = False,
 ) -> None:
@@ -360,92 +352,69 @@ def delete(
 
     Their files are deleted, too, where --workspace says in which folder they are.
     """
-    if not threads and user is None:
+    if threads:
+        found = [await store.get_thread(one) for one in threads]
+        await _delete(store, console, found, workspace, yes=yes)
+    elif options.user is None:
         raise ConfigurationError("Name threads, or a user with --user.")
-
-    async def find(store: HistoryStore) -> list[ThreadInfo]:
-        if threads:
-            return [await store.get_thread(one) for one in threads]
-        return await store.list_threads(None)
-
-    options = StoreOptions(db, user, schema, prefix)
-    _delete(ctx, options, workspace, find, yes=yes, whole_user=not threads)
+    else:
+        found = await store.list_threads(None)
+        await _delete(store, console, found, workspace, yes=yes, user=options.user)
 
 
-@app.command("clean")
-def clean_(
-    ctx: typer.Context,
-    db: StoreOption,
+@store_command(app, "clean", by_user=True)
+async def clean_(
+    store: HistoryStore,
+    console: Console,
     *,
     older_than: Annotated[str, typer.Option(metavar="AGE", help="E.g. 7d: unchanged since then.")],
-    user: UserOption = None,
-    schema: SchemaOption = SCHEMA,
-    prefix: PrefixOption = PREFIX,
     workspace: _Files = None,
     yes: YesOption = False,
 ) -> None:
     """Delete threads that have not changed for some time."""
     end = datetime.now(UTC) - _age(older_than)
-
-    async def find(store: HistoryStore) -> list[ThreadInfo]:
-        return [thread for thread in await store.list_threads(None) if thread.updated_at < end]
-
-    _delete(ctx, StoreOptions(db, user, schema, prefix), workspace, find, yes=yes)
+    found = [thread for thread in await store.list_threads(None) if thread.updated_at < end]
+    await _delete(store, console, found, workspace, yes=yes)
 
 
-def _delete(
-    ctx: typer.Context,
-    options: StoreOptions,
+async def _delete(
+    store: HistoryStore,
+    console: Console,
+    found: Sequence[ThreadInfo],
     workspace: Path | None,
-    find: Callable[[HistoryStore], Awaitable[list[ThreadInfo]]],
     *,
     yes: bool,
-    whole_user: bool = False,
+    user: str | None = None,
 ) -> None:
-    async def work(store: HistoryStore, console: Console) -> None:
-        if workspace is not None:
-            store.workspace = Workspace(workspace)
-        found = await find(store)
-        if (found or whole_user) and not yes:
-            what = f"{counted(len(found), 'thread')} and what is remembered" if whole_user else ""
-            typer.confirm(f"Delete {what or counted(len(found), 'thread')} for good?", abort=True)
-        gone = 0
-        with ProgressBar("delete", len(found)) as bar:
-            for thread in found:
-                gone += await store.delete_thread(thread.id)
-                bar.advance()
-        if whole_user and options.user is not None:
-            await store.delete_user(options.user)
-        console.print(f"{counted(gone, 'thread')} deleted", style="dim")
-        if gone and workspace is None:
-            line = "Files of theirs, if there are any, stay: their folder is given by --workspace."
-            console.print(Text(line, "dim"), soft_wrap=True)
-
-    options.run(ctx, work)
+    """Delete threads; with a user, also what is remembered of the user."""
+    if workspace is not None:
+        store.workspace = Workspace(workspace)
+    if (found or user is not None) and not yes:
+        rest = "" if user is None else " and what is remembered"
+        typer.confirm(f"Delete {counted(len(found), 'thread')}{rest} for good?", abort=True)
+    gone = 0
+    with ProgressBar("delete", len(found)) as bar:
+        for thread in found:
+            gone += await store.delete_thread(thread.id)
+            bar.advance()
+    if user is not None:
+        await store.delete_user(user)
+    console.print(f"{counted(gone, 'thread')} deleted", style="dim")
+    if gone and workspace is None:
+        line = "Files of theirs, if there are any, stay: their folder is given by --workspace."
+        console.print(Text(line, "dim"), soft_wrap=True)
 
 
-@app.command()
-def stats(
-    ctx: typer.Context,
-    db: StoreOption,
-    *,
-    user: UserOption = None,
-    schema: SchemaOption = SCHEMA,
-    prefix: PrefixOption = PREFIX,
-) -> None:
+@store_command(app, by_user=True)
+async def stats(store: HistoryStore, console: Console, options: StoreOptions) -> None:
     """Count threads, users, results and messages."""
-    options = StoreOptions(db, user, schema, prefix)
-
-    async def work(store: HistoryStore, console: Console) -> None:
-        found = await store.stats()
-        table = Table(box=None, show_header=False, pad_edge=False)
-        for name in ("threads", "users", "results", "messages"):
-            table.add_row(name, f"{getattr(found, name):,}")
-        if not options.is_server:
-            table.add_row("bytes", f"{Path(db).stat().st_size:,}")  # noqa: ASYNC240 - nothing else runs
-        console.print(table)
-
-    options.run(ctx, work)
+    found = await store.stats()
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for name in ("threads", "users", "results", "messages"):
+        table.add_row(name, f"{getattr(found, name):,}")
+    if not options.is_server:
+        table.add_row("bytes", f"{Path(options.db).stat().st_size:,}")  # noqa: ASYNC240 - nothing else runs
+    console.print(table)
 
 
 def _age(text: str) -> timedelta:
