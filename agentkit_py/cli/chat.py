@@ -499,9 +499,6 @@ class TerminalApprover:
     """Asks the person at the terminal about each call; the end of the input refuses the rest.
 
     Use as ``approver=``.
-
-    Args:
-        console: The console to print on.
     """
 
     _PROMPT = "    [y/n, or why not] "

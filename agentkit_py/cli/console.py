@@ -88,12 +88,7 @@ def counted(count: int, what: str) -> str:
 
 
 class ProgressBar:
-    """A bar on standard error, if that is a terminal. Use with ``with``.
-
-    Args:
-        what: The title.
-        total: The amount of work; None: not known.
-    """
+    """A bar on standard error, if that is a terminal. Use with ``with``."""
 
     def __init__(self, what: str, total: float | None) -> None:
         from rich import progress  # noqa: PLC0415 - slow to load
@@ -145,9 +140,7 @@ def wrap(console: Console, text: str, indent: int) -> list[str]:
 class RunPrinter:
     """Prints a run: agents by name, their calls and results, and their texts. Use as ``observer=``.
 
-    Args:
-        console: The console to print on.
-        delay: Seconds between two words of an agent's text.
+    Between two words of an agent's text are ``delay`` seconds.
     """
 
     def __init__(self, console: Console, *, delay: float = 0.0) -> None:

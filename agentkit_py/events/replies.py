@@ -90,12 +90,7 @@ class ReplyWriter(Protocol):
 
 
 class OwnWriter:
-    """Writes what our own chunks do not say: that a reply is to be replaced, and how it ended.
-
-    Args:
-        thread_id: The thread.
-        message_id: The id of the user's message.
-    """
+    """Writes what our own chunks do not say: that a reply is to be replaced, and how it ended."""
 
     def __init__(self, thread_id: str, message_id: str) -> None:
         self._where = {"threadId": thread_id, "messageId": message_id}

@@ -238,12 +238,7 @@ class Connection:
 
     @classmethod
     async def connect(cls, transport: Transport, timeout: float) -> Connection:
-        """Return a session that is ready.
-
-        Raises:
-            TimeoutError: It was not ready in time.
-            Exception: Whatever the transport or the SDK raises.
-        """
+        """Return a session that is ready; errors of the transport and the SDK are passed on."""
         made = cls(transport)
         try:
             async with asyncio.timeout(timeout):

@@ -1,15 +1,4 @@
-"""A server whose tools an agent can call, and what a call gives: JSON for the model, or an error.
-
-::
-
-    AgentKitError
-    └── MCPCallError
-        ├── MCPToolError            the tool reports a failure (``isError``)
-        ├── MCPProtocolError        the server refused the call, or its answer is no MCP result
-        ├── MCPConnectionError      the connection ended during the call, which may be done
-        ├── MCPTimeoutError         no answer and no progress in time; the call was cancelled
-        └── MCPResultTooLargeError  the call was carried out, and its result is too large to keep
-"""
+"""A server whose tools an agent can call, and what a call gives: JSON for the model or an error."""
 
 from __future__ import annotations
 

@@ -100,10 +100,7 @@ async def thread_json(
 ) -> dict[str, Any]:
     """Return a thread's stored results, its kept runs, and the number of the last event.
 
-    Args:
-        playground: The playground.
-        thread_id: The thread.
-        after: Only results from this position on, and runs without their events.
+    With ``after`` only results from this position on, and runs without their events.
     """
     # Before anything is awaited, so that no event is lost between runs and stream.
     seq = playground.seq
@@ -212,13 +209,7 @@ CALL_FIELDS = frozenset({"request", "reply", "expected"})
 
 
 def masked(value: Any, redactor: Redactor | None, also: Collection[str] = ()) -> Any:
-    """Mask words in JSON for the page; return it as it is without a redactor.
-
-    Args:
-        value: The JSON.
-        redactor: The store's.
-        also: Other fields with words.
-    """
+    """Mask words in JSON for the page, in the fields ``also``, too; without a redactor none."""
     if redactor is None:
         return value
     if isinstance(value, Mapping):

@@ -85,13 +85,8 @@ class Run:
 class Playground:
     """A network or agent to play with.
 
-    Args:
-        target: The network or agent.
-        prices: Prices of its models.
-        examples: Messages that the page suggests.
-        max_characters: Limit of what is kept of the runs before the last one.
-
     Attributes:
+        examples: Messages that the page suggests.
         boot: Names this process, so that the page knows when another one answers.
         runs: The runs that are kept, oldest first.
         seq: Number of the last event.

@@ -208,14 +208,7 @@ def support_network(
     threads: Path | None = None,
     tokenizer: CustomTokenizer | None = None,
 ) -> Network[Any, Any]:
-    """Return the network.
-
-    Args:
-        data: The data that its tools read and write.
-        model: The model of all agents.
-        threads: The SQLite file of its threads; None: the network gets its store later.
-        tokenizer: Counts tokens for reports and limits; None: the library's default.
-    """
+    """Return the network; without a file for threads it gets its store later."""
     history = None
     if threads is not None:
         history = SqliteHistory(threads, processors=[TokenLimiter(HISTORY_TOKENS)])

@@ -82,13 +82,7 @@ class Schedule:
         self._count = 0
 
     def add(self, action: Action, *, after: float = 0.0, is_timeout: bool = False) -> None:
-        """Do ``action`` after so many seconds.
-
-        Args:
-            action: What is to be done.
-            after: Seconds from now.
-            is_timeout: Whether it ends a wait for an event, and is not waited for itself.
-        """
+        """Do ``action`` after so many seconds; a time-out is not waited for itself."""
         self._count += 1
         tie = 0.0 if self._random is None else self._random.random()
         item = _Scheduled(self.now + max(0.0, after), tie, self._count, action, is_timeout)
@@ -100,12 +94,7 @@ class Schedule:
         return max(0.0, (parsed - datetime.now(UTC)) / timedelta(seconds=1))
 
     def pop(self, *, timeouts: bool, limit: float | None = None) -> Action | None:
-        """Return the next thing to do, if there is one; time goes on to when it is due.
-
-        Args:
-            timeouts: Also time-outs.
-            limit: Not what is due after this time.
-        """
+        """Return what is due next, at ``limit`` at the latest; time goes on to when it is due."""
         items = self._items if timeouts else [one for one in self._items if not one.is_timeout]
         if not items:
             return None
@@ -681,14 +670,7 @@ def _plan_of(answer: Answer) -> Any:
 
 
 async def replay_programs(programs: Sequence[Callable[[], Awaitable[Any]]]) -> list[Run]:
-    """Run programs one after another, each as an Inngest function that is replayed for each step.
-
-    Args:
-        programs: Functions that run agents; what they return is not looked at.
-
-    Returns:
-        The runs; those that failed say so.
-    """
+    """Run programs in turn, each as an Inngest function that is replayed for each step."""
     event = "agentkit/program"
     middleware = AgentKitMiddleware.configured(inference="local")
     client = inngest.Inngest(app_id="programs", is_production=False, middleware=[middleware])

@@ -51,13 +51,7 @@ class Published:
 
 
 class ServerTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
-    """Takes the SDK client's requests.
-
-    Args:
-        receive: Takes an event and returns its id.
-        stored: Returns a run's events and remembered steps.
-        published: Gets what is published to realtime channels.
-    """
+    """Takes the SDK client's requests: events, realtime messages, and questions about a run."""
 
     def __init__(
         self,

@@ -252,7 +252,8 @@ class OwnNetwork:
         )
         self._strip = strip
         self._live = live_tools
-        self._servers = _ToolServers()
+        self._book = SourceBook()
+        self._one_at_a_time = asyncio.Lock()
 
     @property
     def has_processors(self) -> bool:
@@ -270,7 +271,7 @@ class OwnNetwork:
     ) -> Network[Any, Any]:
         """Return the network for one conversation; its threads go to ``history``."""
         given = self._network
-        adapt = _Adapter(script, self._servers, strip=self._strip, live=self._live)
+        adapt = _Adapter(script, self._tools, strip=self._strip, live=self._live)
         store = copy(history)
         if given.history is not None and not self._strip:
             store.processors, store.chain = given.history.processors, given.history.chain
@@ -283,16 +284,8 @@ class OwnNetwork:
             isolation=None if self._strip else given.isolation,
         )
 
-
-class _ToolServers:
-    """The tools of servers: each is asked once, for all conversations."""
-
-    def __init__(self) -> None:
-        self._book = SourceBook()
-        self._one_at_a_time = asyncio.Lock()
-
-    async def tools(self, agent: Agent[Any, Any]) -> list[Tool]:
-        """Return the agent's own tools, and those of its servers."""
+    async def _tools(self, agent: Agent[Any, Any]) -> list[Tool]:
+        """Return the agent's own tools, and those of its servers, each of which is asked once."""
 
         async def ask(look: Callable[[], Awaitable[Any]]) -> Any:
             return await look()
@@ -305,9 +298,16 @@ class _ToolServers:
 class _Adapter:
     """Turns agents, tools and router of one network into those of a replay."""
 
-    def __init__(self, script: Script, servers: _ToolServers, *, strip: bool, live: bool) -> None:
+    def __init__(
+        self,
+        script: Script,
+        tools: Callable[[Agent[Any, Any]], Awaitable[list[Tool]]],
+        *,
+        strip: bool,
+        live: bool,
+    ) -> None:
         self._script = script
-        self._servers = servers
+        self._tools = tools
         self._strip = strip
         self._live = live
         self._adapted: dict[int, tuple[Agent[Any, Any], Agent[Any, Any]]] = {}
@@ -322,7 +322,7 @@ class _Adapter:
 
     async def _changed(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
         # Tools of servers become its own, so that whoever asks what it has is given those, too.
-        tools = await self._servers.tools(agent)
+        tools = await self._tools(agent)
         given = tools if self._live else [self._recorded(tool) for tool in tools]
         changes: dict[str, Any] = {"tools": given, "mcp_servers": ()}
         if self._strip:
