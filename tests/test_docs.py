@@ -18,6 +18,7 @@ from textwrap import dedent
 from typing import get_args
 
 import pytest
+import yaml
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
@@ -421,3 +422,11 @@ def outputs_of(program: Path, page: Path) -> list[str]:
 def test_programs_of_other_frameworks_are_python(path: Path) -> None:
     """At least that much can be said of them without installing them."""
     compile(path.read_text(encoding="utf-8"), path.name, "exec")
+
+
+@pytest.mark.parametrize("form", sorted((ROOT / ".github" / "ISSUE_TEMPLATE").glob("[!c]*.yml")))
+def test_issue_forms_have_fields_that_github_knows(form: Path) -> None:
+    """A comma in a text without quotes made another field of its rest, and no form."""
+    known = {"label", "description", "placeholder", "value", "render", "options", "multiple"}
+    fields = yaml.safe_load(form.read_text(encoding="utf-8"))["body"]
+    assert all(set(one["attributes"]) <= known for one in fields)
