@@ -397,7 +397,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         expect(where, "lifecycle", self.lifecycle, Lifecycle, "a Lifecycle(…)")
         if not isinstance(system, str):
             expect_context(where, "system", system, or_none=True)
-        for hook in dataclasses.fields(Lifecycle) if self.lifecycle is not NO_HOOKS else ():
+        for hook in dataclasses.fields(Lifecycle) if self.lifecycle not in (None, NO_HOOKS) else ():
             given = getattr(self.lifecycle, hook.name)
             if given is not None:
                 expect_function(where, hook.name, given)

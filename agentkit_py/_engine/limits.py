@@ -208,6 +208,8 @@ def expect_history(where: str, history: object) -> None:
     Raises:
         ConfigurationError: It is none.
     """
+    if history is None:
+        return
     expect(where, "history", history, HistoryConfig, HISTORY)
     for name in ("create_thread", "get", "append_user_message", "append_results"):
         expect_context(where, f"history's {name}", getattr(history, name, None))
