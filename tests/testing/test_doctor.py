@@ -30,6 +30,7 @@ from agentkit_py import (
 )
 from agentkit_py.errors import NonRetriableError
 from agentkit_py.history.leases import ThreadLease
+from agentkit_py.output import ToolOutput
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.doctor import DoctorReport, examine
 from agentkit_py.testing.doctor.examination import sample
@@ -66,6 +67,23 @@ async def test_a_healthy_network_has_no_findings() -> None:
     assert figures.largest_step.startswith("desk.")
     assert report.callbacks[0].name == "router of desk"
     assert report.callbacks[0].calls > 2
+
+
+class Ticket(BaseModel):
+    """What the clerk is to give."""
+
+    kind: Literal["repair", "booking"]
+    rooms: list[int] = Field(min_length=1)
+
+
+@pytest.mark.parametrize(
+    "model", ["openai:gpt-5", "anthropic:claude-opus-4-8", "gemini:gemini-3-pro"]
+)
+@pytest.mark.parametrize("kind", [Ticket, int, [Ticket, str], ToolOutput(Ticket)])
+async def test_a_typed_agent_gets_an_answer_of_its_type(kind: Any, model: str) -> None:
+    """A made-up answer that is no JSON would be a finding about nothing."""
+    report = await examine(network_of(look, model=model, output_type=kind))
+    assert [one for one in report.findings if one.severity == "error"] == []
 
 
 async def test_an_agent_by_itself_is_examined_too() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx
 
-from agentkit_py._core.json import as_list, as_object
+from agentkit_py._core.json import as_list, as_object, dumps
 from agentkit_py.agent import Agent
 from agentkit_py.events.approvals import APPROVAL_EVENT
 from agentkit_py.inngest.functions import create_functions
@@ -180,7 +180,7 @@ def _tool_names(target: Target) -> list[str]:
 
 
 class Explorer:
-    """Replies for `FakeProvider`: first all tools of an agent in one reply, then a text.
+    """Replies for `FakeProvider`: first all tools of an agent in one reply, then what it is to say.
 
     Args:
         agents: Names that the default routing agent may choose.
@@ -198,7 +198,8 @@ class Explorer:
             new = new[:1] or list(tools)[-1:]
         self._called.update(new)
         if not new:
-            return "That is all."
+            schema = _answer_schema(request.body)
+            return "That is all." if schema is None else dumps(_value(schema, schema, 0))
         return tool_calls(*((name, self._arguments(name, tools[name])) for name in new))
 
     def _arguments(self, tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -215,6 +216,25 @@ def _tools_of(body: Any) -> Iterator[tuple[str, dict[str, Any]]]:
             for key in ("parameters", "input_schema", "parametersJsonSchema"):
                 found = tool.get(key) or found
             yield tool["name"], found
+
+
+_ANSWER_SCHEMAS = (
+    ("response_format", "json_schema", "schema"),
+    ("text", "format", "schema"),
+    ("output_config", "format", "schema"),
+    ("generationConfig", "responseSchema"),
+)
+"""Places of an answer's schema in requests."""
+
+
+def _answer_schema(body: Any) -> dict[str, Any] | None:
+    for path in _ANSWER_SCHEMAS:
+        found: Any = body
+        for key in path:
+            found = (as_object(found) or {}).get(key)
+        if found is not None:
+            return as_object(found)
+    return None
 
 
 def _is_forced(body: Any) -> bool:
