@@ -22,9 +22,10 @@ it is one of the entries below, deliberately.
 A recording is never waved through. `tests/parity/reference` describes TypeScript's behaviour as a
 program with one switch for each entry. Switched off, it says what the recordings say; switched on,
 what we must do. Where the two differ, the recording has to say the one and we have to do the other;
-everything else is compared as it stands. `make parity-mutants` changes one recorded value at a time
-and counts how many of the changes are noticed. `make parity-fresh ARGS="--count 1000 --seed mine"`
-makes scenarios that nobody has recorded, plays them on the npm package in Node, and compares.
+everything else is compared as it stands. The last column names what in TypeScript's source makes
+it so. `make parity-mutants` changes one recorded value at a time and counts how many of the changes
+are noticed. `make parity-fresh ARGS="--count 1000 --seed mine"` makes scenarios that nobody has
+recorded, plays them on the npm package in Node, and compares.
 
 Each recording runs three times: with `history_mode="typescript"`, which puts the history after the
 new question as TypeScript does and keeps no user turns in the state; through `create_agent` and
@@ -100,9 +101,11 @@ def page() -> str:
 
 
 def _entries(entries: Iterable[Divergence]) -> Iterable[str]:
-    yield "| | We | Because |\n|---|---|---|\n"
+    yield "| | We | Because | There |\n|---|---|---|---|\n"
     for each in entries:
-        yield f"| `{each.id}` | {_cell(each.difference)} | {_cell(each.why)} |\n"
+        file, _, name = each.source.partition(" ")
+        told = [f"`{each.id}`", _cell(each.difference), _cell(each.why), f"{file} `{name}`"]
+        yield f"| {' | '.join(told)} |\n"
     yield "\n"
 
 

@@ -15,6 +15,11 @@ from .judge import applied, documents, judge, pointer_problems
 from .vectors import COMMITTED, Vector
 
 Record = Callable[[str, Any], None]
+SOURCES = {
+    "agent.ts", "anthropic.ts", "gemini.ts", "grok.ts", "history.ts", "model.ts", "network.ts",
+    "openai.ts", "processors.ts", "state.ts", "streaming.ts", "tool.ts", "types.ts", "@inngest/ai",
+}  # fmt: skip
+"""Where TypeScript does what a rule is about."""
 
 
 def test_recording(vector: Vector, record_property: Record) -> None:
@@ -72,3 +77,6 @@ def test_divergences_have_one_name_each_and_say_why() -> None:
     for each in DIVERGENCES:
         assert each.difference.endswith("."), each.id
         assert each.why.endswith("."), each.id
+        file, _, name = each.source.partition(" ")
+        assert name, each.id
+        assert file in SOURCES, each.id
