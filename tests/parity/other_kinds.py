@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import Any, get_args
 from zoneinfo import ZoneInfo
 
+from xxhash import xxh64_intdigest
+
 from agentkit_py import Tool, create_tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.chunks import Chunk, EventName
@@ -23,7 +25,6 @@ from .evidence import Documents
 from .names import NAMES, exists
 from .reference.js import stringify
 from .reference.processors import units
-from .reference.xxh64 import xxh64
 from .vectors import Json, Vector
 
 _META = {"schemaVersion", "kind", "name", "area", "description", "notes"}
@@ -49,7 +50,7 @@ def _their_case(case: dict[str, Json], data: dict[str, Json]) -> dict[str, Json]
     given = data["inputs"][case["input"]]
     shown = _shown_time(case, data["timezone"])
     text = stringify([*given["output"], *given["toolCalls"]]) + shown
-    checksum = str(xxh64(text.encode("utf-8", "replace")))
+    checksum = str(xxh64_intdigest(text.encode("utf-8", "replace")))
     exported = {"agentName": "agent", **given, "createdAt": case["createdAt"], "checksum": checksum}
     long = isinstance(case["hashedString"], dict)  # recorded by its length only
     return {
