@@ -246,6 +246,10 @@ def options(spec: Spec, rand: random.Random) -> None:
         given = copy.deepcopy(OPTIONS[model["provider"]])
         model["options"] = given
         _named(model["provider"], given, rand)
+        if rand.random() < 0.1:
+            given["apiKey"] = rand.choice(("", "k y"))
+        if rand.random() < 0.1:
+            given.pop("defaultParameters", None)
         if rand.random() < 0.6:
             given.setdefault("defaultParameters", {}).update(_parameters(model["provider"], rand))
     for agent in _ordinary(spec, rand):

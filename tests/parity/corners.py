@@ -442,8 +442,31 @@ def routers(spec: Spec, rand: random.Random) -> None:
         {"target": {"network": "n"}, "input": "go", "options": {}}
         for _ in range(rand.randint(1, 2))
     ]
-    if rand.random() < 0.3:
+    kind = rand.random()
+    if kind < 0.3:
         accents.streaming(spec, rand)
+    elif kind < 0.4:  # longer than our networks go on
+        rules = [{"when": {"callCountLt": 53}, "return": spec["networks"]["n"]["agents"]}]
+        spec["networks"]["n"]["router"] = {"kind": "fn", "rules": rules}
+        spec["networks"]["n"].pop("maxIter")
+    elif kind < 0.6:
+        _scheduled(spec, rand)
+
+
+def _scheduled(spec: Spec, rand: random.Random) -> None:
+    """Two runs in which a tool schedules agents and changes what the network's state holds."""
+    ops = [
+        {"op": "schedule", "agent": rand.choice("ABC")},
+        {"op": "appendState", "key": "list", "value": 1},
+    ]
+    tool = {"factory": "createTool", "name": "look", "handler": {"op": "seq", "ops": ops}}
+    spec["tools"] = {"look": tool}
+    for agent in _agents(spec):
+        agent["tools"] = ["look"]
+    spec["states"]["nested"] = {"data": {"list": [0]}}
+    spec["networks"]["n"]["defaultState"] = "nested"
+    spec["llm"] = [_reply(spec, "", ("c1", "look", {})), *spec["llm"]]
+    spec["runs"] = [{"target": {"network": "n"}, "input": "go", "options": {}} for _ in range(2)]
 
 
 def cycles(spec: Spec, rand: random.Random) -> None:
