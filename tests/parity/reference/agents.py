@@ -305,8 +305,10 @@ class Turn:
             if self.on("typed-errors"):
                 raise our_failure("ModelResponseError") from None
             raise engine_failure("TypeError") from None
-        unnamed = any(c["name"] in (UNDEFINED, None, "") for m in found for c in m.get("tools", []))
-        if unnamed and self.on("answers-are-checked"):
+        names = [call["name"] for message in found for call in message.get("tools", [])]
+        if not all(isinstance(name, str) and name for name in names) and self.on(
+            "answers-are-checked"
+        ):
             raise our_failure("ModelResponseError")
         return found
 

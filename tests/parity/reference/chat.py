@@ -232,9 +232,11 @@ def _read_call(call: dict[str, Json], on: Switches) -> Json:
     function = call["function"]
     read: dict[str, Json] = {
         "type": "tool",
-        "id": call.get("id"),
+        "id": call.get("id", UNDEFINED),
         "name": function.get("name", UNDEFINED),
     }
+    if not isinstance(read["id"], str) and on("answers-are-checked"):
+        read["id"] = ""
     if not on("no-function-key"):
         read["function"] = read["name"]
     return read | _as_written(function.get("arguments")) | _arguments(function.get("arguments"), on)

@@ -170,6 +170,8 @@ def _create(
         if created is None and not known and not on("create-thread-may-return-nothing"):
             raise engine_failure("TypeError")
         name = created["threadId"] if created is not None else state.thread_id
+        if name == "" and on("empty-ids"):
+            name = state.thread_id
         if not client or (name != state.thread_id and on("stores-name-the-thread")):
             state.thread_id = name
     named = adapter.has("createThread") and not on("empty-ids")  # the id may be empty

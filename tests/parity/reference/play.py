@@ -185,6 +185,10 @@ class Play:
             server = self.spec["mcpServers"][name]
             try:
                 found = [*found, *server_tools(server, self.on, shimmed=self._shimmed)]
+            except Failure:
+                if self.durable:  # the step fails, and its error is the SDK's
+                    raise our_failure("StepError") from None
+                raise
             except ListingFailed as failed:
                 # agent.ts `initMCP` asks an agent's servers once
                 self.warnings += failed.warnings if (id(agent), name) not in self._asked else []
@@ -436,6 +440,8 @@ class Play:
         network: dict[str, Json] = {}
         if "network" in options:
             network = self.spec["networks"][options["network"]]
+        if network:
+            self._check_network(network)
         lent = network and (network.get("defaultState") or not self.on("agents-run-by-themselves"))
         own = self.own_state(options["network"]) if lent else State()
         state = self._state_of(options["state"], "") if "state" in options else own

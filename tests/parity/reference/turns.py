@@ -144,8 +144,9 @@ def _in_order(unit: Exchange) -> list[Json]:
     return ordered
 
 
-def _name(call_id: str, used: set[str]) -> str:
-    base = re.sub(r"[^a-zA-Z0-9_-]", "_", call_id or "")[:40] or "call"
+def _name(call_id: Json, used: set[str]) -> str:
+    call_id = call_id if isinstance(call_id, str) else ""
+    base = re.sub(r"[^a-zA-Z0-9_-]", "_", call_id)[:40] or "call"
     name, number = (base if call_id else ""), 1
     while not name or name in used:
         name = f"{base[: 40 - len(f'_{number}')]}_{number}"
@@ -195,7 +196,7 @@ def with_names(messages: list[Json], on: Switches) -> list[Json]:
     """The messages; a name that providers refuse, which history may hold, is one that they take."""
 
     def named(call: Json) -> Json:
-        name = re.sub("[^a-zA-Z0-9_-]", "_", call["name"] or "")[:64]
+        name = re.sub("[^a-zA-Z0-9_-]", "_", str(call["name"] or ""))[:64]
         name = name if re.match("[a-zA-Z_]", name) else f"_{name}"[:64]
         return (
             call if name == call["name"] or not on("names-are-checked") else call | {"name": name}
@@ -356,7 +357,7 @@ class Sides:
                 self.add(role, blocks)
         if not self.turns or self.turns[0][0] == "assistant":
             self.turns.insert(0, ("user", [self.text(OPENING)]))
-        if closing(conversation) is not None:
+        if self.turns[-1][0] == "assistant" and closing(conversation) is not None:
             self.mark = {"_turn": stringify([len(self.turns), self.turns[-1][1]])}
             self.add("user", [self.text(closing_words(kept.author))])
         self.beginning = "".join(p for m in messages[end:] for p in text_pieces(m)).rstrip()
