@@ -7,6 +7,7 @@ file whose text the fence repeats, so that a page reads anywhere. ``scripts/page
 from __future__ import annotations
 
 import builtins
+import importlib
 import os
 import re
 import subprocess
@@ -430,3 +431,14 @@ def test_issue_forms_have_fields_that_github_knows(form: Path) -> None:
     known = {"label", "description", "placeholder", "value", "render", "options", "multiple"}
     fields = yaml.safe_load(form.read_text(encoding="utf-8"))["body"]
     assert all(set(one["attributes"]) <= known for one in fields)
+
+
+def test_names_of_the_porting_page_are_where_it_says() -> None:
+    """Who ports copies the second column into an import."""
+    page = (ROOT / "docs" / "porting.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.*) \| `(agentkit_py[\w.]*)` \|$", page, re.MULTILINE)
+    assert len(rows) > 5
+    for what, module in rows:
+        found = importlib.import_module(module)
+        names = set(re.findall(r"`(\w+)`", what)) - {"createServer"}
+        assert [name for name in sorted(names) if not hasattr(found, name)] == []
