@@ -86,6 +86,12 @@ class Beginning:
         Raises:
             ConfigurationError: Something of it is not JSON.
         """
+        try:
+            return await self._store(context, paused)
+        finally:  # one of several answers that it waited for gave it the lease back
+            await context.thread.release_lease()
+
+    async def _store(self, context: RunContext, paused: RunPaused) -> list[Question]:
         if self.problem:
             raise ConfigurationError(f"The run needs a person and cannot wait: {self.problem}")
         message, store = context.input.message, context.thread.config

@@ -348,6 +348,27 @@ async def test_a_run_that_waits_for_its_thread_pauses_and_goes_on(
         assert world.done == ["look", ("refund", 5)]
 
 
+async def test_a_run_that_waits_for_its_second_answer_does_not_hold_its_thread(
+    tmp_path: Path,
+) -> None:
+    """What others say meanwhile is answered, at once."""
+    async with SqliteHistory(tmp_path / "t.db", lease=ThreadLease(on_busy="error")) as store:
+        world = World(store)
+        two = tool_calls(("book", {}), ("book", {}))
+        parted = tool_calls(("book", {}), ("refund", {"amount": 5}))
+        for asks in (two, parted):
+            run = await world.network(asks, parallel=True).run("Money!", thread_id=None)
+            thread, questions = run.thread_id, list(run.pending)
+            assert thread is not None
+            while questions:
+                other = await world.network("Hello.").run("Hi", thread_id=thread)
+                assert other.text == "Hello."
+                network = world.network("Done.", parallel=True)
+                run = await network.resume(thread, {questions[0].id: True})
+                questions = list(run.pending)
+            assert (run.stop_reason, run.text) == ("done", "Done.")
+
+
 @pytest.mark.parametrize("kind", ["network", "agent"])
 async def test_a_message_that_comes_again_while_its_run_waits_finds_the_same_question(
     tmp_path: Path, kind: str
