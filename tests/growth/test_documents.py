@@ -58,6 +58,10 @@ async def test_a_narrow_filter_finds_by_index_and_compares_what_passes(tmp_path:
     store = CountedDocuments(tmp_path / "d.db")
     await _filled(store, 40)
     store.plans.clear()
+    (hit,) = await store.matching("10.1", EQ("shop", "far"), 1)
+    assert hit.document == "10"
+    assert not any("CORRELATED" in step for step in store.plans)
+    store.plans.clear()
     hits = await store.nearest(_vector(0), "e", EQ("shop", "far"), 3)
     assert hits[0].document == "0"
     assert {int(hit.document) % 10 for hit in hits} == {0}

@@ -1,13 +1,15 @@
-"""Growth: the hub's work for one channel does not depend on the number of others."""
+"""Growth: the hub's work for one channel does not depend on others; a stream is two tasks."""
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
 from types import FrameType
 from typing import Any
 
-from agentkit_py.server import Hub, HubLimits
+from agentkit_py.server import Hub, HubLimits, lifespan
+from tests.server.world import app_of, eventually, support
 
 
 def _instructions(channels: int) -> int:
@@ -78,3 +80,45 @@ def test_of_the_channels_that_nobody_uses_the_newest_are_kept() -> None:
         assert hub.kept_bytes == one + sum(sizes)
     names = [name for name in "abcde" if hub.subscribe(name).position.endswith("-1")]
     assert names == ["b", "e"]
+
+
+async def test_a_stream_that_waits_takes_two_tasks() -> None:
+    """Its request, and one that notices that the client is gone."""
+    app = app_of(support("Yes."))
+    hub: Hub = app.state.api.hub
+    gone = asyncio.Event()
+
+    async def receive() -> dict[str, Any]:
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(_message: Any) -> None:
+        await asyncio.sleep(0)
+
+    async def read(user: str) -> None:
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "path": "/api/stream",
+            "query_string": b"",
+            "headers": [(b"x-user", user.encode())],
+            "client": ("127.0.0.1", 1),
+        }
+        await app(scope, receive, send)
+
+    async def opened(first: int, last: int) -> int:
+        """Open streams; return how many tasks there are more."""
+        before = len(asyncio.all_tasks())
+        reading.extend(asyncio.create_task(read(f"user{n}")) for n in range(first, last))
+        await eventually(lambda: hub.readers == last)
+        return len(asyncio.all_tasks()) - before
+
+    reading: list[asyncio.Task[None]] = []
+    async with lifespan(app):
+        await opened(0, 10)  # and what notices for all of them that the server stops
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert await opened(10, 20) == 20
+        gone.set()
+        await asyncio.gather(*reading)
+        assert hub.readers == 0
