@@ -299,16 +299,14 @@ class SqliteKnowledge(SqlStore):
         self, run: Execute, asked: Sequence[Sequence[str]], filters: FilterExpr | None, k: int
     ) -> list[Any]:
         condition, values = compiled(filters, self._dialect)
-        passing, few = f"SELECT c.id {CHUNKS} WHERE {condition}", self._few(run, filters)
-        if few is not None:
-            passing, values = "SELECT value FROM json_each(?)", [dumps(few)]
         total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
         count = "SELECT COUNT(*) FROM knowledge_words WHERE knowledge_words MATCH ?"
         words = [" OR ".join(f'"{stem}"' for stem in stems) for stems in asked]
         # The BM25 of a chunk of usual length that has each word once.
         perfect = sum(rarity(total, run(count, [word])[0][0]) for word in words)
         # Ids and scores alone are sorted, so that no text is read that is not shown.
-        among = f" AND rowid IN ({passing})" if filters else ""
+        # With the sign, what passes is asked for once; without it the words, for each chunk.
+        among = f" AND +rowid IN (SELECT c.id {CHUNKS} WHERE {condition})" if filters else ""
         best = (
             "SELECT rowid AS id, -bm25(knowledge_words) AS score FROM knowledge_words "  # noqa: S608 - parameters
             f"WHERE knowledge_words MATCH ?{among} ORDER BY score DESC, rowid LIMIT ?"

@@ -261,6 +261,8 @@ class _Turn:
     @property
     def searched(self) -> str:
         """The text in which words are looked for."""
+        if len(self.text) < _MOST_CHARS // 2:
+            return self.text  # nothing of it was cut
         return conversation_text(self.messages, _MOST_SEARCHED)
 
     def shown(self, query: str) -> str:
