@@ -39,7 +39,16 @@ _STOP_BY_DEFAULT = ("tool_call", "tool_result")
 
 def message_to_dict(message: Message) -> dict[str, Any]:
     """Return the message as JSON, without the run that it belongs to (``from_history``)."""
-    return {**_body(message), **_common(message)}
+    record = _body(message)
+    if message.stop_reason is not None:
+        record["stop_reason"] = message.stop_reason
+    if message.agent is not None:
+        record["agent"] = message.agent
+    if message.provider_metadata is not None:
+        record["providerMetadata"] = message.provider_metadata
+    if message.stop_reason is None and message.type in _STOP_BY_DEFAULT:
+        record["stop_reason"] = None  # left out, it would be read as "tool"
+    return record
 
 
 def _body(message: Message) -> dict[str, Any]:
@@ -75,19 +84,6 @@ def _content_to_json(content: object) -> object:
     if isinstance(content, str):
         return content
     return [part_to_json(part) for part in cast("list[ContentPart]", content)]
-
-
-def _common(message: Message) -> dict[str, Any]:
-    record: dict[str, Any] = {}
-    if message.stop_reason is not None:
-        record["stop_reason"] = message.stop_reason
-    if message.agent is not None:
-        record["agent"] = message.agent
-    if message.provider_metadata is not None:
-        record["providerMetadata"] = message.provider_metadata
-    if message.stop_reason is None and message.type in _STOP_BY_DEFAULT:
-        record["stop_reason"] = None  # left out, it would be read as "tool"
-    return record
 
 
 def call_to_dict(call: ToolCall) -> dict[str, Any]:

@@ -447,14 +447,13 @@ def _line_of(message: Message) -> str:
 
 
 def _signed(messages: Sequence[Message], agent: str) -> tuple[Any, ...]:
-    return tuple(
-        [
-            message
-            if message.agent is not None or (message.type == "text" and message.role != "assistant")
-            else replace(message, agent=agent)
-            for message in messages
-        ]
-    )
+    signed = [
+        message
+        if message.agent is not None or message.role in ("user", "system")
+        else replace(message, agent=agent)
+        for message in messages
+    ]
+    return tuple(signed)
 
 
 def replied(message: Message, agent: str) -> Message:

@@ -280,7 +280,7 @@ class Guards:
 
     def check(self, tool: Tool) -> bool:
         """Return whether anything checks or masks calls of a tool."""
-        return self._of_tool(tool) is not NO_GUARDRAILS
+        return self.spec is not NO_GUARDRAILS or tool.guardrails is not NO_GUARDRAILS
 
     def _of_tool(self, tool: Tool) -> GuardrailSpec:
         return self.spec + tool.guardrails

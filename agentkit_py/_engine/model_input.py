@@ -286,7 +286,7 @@ class ModelInputBuilder:
         agent, run, model = self.agent, self.run, self.turn.model
         joined, prefill = join(prompt, history, run.mode)
         sent = run.sent
-        known = len(sent) if joined[: len(sent)] == sent else 0
+        known = len(sent) if sent and joined[: len(sent)] == sent else 0
         joined = run.sent = tuple(_valid(joined, entries, agent, known))
         report = ContextReport(
             agent=agent.name,

@@ -103,7 +103,9 @@ class ToolRunner:
             StateConflictError: Two parallel tools changed the same key.
         """
         prepared = [self._prepare(index, call) for index, call in enumerate(calls)]
-        await self._guard_calls(prepared)
+        checked = any(one.tool is not None and self.guards.check(one.tool) for one in prepared)
+        if checked:
+            await self._guard_calls(prepared)
         asked = cast("list[int] | None", self.run.runtime.recorded(f"{self.path}.approve"))
         if asked is not None or any(map(_may_need_approval, prepared)):
             await self._approve(prepared, asked)
@@ -116,7 +118,8 @@ class ToolRunner:
                     one.refused = _stopped(self.trip)
                 await self._run(one)
                 self.trip = self.trip or one.trip
-        self.trip = self.trip or next((one.trip for one in prepared if one.trip), None)
+        if checked:
+            self.trip = self.trip or next((one.trip for one in prepared if one.trip), None)
         return tuple([one.result for one in prepared if one.result is not None])
 
     def _is_together(self, waiting: Sequence[Prepared]) -> bool:
@@ -134,7 +137,7 @@ class ToolRunner:
     async def _guard_calls(self, prepared: Sequence[Prepared]) -> None:
         """Mark the calls that guardrails refuse: all, where one stops the run."""
         for one in prepared:
-            if one.refused is not None or one.tool is None or not self.guards.check(one.tool):
+            if one.refused is not None or one.tool is None:
                 continue
             context = partial(self._context, one, self.run.state, may_step=False)
             found = await self.guards.check_call(
@@ -413,7 +416,8 @@ class ToolRunner:
         tries = runtime.attempt
         while True:
             content, error = await self._attempt(tool, one, context)
-            content = self.guards.mask_result(tool, content)
+            if self.guards.check(tool):
+                content = self.guards.mask_result(tool, content)
             if error is None or tries >= tool.retries:
                 return content
             await runtime.try_again(min(tool.backoff * 2**tries, _LONGEST_BACKOFF), error)

@@ -104,12 +104,11 @@ class _Reply(dict[str, Any]):
 
 def _is_simple(message: Message) -> bool:
     """Return whether reading the message from its JSON would give the same."""
-    if type(message) is ToolCallMessage:
-        texts = [text for call in message.tools for text in (call.id, call.name)]
-    else:
-        texts = [message.content] if type(message) is TextMessage else [None]
-    is_known = message.provider_metadata is None and message.stop_reason in ("stop", "tool", None)
-    return is_known and all(isinstance(text, str) for text in texts)
+    if message.provider_metadata is not None or message.stop_reason not in ("stop", "tool", None):
+        return False
+    if type(message) is not ToolCallMessage:
+        return type(message) is TextMessage  # of a text, as was looked at before
+    return all(isinstance(c.id, str) and isinstance(c.name, str) for c in message.tools)
 
 
 def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
