@@ -447,13 +447,21 @@ def _line_of(message: Message) -> str:
 
 
 def _signed(messages: Sequence[Message], agent: str) -> tuple[Any, ...]:
+    for message in messages:
+        if message.agent is None and message.role not in _UNSIGNED:
+            break
+    else:  # nearly always, in a run
+        return tuple(messages)
     signed = [
         message
-        if message.agent is not None or message.role in ("user", "system")
+        if message.agent is not None or message.role in _UNSIGNED
         else replace(message, agent=agent)
         for message in messages
     ]
     return tuple(signed)
+
+
+_UNSIGNED = ("user", "system")
 
 
 def replied(message: Message, agent: str) -> Message:

@@ -11,6 +11,9 @@ HistoryMode: TypeAlias = Literal["chronological", "typescript"]
 """The order of prompt and history; see `join`."""
 
 
+_USUAL = ["system", "user"]
+
+
 def assemble(
     system: str, user: TextMessage | None, assistant: str = "", *, addition: str | None = None
 ) -> tuple[Message, ...]:
@@ -42,8 +45,11 @@ def join(
     """
     if mode == "typescript":
         return (*prompt, *history), 0 if history else _trailing_assistant(prompt)
-    leading = _leading_system(prompt)
-    prefill = _trailing_assistant(prompt[leading:])
+    if [message.role for message in prompt] == _USUAL:
+        leading, prefill = 1, 0
+    else:
+        leading = _leading_system(prompt)
+        prefill = _trailing_assistant(prompt[leading:])
     end = len(prompt) - prefill
     past, present = split_sides(history)
     joined = (*prompt[:leading], *past, *prompt[leading:end], *present, *prompt[end:])

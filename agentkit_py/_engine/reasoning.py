@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py.errors import BadRequestError, ContextOverflowError
-from agentkit_py.messages import Message
+from agentkit_py.messages import Message, OpaqueMessage
 from agentkit_py.models.base import Model, ModelRequest
 from agentkit_py.models.binding import WORDS, digests_of, mark_refused, refuses_reasoning
 from agentkit_py.models.blocks import host_of
@@ -35,14 +35,19 @@ def _refused_by(model: Model) -> str:
 
 def with_adapters_word(model: Model, request: ModelRequest, report: ContextReport) -> ContextReport:
     """Return a report with what the model's adapter does: summaries used, reasoning left out."""
-    found = (_summed_up(model, request, report), reasoning_left_out(model, request, report))
-    entries = [entry for entry in found if entry is not None]
-    return replace(report, entries=(*report.entries, *entries)) if entries else report
+    summed_up = None
+    if request.compaction is not None or OpaqueMessage in {*map(type, request.messages)}:
+        summed_up = _summed_up(model, request, report)
+    left_out = reasoning_left_out(model, request, report)
+    if summed_up is None and left_out is None:
+        return report
+    entries = [entry for entry in (summed_up, left_out) if entry is not None]
+    return replace(report, entries=(*report.entries, *entries))
 
 
 def _summed_up(model: Model, request: ModelRequest, report: ContextReport) -> ReportEntry | None:
     """Return what a report says of the model's own summary; None: there is none, nor a wish."""
-    opaque = [m for m in request.messages if m.type == "opaque"]  # no call for each message
+    opaque = [m for m in request.messages if isinstance(m, OpaqueMessage)]
     there = [m for m in opaque if is_compaction(m) and m.agent == request.agent]
     if not there and (request.compaction is None or model.takes.compaction):
         return None

@@ -119,13 +119,15 @@ def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
         if message.role != "assistant" or parts:
             raise unexpected(model, repr(message), "a model replies with texts, calls, reasoning")
     # The agent that asked signs them.
-    unsigned = [replace(m, agent=None) if m.agent else m for m in reply.messages]
-    messages = [message_to_dict(message) for message in unsigned]
+    if any(message.agent for message in reply.messages):
+        unsigned = [replace(m, agent=None) if m.agent else m for m in reply.messages]
+        reply = replace(reply, messages=tuple(unsigned))
+    messages = [message_to_dict(message) for message in reply.messages]
     ended = reply.finish
     told = None if ended is None else [ended.reason, ended.word, ended.details]
     found: dict[str, Any] = {"messages": messages, "finish": told}
-    if all(map(_is_simple, unsigned)):
-        found = _Reply(found, ModelReply(messages=tuple(unsigned), usage=reply.usage, finish=ended))
+    if all(map(_is_simple, reply.messages)):
+        found = _Reply(found, reply)
     if (used := reply.usage) is not None:
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens)
         found["usage"] = [*tokens, used.reasoning_tokens, used.cache_write_tokens]
