@@ -1,15 +1,15 @@
 """Checks of what agents are asked, of what they say, and of their tool calls."""
 
 # ruff: noqa: E402 - each section shows its own imports
-from agentkit_py.testing import ScriptedModel, tool_call
-
-small, large = ScriptedModel('{"homework": true}'), ScriptedModel("x = 4")
-
 # --8<-- [start:input]
 from pydantic import BaseModel
 
 from agentkit_py import Agent
 from agentkit_py.guardrails import Guardrail, GuardrailTripped, Redactor, Tripwire
+from agentkit_py.testing import ScriptedModel, tool_call
+
+# Scripts in place of a cheap model and a better one.
+small, large = ScriptedModel('{"homework": true}'), ScriptedModel("x = 4")
 
 
 class Judged(BaseModel):
@@ -18,9 +18,7 @@ class Judged(BaseModel):
     homework: bool
 
 
-judge = Agent(
-    name="judge", system="Is this homework?", model=small, output_type=Judged
-)  # small: a cheap model
+judge = Agent(name="judge", system="Is this homework?", model=small, output_type=Judged)
 
 
 def not_too_long(text: str) -> str | None:

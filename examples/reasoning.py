@@ -34,15 +34,17 @@ model = openai("gpt-6.2-sol", account="acme")  # the key is in the environment, 
 # --8<-- [end:account]
 
 # --8<-- [start:shared]
-billing = Agent(name="billing", system="You refund.", model=claude)
+clerk = Agent(name="clerk", system="You find parcels.")
+billing = Agent(name="billing", system="You refund.")
 desk = Network(
     name="desk",
     agents=[clerk, billing],
+    default_model="anthropic:claude-opus-5-5",
     prefix="shared",
     router=lambda context: ["clerk", "billing"] if context.call_count == 0 else None,
 )
 # --8<-- [end:shared]
-desk.run_sync("Where is parcel 19?")
+desk.run_sync("Where is parcel 19?", model=claude)
 assert not fake.rejections
 beginnings = {str(received.body["system"]) for received in fake.requests[-2:]}
 assert len(beginnings) == 1

@@ -6,6 +6,7 @@ file whose text the fence repeats, so that a page reads anywhere. ``scripts/page
 
 from __future__ import annotations
 
+import ast
 import builtins
 import importlib
 import os
@@ -15,7 +16,7 @@ import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from textwrap import dedent
+from textwrap import dedent, indent
 from typing import get_args
 
 import pytest
@@ -442,3 +443,36 @@ def test_names_of_the_porting_page_are_where_it_says() -> None:
         found = importlib.import_module(module)
         names = set(re.findall(r"`(\w+)`", what)) - {"createServer"}
         assert [name for name in sorted(names) if not hasattr(found, name)] == []
+
+
+FRAGMENTS = {"ag-ui", "approvals", "deploys", "durable", "server", "staff", "vercel-ai-sdk"}
+"""Pages that show parts of an application, which is whole in `examples/`."""
+
+
+@pytest.mark.parametrize(
+    "page", [README, *(page for page in PAGES if page.stem not in FRAGMENTS)], ids=lambda p: p.stem
+)
+def test_what_a_pages_programs_use_is_on_the_page(page: Path) -> None:
+    """Who copies them gets no NameError."""
+    known, used = {*dir(builtins), "__file__"}, set[str]()
+    ours = [one.code for one in fences(page) if not (one.file or "").endswith(".theirs")]
+    for code in ours:
+        try:
+            nodes = ast.walk(ast.parse(code))
+        except SyntaxError:  # the inside of an async function
+            nodes = ast.walk(ast.parse("async def inside():\n" + indent(code, " ")))
+        for node in nodes:
+            match node:
+                case ast.Name(id=name, ctx=ast.Load()):
+                    used.add(name)
+                case ast.Name(id=name) | ast.arg(arg=name) | ast.alias(asname=str(name)):
+                    known.add(name)
+                case ast.alias(name=name):
+                    known.add(name.partition(".")[0])
+                case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                    known.add(node.name)
+                case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                    known.add(name)
+                case _:
+                    pass
+    assert sorted(used - known) == []

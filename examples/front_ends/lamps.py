@@ -30,7 +30,12 @@ def refund(order: str) -> str:
     return f"paid for {order}"
 
 
-clerk = Agent(name="clerk", system="You sell lamps.", tools=[refund], model=model)
+clerk = Agent(
+    name="clerk",
+    system="You sell lamps.",
+    tools=[refund],
+    model=model,  # "openai:gpt-4.1", …
+)
 network = Network(name="support", agents=[clerk], router=once(clerk))
 
 app = create_app(networks=[network], auth="local")

@@ -26,13 +26,12 @@ orders = MCPServer(
 reviews = MCPServer("reviews", "http://127.0.0.1:9/mcp", required=False, connect_timeout=5)
 # --8<-- [end:optional]
 
-model = ScriptedModel(
+# --8<-- [start:agent]
+model = ScriptedModel(  # or openai("gpt-4.1"), …
     tool_call("orders-find_order", {"number": 1001}),
     tool_call("orders-refund", {"number": 7, "reason": "late"}),
     "Your order 1001 was shipped on Monday. I know of no order 7.",
 )
-
-# --8<-- [start:agent]
 support = Agent(
     name="support",
     system="You help the customers of a hat shop.",
