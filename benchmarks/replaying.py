@@ -18,7 +18,7 @@ from agentkit_py import Agent, tool
 from agentkit_py.inngest import AgentKitMiddleware
 from agentkit_py.models import Model
 from agentkit_py.testing.executor import ReplayExecutor
-from agentkit_py.testing.executor.worker import Answer
+from agentkit_py.testing.executor.worker import WorkerAnswer
 
 CALLS = 100
 """Tool calls; each is a step of the model and one of the tool, and the answer is a step too."""
@@ -49,7 +49,7 @@ async def _used(executor: ReplayExecutor) -> float:
     post = executor.worker.post
     used = 0.0
 
-    async def timed(*asked: Any) -> Answer:
+    async def timed(*asked: Any) -> WorkerAnswer:
         nonlocal used
         start = time.process_time()
         found = await post(*asked)

@@ -18,7 +18,7 @@ from agentkit_py.cli.target import DbOption, TargetArgument, load_target, with_h
 from agentkit_py.messages import Message, text_of
 from agentkit_py.network import Target
 from agentkit_py.network import explain as explain_context
-from agentkit_py.playground.levels import Row, overview_of
+from agentkit_py.playground.levels import MessageRow, overview_of
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.stores import HistoryStore
@@ -78,7 +78,7 @@ async def _report(
             await target.history.close()
 
 
-def _print_diff(console: Console, rows: Iterable[Row], report: ContextReport) -> None:
+def _print_diff(console: Console, rows: Iterable[MessageRow], report: ContextReport) -> None:
     console.print()
     console.print(Text("Message by message", "bold"))
     for row in rows:
@@ -92,7 +92,7 @@ def _print_diff(console: Console, rows: Iterable[Row], report: ContextReport) ->
         console.print(Text(f"{head}{shorten(_text(message), room)}{tail}", style))
 
 
-def _row_json(row: Row, report: ContextReport) -> dict[str, Any]:
+def _row_json(row: MessageRow, report: ContextReport) -> dict[str, Any]:
     message = row.message
     return {
         "change": row.change,
@@ -105,7 +105,7 @@ def _row_json(row: Row, report: ContextReport) -> dict[str, Any]:
     }
 
 
-def _by(row: Row) -> str:
+def _by(row: MessageRow) -> str:
     return f"{row.by.level} {row.by.name}" if row.by is not None else "prompt" * row.is_prompt
 
 

@@ -13,14 +13,14 @@ from agentkit_py.processors.base import Tokenizer
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
 
-Change: TypeAlias = Literal["kept", "removed", "rewritten", "added"]
+Fate: TypeAlias = Literal["kept", "removed", "rewritten", "added"]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MessageRow:
     """The fate of one message, at one level or at all of them."""
 
-    change: Change
+    change: Fate
     before: Message | None
     after: Message | None
     by: ReportEntry | None = None
@@ -129,32 +129,32 @@ def _level(entry: ReportEntry, table: _Table) -> dict[str, Any]:
     }
 
 
-def rows_of(before: Sequence[Message], after: Sequence[Message]) -> Iterator[Row]:
+def rows_of(before: Sequence[Message], after: Sequence[Message]) -> Iterator[MessageRow]:
     """Yield the fate of each message from one list to the next, in order."""
     matcher = SequenceMatcher(None, [id(m) for m in before], [id(m) for m in after], autojunk=False)
     for kind, start, end, first, last in matcher.get_opcodes():
         if kind == "equal":
             for message in before[start:end]:
-                yield Row("kept", message, message)
+                yield MessageRow("kept", message, message)
         else:
             yield from _replaced(before[start:end], after[first:last])
 
 
-def _replaced(removed: Sequence[Message], added: Sequence[Message]) -> Iterator[Row]:
+def _replaced(removed: Sequence[Message], added: Sequence[Message]) -> Iterator[MessageRow]:
     """Yield the rows of a replaced stretch, each rewritten message next to its original."""
     place = 0
     alike = [_kind(m) for m in removed] == [_kind(m) for m in added]
     for index, message in enumerate(removed):
         found = index if alike else _follower(message, added, place)
         if found is None:
-            yield Row("removed", message, None)
+            yield MessageRow("removed", message, None)
             continue
         for new in added[place:found]:
-            yield Row("added", None, new)
-        yield Row("rewritten", message, added[found])
+            yield MessageRow("added", None, new)
+        yield MessageRow("rewritten", message, added[found])
         place = found + 1
     for new in added[place:]:
-        yield Row("added", None, new)
+        yield MessageRow("added", None, new)
 
 
 def _follower(message: Message, added: Sequence[Message], place: int) -> int | None:
@@ -170,35 +170,35 @@ def _kind(message: Message) -> tuple[str, ...]:
     return (message.type, message.role, message.agent or "", *names)
 
 
-def overview_of(report: ContextReport) -> Iterator[Row]:
+def overview_of(report: ContextReport) -> Iterator[MessageRow]:
     """Yield the request message by message, with what was removed where it would have stood."""
     fates = _fates(report)
     positions = {id(message): index for index, message in enumerate(report.sent)}
     rows = {id(row.after): row for row in fates if row.after is not None}
     prompt = {id(message) for message in report.prompt}
 
-    def sent(message: Message) -> Row:
+    def sent(message: Message) -> MessageRow:
         if id(message) in prompt:
-            return Row("kept", message, message, is_prompt=True)
+            return MessageRow("kept", message, message, is_prompt=True)
         if known := rows.get(id(message)):
             return known
         adding = (one for one in report.entries if any(message is added for added in one.added))
-        return Row("added", None, message, next(adding, None))
+        return MessageRow("added", None, message, next(adding, None))
 
     shown = 0
     for row in fates:
         position = None if row.after is None else positions.get(id(row.after))
         if position is None:
-            yield Row("removed", row.before, None, row.by)
+            yield MessageRow("removed", row.before, None, row.by)
         elif position >= shown:
             yield from map(sent, report.sent[shown : position + 1])
             shown = position + 1
     yield from map(sent, report.sent[shown:])
 
 
-def _fates(report: ContextReport) -> list[Row]:
+def _fates(report: ContextReport) -> list[MessageRow]:
     """Return what became of each message of the history, and the last processor that changed it."""
-    fates = [Row("kept", message, message) for message in report.history]
+    fates = [MessageRow("kept", message, message) for message in report.history]
     for entry in report.entries:
         if not entry.changed:
             continue
@@ -206,11 +206,11 @@ def _fates(report: ContextReport) -> list[Row]:
         for index, fate in enumerate(fates):
             row = None if fate.after is None else rows.get(id(fate.after))
             if row is not None and row.change != "kept":
-                fates[index] = Row(row.change, fate.before, row.after, entry)
+                fates[index] = MessageRow(row.change, fate.before, row.after, entry)
     return fates
 
 
-def _by(row: Row) -> str:
+def _by(row: MessageRow) -> str:
     if row.by is None:
         return "prompt" if row.is_prompt else ""
     name, level = row.by.name, row.by.level

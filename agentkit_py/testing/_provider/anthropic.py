@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from agentkit_py.models.capabilities import capabilities_of
 
-from .replies import Ids, ReplyContent, Usage, interleaved, pieces
+from .replies import Ids, ReplyContent, TokenCounts, interleaved, pieces
 from .rules import (
     BASE64,
     IMAGES,
@@ -21,7 +21,6 @@ from .rules import (
     Problem,
     Request,
     ToolRound,
-    fields_of,
     is_int,
     is_name_list,
     is_number,
@@ -29,6 +28,7 @@ from .rules import (
     names,
     not_known,
     numbered,
+    object_of,
     referred,
     repeated,
     rules_of,
@@ -103,7 +103,7 @@ def _since_4_5(model: str) -> bool:
 
 
 def _thinking_type(request: Request) -> Any:
-    return fields_of(request.body.get("thinking")).get("type")
+    return object_of(request.body.get("thinking")).get("type")
 
 
 @_rule(_API)
@@ -181,7 +181,7 @@ def system_prompt(request: Request) -> Iterator[Problem]:
     if not isinstance(system, str | list | None):
         yield _wrong("system", "Input should be a valid list")
     for where, block in numbered("system", system):
-        given = fields_of(block)
+        given = object_of(block)
         if given.get("type") != "text" or not isinstance(given.get("text"), str):
             yield _wrong(where, "Input should be a valid text block")
         elif not given["text"]:
@@ -344,7 +344,7 @@ def message_shape(request: Request) -> Iterator[Problem]:
         if not isinstance(message, dict):
             yield _wrong(where, "Input should be a valid dictionary")
             return
-        given = fields_of(message)
+        given = object_of(message)
         for name in ("role", "content"):
             if name not in given:
                 yield _wrong(f"{where}.{name}", _REQUIRED)
@@ -384,7 +384,7 @@ def unknown_role(request: Request) -> Iterator[Problem]:
 
 
 def _ends_in_server_result(message: dict[str, Any]) -> bool:
-    last = fields_of(next(reversed(items_of(message["content"])), None))
+    last = object_of(next(reversed(items_of(message["content"])), None))
     kind = last.get("type")
     return message["role"] == "assistant" and str(kind).endswith("_tool_result")
 
@@ -396,7 +396,7 @@ def _ends_in_server_result(message: dict[str, Any]) -> bool:
 def first_role(request: Request) -> Iterator[Problem]:
     """The first message is the user's, or begins with a compaction. Off by default."""
     first = _messages(request)[0]
-    opening = fields_of(next(iter(items_of(first["content"])), None))
+    opening = object_of(next(iter(items_of(first["content"])), None))
     if first["role"] != "user" and opening.get("type") != "compaction":
         yield Problem('messages: first message must use the "user" role', "messages[0].role")
 
@@ -409,7 +409,7 @@ def first_role(request: Request) -> Iterator[Problem]:
 def unknown_block(request: Request) -> Iterator[Problem]:
     """Blocks are of known types, and stand in a message of a role that may have them."""
     for block in _blocks(request):
-        kind = fields_of(block.given).get("type")
+        kind = object_of(block.given).get("type")
         if not isinstance(kind, str) or kind not in _BLOCK_FIELDS:
             yield not_known(f"a block of type {kind!r}", block.where)
             return
@@ -430,9 +430,9 @@ _TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 def tool_changes(request: Request) -> Iterator[Problem]:
     """Tools are added and removed under a beta, and by names that the request declares."""
     allowed = _TOOL_CHANGES_BETA in request.headers.get("anthropic-beta", "")
-    names = [fields_of(tool).get("name") for tool in items_of(request.body.get("tools"))]
+    names = [object_of(tool).get("name") for tool in items_of(request.body.get("tools"))]
     for block in blocks_of(request, "tool_addition", "tool_removal"):
-        tool = fields_of(block.given.get("tool"))
+        tool = object_of(block.given.get("tool"))
         if not allowed:
             words = f"{block.kind}: Extra inputs are not permitted"
             yield _wrong(block.where, words)
@@ -528,7 +528,7 @@ def tool_result_content(request: Request) -> Iterator[Problem]:
         if not isinstance(content, str | list | None):
             yield Problem(f"{path}.content: Input should be a valid list", where)
         for index, item in enumerate(items_of(content)):
-            kind = fields_of(item).get("type")
+            kind = object_of(item).get("type")
             if kind not in _IN_RESULTS:
                 words = f"Input tag '{kind}' does not match any of the tags"
                 yield Problem(f"{path}.content.{index}: {words}", f"{where}[{index}]")
@@ -776,7 +776,7 @@ def tool_shape(request: Request) -> Iterator[Problem]:
         if not isinstance(tool, dict):
             yield _wrong(where, "Input should be a valid dictionary")
             return
-        kind = fields_of(tool).get("type")
+        kind = object_of(tool).get("type")
         if kind not in (None, "custom") and not _SERVER_TOOL.fullmatch(str(kind)):
             words = f"Input tag '{kind}' found using 'type' does not match any of the expected tags"
             yield Problem(_wrong(where, words).message, f"{where}.type")
@@ -829,7 +829,7 @@ def _schema_trouble(schema: dict[str, Any]) -> tuple[str, str] | None:
         return "", "input_schema does not support oneOf, allOf, or anyOf at the top level"
     if not isinstance(schema.get("properties"), dict | None):
         return ".properties", "Input should be a valid dictionary"
-    properties = fields_of(schema.get("properties"))
+    properties = object_of(schema.get("properties"))
     if not all(_KEY.fullmatch(name) for name in properties):
         return ".properties", "Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'"
     required: Any = schema.get("required")
@@ -844,7 +844,7 @@ _OUTPUT_FORMATS = names("date-time time date duration email hostname uri ipv4 ip
 
 
 def _answer_format(request: Request) -> dict[str, Any]:
-    return fields_of(fields_of(request.body.get("output_config")).get("format"))
+    return object_of(object_of(request.body.get("output_config")).get("format"))
 
 
 @_rule(
@@ -863,11 +863,11 @@ def output_format(request: Request) -> Iterator[Problem]:
     if wanted.get("type") != "json_schema" or not isinstance(schema, dict):
         yield Problem(f"{where}: type 'json_schema' with a schema is required", where)
         return
-    for words in _OutputSchema(fields_of(schema)).problems():
+    for words in _OutputSchema(object_of(schema)).problems():
         yield Problem(f"{where}.schema: {words}", where)
         return
     messages: Any = request.body.get("messages")
-    if isinstance(messages, list) and messages and fields_of(messages[-1])["role"] == "assistant":
+    if isinstance(messages, list) and messages and object_of(messages[-1])["role"] == "assistant":
         yield Problem(f"{where}: not supported with a prefilled answer", where)
 
 
@@ -887,7 +887,7 @@ class _OutputSchema:
         if not isinstance(given, dict):
             yield "each part must be an object"
             return
-        schema = fields_of(given)
+        schema = object_of(given)
         unknown = sorted(schema.keys() - _OUTPUT_KEYWORDS)
         if unknown:
             yield f"'{unknown[0]}' is not supported"
@@ -895,7 +895,7 @@ class _OutputSchema:
         if isinstance(ref, str):
             yield from self._target(ref, inside)
         yield from self._limits(schema)
-        for inner in fields_of(schema.get("properties")).values():
+        for inner in object_of(schema.get("properties")).values():
             yield from self._of(inner, inside)
         parts = [*items_of(schema.get("anyOf")), *items_of(schema.get("allOf"))]
         for inner in [*parts, *([schema["items"]] if "items" in schema else [])]:
@@ -917,14 +917,14 @@ class _OutputSchema:
                 yield "For 'object' type, 'additionalProperties' must be false"
             required = items_of(schema.get("required"))
             self.optional += len(
-                [n for n in fields_of(schema.get("properties")) if n not in required]
+                [n for n in object_of(schema.get("properties")) if n not in required]
             )
         self.unions += "anyOf" in schema or len(list(kinds)) > 1
         if schema.get("minItems", 0) not in (0, 1):
             yield "For 'array' type, 'minItems' values other than 0 or 1 are not supported"
         if "format" in schema and str(schema["format"]) not in _OUTPUT_FORMATS:
             yield f"format '{schema['format']}' is not supported"
-        if any("$ref" in fields_of(part) for part in items_of(schema.get("allOf"))):
+        if any("$ref" in object_of(part) for part in items_of(schema.get("allOf"))):
             yield "'allOf' with '$ref' is not supported"
         if "enum" in schema:
             yield from _enum_trouble(items_of(schema["enum"]), schema.get("type"))
@@ -952,7 +952,7 @@ _WHOLE = ("integer", "number")
 def _is_schema(value: Any) -> bool:
     if not isinstance(value, dict):
         return isinstance(value, bool)
-    schema = fields_of(value)
+    schema = object_of(value)
     for kind in types_of(schema):
         if kind is not None and (not isinstance(kind, str) or kind not in _SCHEMA_TYPES):
             return False
@@ -973,7 +973,7 @@ def strict_limits(request: Request) -> Iterator[Problem]:
         words = f"The maximum number of strict tools supported is {_MOST_STRICT}."
         yield Problem(f"Too many strict tools ({len(strict)}). {words}", "tools")
     answer = _answer_format(request).get("schema")
-    walks = [_OutputSchema(fields_of(schema)) for schema in (*strict, answer)]
+    walks = [_OutputSchema(object_of(schema)) for schema in (*strict, answer)]
     for walk in walks:
         deque(walk.problems(), maxlen=0)
     optional, unions = sum(w.optional for w in walks), sum(w.unions for w in walks)
@@ -1012,7 +1012,7 @@ def tool_choice_shape(request: Request) -> Iterator[Problem]:
     """`tool_choice` is `{type: auto | any | none}` or names a tool that is there."""
     if request.body.get("tool_choice") is None:
         return
-    given = fields_of(request.body["tool_choice"])
+    given = object_of(request.body["tool_choice"])
     kind, name = given.get("type"), given.get("name")
     if kind not in ("auto", "any", "tool", "none"):
         words = f"tool_choice: Input tag '{kind}' found using 'type' does not match any of the"
@@ -1022,7 +1022,7 @@ def tool_choice_shape(request: Request) -> Iterator[Problem]:
 
 
 def _forces_tool(request: Request) -> bool:
-    return fields_of(request.body.get("tool_choice")).get("type") in ("any", "tool")
+    return object_of(request.body.get("tool_choice")).get("type") in ("any", "tool")
 
 
 @_rule("platform.claude.com/docs/en/agents-and-tools/tool-use/define-tools (10 October 2026)")
@@ -1057,7 +1057,7 @@ def cache_marks(request: Request) -> list[tuple[str, dict[str, Any], Any]]:
         inner = block.given.get("content") if block.kind == "tool_result" else None
         found += [*numbered(f"{block.where}.content", inner), (block.where, block.given)]
     found.append(("", request.body))  # the end of the request
-    given = [(where, fields_of(value)) for where, value in found]
+    given = [(where, object_of(value)) for where, value in found]
     return [
         (f"{where}.cache_control".lstrip("."), value, value["cache_control"])
         for where, value in given
@@ -1069,7 +1069,7 @@ def cache_marks(request: Request) -> list[tuple[str, dict[str, Any], Any]]:
 def cache_mark_shape(request: Request) -> Iterator[Problem]:
     """A cache mark is ephemeral, for `5m` or `1h`."""
     for where, _, mark in cache_marks(request):
-        given = fields_of(mark)
+        given = object_of(mark)
         if given.get("type") != "ephemeral":
             yield _wrong(where, "Input tag does not match any of the expected tags: 'ephemeral'")
         if given.get("ttl", "5m") not in _LIFETIMES:
@@ -1162,7 +1162,7 @@ _FINISH = {
 }
 
 
-def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[str, Any]:
+def rendered(reply: ReplyContent, usage: TokenCounts, model: str, ids: Ids) -> dict[str, Any]:
     """Return the JSON with which Anthropic would give that reply."""
     content: list[dict[str, Any]] = []
     thoughts = [

@@ -27,7 +27,7 @@ from .openai import (
     wrong_type,
     wrong_value,
 )
-from .replies import CREATED, Ids, ReplyContent, Usage, pieces
+from .replies import CREATED, Ids, ReplyContent, TokenCounts, pieces
 from .rules import (
     DATA_URL,
     IMAGES,
@@ -36,13 +36,13 @@ from .rules import (
     Request,
     ToolRound,
     data_type,
-    fields_of,
     is_name_list,
     items_of,
     matches,
     names,
     not_known,
     numbered,
+    object_of,
     repeated,
     rules_of,
     view,
@@ -181,7 +181,7 @@ def stream_options_without_stream(request: Request) -> Iterator[Problem]:
 @_openai_rule("platform.openai.com/docs/guides/structured-outputs, JSON mode")
 def json_mode_without_the_word(request: Request) -> Iterator[Problem]:
     """`response_format: json_object` needs the word "json" somewhere in the messages."""
-    if fields_of(request.body.get("response_format")).get("type") != "json_object":
+    if object_of(request.body.get("response_format")).get("type") != "json_object":
         return
     if "json" not in str(request.body["messages"]).lower():
         words = "'messages' must contain the word 'json' in some form, to use 'response_format' of"
@@ -317,7 +317,7 @@ def part_type(request: Request) -> Iterator[Problem]:
         if not isinstance(part, dict):
             yield wrong_type(where, "an object")
             return
-        given = fields_of(part)
+        given = object_of(part)
         kind = given.get("type")
         if not isinstance(kind, str) or kind not in _PARTS[role]:
             yield wrong_value(f"{where}.type", kind, quoted(sorted(_PARTS[role])))
@@ -345,14 +345,14 @@ def tool_call_shape(request: Request) -> Iterator[Problem]:
         if not isinstance(call, dict):
             yield wrong_type(where, "an object")
             return
-        given = fields_of(call)
+        given = object_of(call)
         kind = given.get("type")
         if not isinstance(given.get("id"), str) or not given["id"]:
             yield missing(f"{where}.id")
         elif kind not in ("function", "custom"):
             yield wrong_value(f"{where}.type", kind, "'function' and 'custom'")
         else:
-            inner = fields_of(given.get(kind))
+            inner = object_of(given.get(kind))
             for field in ("name", "arguments" if kind == "function" else "input"):
                 if not isinstance(inner.get(field), str):
                     yield wrong_type(f"{where}.{kind}.{field}", "a string")
@@ -487,14 +487,14 @@ def tool_shape(request: Request) -> Iterator[Problem]:
     if not isinstance(tools, list | None):
         yield wrong_type("tools", "an array")
     for where, tool in numbered("tools", tools):
-        kind = fields_of(tool).get("type")
-        if request.provider == "compatible" and kind is None and "function" in fields_of(tool):
+        kind = object_of(tool).get("type")
+        if request.provider == "compatible" and kind is None and "function" in object_of(tool):
             kind = "function"
         if request.provider == "compatible" and isinstance(kind, str) and kind != "function":
             continue  # a tool of the host's own
         if kind not in ("function", "custom"):
             yield wrong_value(f"{where}.type", kind, "'function' and 'custom'")
-        elif not isinstance(fields_of(tool.get(kind)).get("name"), str):
+        elif not isinstance(object_of(tool.get(kind)).get("name"), str):
             yield missing(f"{where}.{kind}.name")
 
 
@@ -573,10 +573,10 @@ def strict_parameters(request: Request) -> Iterator[Problem]:
 @_openai_rule(_SCHEMAS)
 def strict_response_format(request: Request) -> Iterator[Problem]:
     """A `json_schema` response format has a name and a schema, and obeys the subset if strict."""
-    wanted = fields_of(request.body.get("response_format"))
+    wanted = object_of(request.body.get("response_format"))
     if wanted.get("type") != "json_schema":
         return
-    inner = fields_of(wanted.get("json_schema"))
+    inner = object_of(wanted.get("json_schema"))
     name = inner.get("name")
     if not isinstance(name, str) or not FUNCTION_NAME.fullmatch(name):
         yield missing("response_format.json_schema.name")
@@ -606,13 +606,13 @@ def tool_choice_without_tools(request: Request) -> Iterator[Problem]:
 def tool_choice_shape(request: Request) -> Iterator[Problem]:
     """`tool_choice` is none, auto, required, or names a tool that is there."""
     choice: Any = request.body.get("tool_choice")
-    kind = fields_of(choice).get("type")
+    kind = object_of(choice).get("type")
     if choice is None or choice in ("none", "auto", "required") or kind == "allowed_tools":
         return
     if kind not in ("function", "custom"):
         yield wrong_value("tool_choice", choice, "'none', 'auto', and 'required'")
         return
-    name = fields_of(choice.get(kind)).get("name")
+    name = object_of(choice.get(kind)).get("name")
     if name not in [tool[kind]["name"] for tool in request.body["tools"] if tool["type"] == kind]:
         words = f"Tool choice '{name}' not found in 'tools' parameter."
         yield Problem(f"Invalid value for 'tool_choice': {words}", f"tool_choice.{kind}.name")
@@ -726,7 +726,7 @@ _AZURE_FIRST: dict[str, Any] = {
 
 
 def rendered(
-    reply: ReplyContent, usage: Usage, model: str, ids: Ids, *, shows_reasoning: bool
+    reply: ReplyContent, usage: TokenCounts, model: str, ids: Ids, *, shows_reasoning: bool
 ) -> dict[str, Any]:
     """Return the JSON with which chat completions would give that reply."""
     message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}

@@ -19,7 +19,7 @@ from agentkit_py.models.capabilities import capabilities_of
 
 from .anthropic import blocks_of
 from .replies import Ids
-from .rules import Problem, Request, fields_of, is_int, items_of, not_known, numbered, rules_of
+from .rules import Problem, Request, is_int, items_of, not_known, numbered, object_of, rules_of
 from .signing import account_of, read_token, summary_token, words_since_summary
 
 BETAS = ("compact-2026-01-12", "compact-2026-09-04")
@@ -35,10 +35,10 @@ _GUIDE = "developers.openai.com guide compaction"
 
 
 def _claude_edits(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
-    wanted = fields_of(request.body.get("context_management"))
+    wanted = object_of(request.body.get("context_management"))
     for where, edit in numbered("context_management.edits", wanted.get("edits")):
-        if fields_of(edit).get("type") == EDIT:
-            yield where, fields_of(edit)
+        if object_of(edit).get("type") == EDIT:
+            yield where, object_of(edit)
 
 
 @_claude_rule(f"{_PAGE}; github.com/anthropics/claude-code/issues (context_management)")
@@ -58,7 +58,7 @@ def compaction_without_beta(request: Request) -> Iterator[Problem]:
 def compaction_trigger(request: Request) -> Iterator[Problem]:
     """A summary is wished for from 50,000 input tokens on, or more."""
     for where, edit in _claude_edits(request):
-        trigger = fields_of(edit.get("trigger"))
+        trigger = object_of(edit.get("trigger"))
         value = trigger.get("value")
         if not trigger:
             continue
@@ -115,9 +115,9 @@ def compaction_wish(request: Request) -> Iterator[Problem]:
     if given is not None and not isinstance(given, list):
         yield Problem("Invalid type for 'context_management': expected an array.")
     for where, wish in numbered("context_management", given):
-        limit = fields_of(wish).get("compact_threshold")
-        if fields_of(wish).get("type") != "compaction":
-            yield Problem(f"Invalid value: '{fields_of(wish).get('type')}'.", where)
+        limit = object_of(wish).get("compact_threshold")
+        if object_of(wish).get("type") != "compaction":
+            yield Problem(f"Invalid value: '{object_of(wish).get('type')}'.", where)
         elif limit is not None and not is_int(limit):
             yield Problem(f"Invalid type for '{where}.compact_threshold'.", where)
         elif limit is not None and limit < (least := LEAST["openai_responses"]):
@@ -148,8 +148,8 @@ def compaction_item_of_others(request: Request) -> Iterator[Problem]:
 
 def _summaries(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
     for where, item in numbered("input", request.body.get("input")):
-        if fields_of(item).get("type") == "compaction":
-            yield where, fields_of(item)
+        if object_of(item).get("type") == "compaction":
+            yield where, object_of(item)
 
 
 # ------------------------------------------------------------------------------------- replies
@@ -182,10 +182,10 @@ def _limit(request: Request) -> int | None:
     """Return the number of tokens from which on the request wishes for a summary; None: never."""
     if request.provider == "anthropic":
         for _, edit in _claude_edits(request):
-            given = fields_of(edit.get("trigger")).get("value")
+            given = object_of(edit.get("trigger")).get("value")
             return given if is_int(given) else USUALLY
     elif request.provider == "openai_responses":
         for wish in items_of(request.body.get("context_management")):
-            given = fields_of(wish).get("compact_threshold")
+            given = object_of(wish).get("compact_threshold")
             return given if is_int(given) else USUALLY
     return None

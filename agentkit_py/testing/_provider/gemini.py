@@ -12,11 +12,10 @@ from typing import Any
 
 from agentkit_py.models.capabilities import capabilities_of
 
-from .replies import Ids, ReplyContent, Usage, interleaved, pieces
+from .replies import Ids, ReplyContent, TokenCounts, interleaved, pieces
 from .rules import (
     Problem,
     Request,
-    fields_of,
     is_int,
     is_name_list,
     is_number,
@@ -24,6 +23,7 @@ from .rules import (
     names,
     not_known,
     numbered,
+    object_of,
     repeated,
     rules_of,
     view,
@@ -68,7 +68,7 @@ def _unknown_name(name: str, where: str) -> Problem:
 
 
 def _unknown_names(value: Any, known: frozenset[str], where: str) -> Iterator[Problem]:
-    for name in fields_of(value):
+    for name in object_of(value):
         if _camel(name) not in known:
             yield _unknown_name(name, where)
 
@@ -125,7 +125,7 @@ def _camel(name: str) -> str:
 
 def _camel_keys(value: Any) -> dict[str, Any]:
     """Return an object with its own keys in camelCase; what is inside stays as it is."""
-    return {_camel(name): inner for name, inner in fields_of(value).items()}
+    return {_camel(name): inner for name, inner in object_of(value).items()}
 
 
 @view
@@ -172,10 +172,10 @@ def content_shape(request: Request) -> Iterator[Problem]:
         if not isinstance(content, dict):
             yield _invalid(where, "Content", content)
             return
-        for name in fields_of(content):
+        for name in object_of(content):
             if name not in ("role", "parts"):
                 yield _unknown_name(name, where)
-        given = fields_of(content).get("parts", [])
+        given = object_of(content).get("parts", [])
         if not isinstance(given, list):
             yield _invalid(f"{where}.parts", "Part", given)
         for place, part in numbered(f"{where}.parts", given):
@@ -242,7 +242,7 @@ def _call_problems(value: Any, where: str, kind: str, payload: str) -> Iterator[
     if not isinstance(value, dict):
         yield _invalid(where, kind, value)
         return
-    given = fields_of(value)
+    given = object_of(value)
     is_call = kind == "FunctionCall"
     yield from _unknown_names(given, _CALL_FIELDS if is_call else _RESPONSE_FIELDS, where)
     if not isinstance(given.get("name"), str) or not given["name"]:
@@ -278,7 +278,7 @@ def system_instruction(request: Request) -> Iterator[Problem]:
     if given is None:
         return
     where = "system_instruction"
-    found: Any = fields_of(given).get("parts")
+    found: Any = object_of(given).get("parts")
     if isinstance(found, dict):
         found = [found]  # Google's JSON reads a lone object as a list of one
     if not isinstance(found, list):
@@ -286,7 +286,7 @@ def system_instruction(request: Request) -> Iterator[Problem]:
     elif not found:
         yield _refused(f"{where}.parts", "contents.parts must not be empty.")
     for place, part in numbered(f"{where}.parts", found):
-        text = fields_of(part).get("text")
+        text = object_of(part).get("text")
         if not isinstance(text, str) or not text:
             yield _refused(f"{place}.data", _NO_DATA)
 
@@ -322,8 +322,8 @@ def _version(model: str) -> tuple[int, int]:
 @_rule("ai.google.dev/gemini-api/docs/thinking (November 2026)")
 def thinking_of_model(request: Request) -> Iterator[Problem]:
     """Gemini 3 takes a level or a budget, 3.5 on no budget, and 3.8 on no minimal level."""
-    given = _camel_keys(fields_of(_body(request).get("generationConfig")))
-    config = _camel_keys(fields_of(given.get("thinkingConfig")))
+    given = _camel_keys(object_of(_body(request).get("generationConfig")))
+    config = _camel_keys(object_of(given.get("thinkingConfig")))
     version, where = _version(request.model), "generation_config.thinking_config"
     level, budget = config.get("thinkingLevel"), config.get("thinkingBudget")
     if version >= (3, 0) and level is not None and budget is not None:
@@ -696,7 +696,7 @@ _MAX_DEPTH = 32
 
 def _children(schema: dict[str, Any], where: str, *, by_name: bool) -> Iterator[tuple[str, Any]]:
     """Yield the schemas directly inside one; the parser and the service name them differently."""
-    for number, (name, inner) in enumerate(fields_of(schema.get("properties")).items()):
+    for number, (name, inner) in enumerate(object_of(schema.get("properties")).items()):
         yield f"{where}.properties" + (f"[{name}]" if by_name else f"[{number}].value"), inner
     if schema.get("items") is not None:
         yield f"{where}.items", schema["items"]
@@ -750,7 +750,7 @@ def _senseless(schema: dict[str, Any], *, top: bool) -> Iterator[tuple[str, str]
     kind = str(schema.get("type") or "").upper()
     if top and kind != "OBJECT":
         yield "", "functionDeclaration parameters schema should be of type OBJECT."
-    properties = fields_of(schema.get("properties"))
+    properties = object_of(schema.get("properties"))
     if kind == "OBJECT" and not properties and not top:
         yield ".properties", "should be non-empty for OBJECT type"
     if properties and kind != "OBJECT":
@@ -809,7 +809,7 @@ def _takes_media(kind: str) -> bool:
 
 def _text_in(value: Any, *names: str) -> str:
     """Return a field's text, under one of its names; empty if there is none."""
-    fields = fields_of(value)
+    fields = object_of(value)
     found = next((fields[name] for name in names if name in fields), "")
     return found if isinstance(found, str) else ""
 
@@ -825,7 +825,7 @@ _FINISH = {
 }
 
 
-def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[str, Any]:
+def rendered(reply: ReplyContent, usage: TokenCounts, model: str, ids: Ids) -> dict[str, Any]:
     """Return the JSON with which Gemini would give that reply."""
     candidate: dict[str, Any] = {"index": 0}
     if any(call.parsed is None for call in reply.calls):

@@ -21,14 +21,14 @@ from agentkit_py.models.capabilities import GIVEN, capabilities_of
 from . import anthropic, chat, compaction, gemini, hosts, openai, responses, signing
 from .anthropic import cache_marks
 from .endpoints import Route, provider_of, route
-from .replies import Ids, ReplyContent, Usage
+from .replies import Ids, ReplyContent, TokenCounts
 from .rules import (
     Request,
     Rule,
     Unparsed,
-    fields_of,
     first_rejection,
     items_of,
+    object_of,
     rules_for,
     sent_key,
 )
@@ -80,7 +80,7 @@ def rendered(
 ) -> dict[str, Any]:
     """Return the JSON with which the asked provider would give that reply."""
     content = ReplyContent.of(reply)
-    usage = Usage.of(content, received.body)
+    usage = TokenCounts.of(content, received.body)
     if received.provider == "anthropic":
         if not content.usage:
             usage = cache.counted(request, usage)
@@ -152,7 +152,7 @@ class ClaudeCache:
 
     _kept: set[str] = field(default_factory=set[str])
 
-    def counted(self, request: Request, usage: Usage) -> Usage:
+    def counted(self, request: Request, usage: TokenCounts) -> TokenCounts:
         """Return a request's usage with the tokens that were read and written, and keep them."""
         marked = {id(value) for _, value, _ in cache_marks(request)}
         if not marked:
@@ -199,8 +199,8 @@ def _as_blocks(content: Any) -> list[Any]:
 
 
 def _is_marked(block: Any, marked: set[int]) -> bool:
-    given = fields_of(block).get("block", block)
-    inner = items_of(fields_of(given).get("content"))
+    given = object_of(block).get("block", block)
+    inner = items_of(object_of(given).get("content"))
     return any(id(one) in marked for one in (given, *inner))
 
 
@@ -209,7 +209,7 @@ def _unmarked(value: Any) -> Any:
         return [_unmarked(one) for one in items_of(value)]
     if not isinstance(value, dict):
         return value
-    return {k: _unmarked(v) for k, v in fields_of(value).items() if k != "cache_control"}
+    return {k: _unmarked(v) for k, v in object_of(value).items() if k != "cache_control"}
 
 
 def _digest(before: str, block: str) -> str:
@@ -257,7 +257,7 @@ class Handler:
         parts = urlsplit(target)
         where = route(host, parts.path)
         body = _parse(content)
-        named = fields_of(body).get("model")
+        named = object_of(body).get("model")
         request = Request(
             provider=where.provider if where else provider_of(host, parts.path),
             path=parts.path,
@@ -366,7 +366,7 @@ def _stream_kind(where: Route | None, request: Request) -> StreamKind | None:
         return "messages" if where.streams else None
     if where is not None and where.streams and not where.cloud:
         return "events" if request.query.get("alt") == "sse" else "list"
-    asked = fields_of(request.body).get("stream") is True
+    asked = object_of(request.body).get("stream") is True
     return "events" if asked and request.provider != "gemini" else None
 
 

@@ -20,7 +20,7 @@ from zlib import crc32
 from agentkit_py.models.capabilities import Capabilities, capabilities_of
 
 from .anthropic import blocks_of
-from .rules import Problem, Request, fields_of, items_of, numbered, referred, rules_of
+from .rules import Problem, Request, items_of, numbered, object_of, referred, rules_of
 from .types import SseEvent
 
 _rule = rules_of("compatible")
@@ -39,7 +39,7 @@ def missing_reasoning_content(request: Request) -> Iterator[Problem]:
     if not takes(request).reasoning_required:
         return
     for where, message in numbered("messages", request.body["messages"]):
-        given = fields_of(message)
+        given = object_of(message)
         if given.get("tool_calls") and not isinstance(given.get("reasoning_content"), str):
             words = "The `reasoning_content` in the thinking mode must be passed back to the API."
             yield Problem(words, where)
@@ -52,7 +52,7 @@ def unknown_reasoning_member(request: Request) -> Iterator[Problem]:
         return
     for where, message in numbered("messages", request.body["messages"]):
         for name in _MEMBERS:
-            if name in fields_of(message):
+            if name in object_of(message):
                 yield Problem(f"'{where}': property '{name}' is unsupported", where)
 
 
@@ -63,7 +63,7 @@ def strict_turns(request: Request) -> Iterator[Problem]:
         return
     before = ""
     for where, message in numbered("messages", request.body["messages"]):
-        role = str(fields_of(message).get("role"))
+        role = str(object_of(message).get("role"))
         if before == "tool" and role in ("user", "system"):
             yield Problem(f"Unexpected role '{role}' after role 'tool'", where, "3230")
         before = role
@@ -78,8 +78,8 @@ def short_call_id(request: Request) -> Iterator[Problem]:
     if takes(request).call_id_length is None:
         return
     for where, message in numbered("messages", request.body["messages"]):
-        given = fields_of(message)
-        ids = [fields_of(call).get("id") for call in items_of(given.get("tool_calls"))]
+        given = object_of(message)
+        ids = [object_of(call).get("id") for call in items_of(given.get("tool_calls"))]
         ids += [given["tool_call_id"]] if "tool_call_id" in given else []
         for one in ids:
             if not isinstance(one, str) or not _MISTRAL_ID.fullmatch(one):
@@ -99,7 +99,7 @@ _STRING = 7
 
 def as_messages(request: Request) -> None:
     """Make a cloud's request one to Anthropic's own API; `sent` keeps it as it came."""
-    body = fields_of(request.body)
+    body = object_of(request.body)
     if not body:
         return
     version, betas = body.get("anthropic_version"), items_of(body.get("anthropic_beta"))
@@ -115,7 +115,7 @@ def version_in_body(request: Request) -> Iterator[Problem]:
     """In clouds `anthropic_version` stands in the body, and is the cloud's own."""
     if (
         request.cloud
-        and fields_of(request.sent).get("anthropic_version") not in (_VERSIONS[request.cloud])
+        and object_of(request.sent).get("anthropic_version") not in (_VERSIONS[request.cloud])
     ):
         yield Problem("anthropic_version: Field required, with a version of this platform's")
 
@@ -129,7 +129,7 @@ def key_of_the_url(request: Request) -> Iterator[Problem]:
         "vertex": "{}: Extra inputs are not permitted",
     }
     for name in {"bedrock": ("model", "stream"), "vertex": ("model",)}.get(request.cloud, ()):
-        if name in fields_of(request.sent):
+        if name in object_of(request.sent):
             yield Problem(words[request.cloud].format(name), name)
 
 
@@ -139,7 +139,7 @@ def key_of_the_url(request: Request) -> Iterator[Problem]:
 def linked_media(request: Request) -> Iterator[Problem]:
     """Clouds fetch no images and documents from addresses."""
     for block in blocks_of(request, "image", "document") if request.cloud else ():
-        if fields_of(block.given["source"]).get("type") == "url":
+        if object_of(block.given["source"]).get("type") == "url":
             words = "image.source.base64.data: URL sources are not supported"
             yield Problem(f"{block.where}.{words}", block.where)
 
@@ -147,7 +147,7 @@ def linked_media(request: Request) -> Iterator[Problem]:
 @_cloud_rule("github.com/Portkey-AI/gateway/issues/1570; platform.claude.com, structured-outputs")
 def format_in_cloud(request: Request) -> Iterator[Problem]:
     """Structured outputs are missing for some models on Bedrock, and off on Vertex at first."""
-    asked = fields_of(request.body.get("output_config")).get("format") is not None
+    asked = object_of(request.body.get("output_config")).get("format") is not None
     takes = capabilities_of(request.model, f"https://{request.host}")
     if request.cloud and asked and not takes.structured_output:
         yield Problem("output_config.format: Extra inputs are not permitted", "output_config")
@@ -216,23 +216,23 @@ def _schemas(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
     else:
         return
     for where, tool in numbered("tools", request.body.get("tools")):
-        given = fields_of(tool) if inner is None else fields_of(fields_of(tool).get(inner))
+        given = object_of(tool) if inner is None else object_of(object_of(tool).get(inner))
         place = where if inner is None else f"{where}.{inner}"
-        yield f"{place}.parameters", fields_of(given.get("parameters"))
+        yield f"{place}.parameters", object_of(given.get("parameters"))
     wanted: Any = request.body
     for name in answer:
-        wanted = fields_of(wanted).get(name)
-    yield ".".join(answer), fields_of(wanted)
+        wanted = object_of(wanted).get(name)
+    yield ".".join(answer), object_of(wanted)
 
 
 def _parts(where: str, given: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield a schema and those inside it, with their places."""
     if not isinstance(given, dict):
         return
-    schema = fields_of(given)
+    schema = object_of(given)
     yield where, schema
     for key in _BY_NAME:
-        for name, inner in fields_of(schema.get(key)).items():
+        for name, inner in object_of(schema.get(key)).items():
             yield from _parts(f"{where}.{key}.{name}", inner)
     for key in _INSIDE:
         yield from _parts(f"{where}.{key}", schema.get(key))
@@ -245,7 +245,7 @@ def _refused(schema: dict[str, Any]) -> Iterator[str]:
     for key in ("enum", "anyOf"):
         if schema.get(key) == []:
             yield f"'{key}' must have at least one variant"
-    for name, inner in fields_of(schema.get("properties")).items():
+    for name, inner in object_of(schema.get("properties")).items():
         if isinstance(inner, bool):
             yield f"the schema of property '{name}' must be an object"
     for key in ("minContains", "maxContains"):
@@ -262,6 +262,6 @@ def _circles(root: dict[str, Any], schema: dict[str, Any], inside: tuple[str, ..
         return False
     if ref in inside:
         return True
-    found = fields_of(referred(root, ref))
+    found = object_of(referred(root, ref))
     own = {key: value for key, value in found.items() if key not in _BY_NAME[2:]}
     return any(_circles(root, one, (*inside, ref)) for _, one in _parts("", own))

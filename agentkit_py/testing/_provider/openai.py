@@ -10,12 +10,12 @@ from typing import Any
 from .rules import (
     Problem,
     Request,
-    fields_of,
     is_int,
     is_name_list,
     is_number,
     items_of,
     names,
+    object_of,
     repeated,
     types_of,
 )
@@ -169,13 +169,13 @@ def _schemas(schema: Any, context: Context = ()) -> Iterator[tuple[Context, Any]
     """Yield a schema and every schema inside it, each with the path that the API would name."""
     yield context, schema
     if isinstance(schema, dict) and len(context) <= _MAX_DEPTH:
-        for step, inner in _inside(fields_of(schema)):
+        for step, inner in _inside(object_of(schema)):
             yield from _schemas(inner, (*context, *step))
 
 
 def _inside(schema: dict[str, Any]) -> Iterator[tuple[Context, Any]]:
     for key in ("properties", "$defs", "definitions"):
-        for name, value in fields_of(schema.get(key)).items():
+        for name, value in object_of(schema.get(key)).items():
             yield (key, name), value
     for key in ("anyOf", "oneOf", "allOf"):
         for number, value in enumerate(items_of(schema.get(key))):
@@ -188,16 +188,16 @@ def schema_trouble(schema: Any, *, lenient: bool = False) -> str | None:
     """Return what the API objects to in a function's parameters, strict or not."""
     if not isinstance(schema, dict):
         return f"{schema!r} is not of type 'object', 'boolean'."
-    if fields_of(schema).get("type") != "object":
-        return _no_object(fields_of(schema))
+    if object_of(schema).get("type") != "object":
+        return _no_object(object_of(schema))
     if lenient:
         return None
-    for context, inner in _schemas(fields_of(schema)):
+    for context, inner in _schemas(object_of(schema)):
         if not isinstance(inner, dict):
             if isinstance(inner, bool):
                 continue
             return f"In context={context}, {inner!r} is not of type 'object', 'boolean'."
-        trouble = _shape_trouble(fields_of(inner), top=not context)
+        trouble = _shape_trouble(object_of(inner), top=not context)
         if trouble is not None:
             return f"In context={context}, {trouble}"
     return None
@@ -234,8 +234,8 @@ def takes_defaults(request: Request) -> bool:
 
 def strict_trouble(schema: Any, *, defaults: bool) -> str | None:
     """Return what strict mode objects to, or `None`; `defaults`: whether `default` is taken."""
-    if fields_of(schema).get("type") != "object":
-        return _no_object(fields_of(schema))
+    if object_of(schema).get("type") != "object":
+        return _no_object(object_of(schema))
     trouble = schema_trouble(schema)
     if trouble is not None:
         return trouble
@@ -243,7 +243,7 @@ def strict_trouble(schema: Any, *, defaults: bool) -> str | None:
     for context, inner in _schemas(schema):
         if not isinstance(inner, dict):
             return f"In context={context}, schema must have a 'type' key."
-        trouble = _strict_shape_trouble(fields_of(inner), allowed)
+        trouble = _strict_shape_trouble(object_of(inner), allowed)
         if trouble is not None:
             return f"In context={context}, {trouble}"
     return None
@@ -267,7 +267,7 @@ def _strict_shape_trouble(schema: dict[str, Any], allowed: frozenset[str]) -> st
 def _strict_object_trouble(schema: dict[str, Any]) -> str | None:
     if schema.get("additionalProperties") is not False:
         return "'additionalProperties' is required to be supplied and to be false."
-    properties = fields_of(schema.get("properties"))
+    properties = object_of(schema.get("properties"))
     required = items_of(schema.get("required"))
     words = "'required' is required to be supplied and to be an array including every key in"
     for name in properties:

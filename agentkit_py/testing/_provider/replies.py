@@ -36,7 +36,7 @@ class Ids:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ScriptedCall:
     """One tool call of a reply; `arguments` is text exactly as the model wrote it."""
 
     name: str
@@ -44,7 +44,7 @@ class Call:
     id: str | None
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Call:
+    def of(cls, given: Mapping[str, Any]) -> ScriptedCall:
         """Return a scripted call in this form."""
         arguments = given.get("arguments", {})
         written = arguments if isinstance(arguments, str) else json.dumps(arguments)
@@ -66,7 +66,7 @@ class ReplyContent:
 
     text: str | None
     thoughts: tuple[str, ...]
-    calls: tuple[Call, ...]
+    calls: tuple[ScriptedCall, ...]
     finish: str
     usage: Mapping[str, int] = field(default_factory=dict[str, int])
 
@@ -85,7 +85,7 @@ class ReplyContent:
                 f"A scripted reply has unknown keys {sorted(unknown)}; known are text, reasoning, "
                 "tool_calls, usage, finish. Use Raw(json=…) for a provider's own JSON."
             )
-        calls = tuple(map(Call.of, reply.get("tool_calls") or ()))
+        calls = tuple(map(ScriptedCall.of, reply.get("tool_calls") or ()))
         finish = reply.get("finish") or ("tool" if calls else "stop")
         if finish not in FINISHES:
             raise ValueError(f"finish={finish!r} is none of {sorted(FINISHES)}.")
@@ -106,7 +106,7 @@ def interleaved(thoughts: Sequence[T], parts: Sequence[T]) -> list[T]:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenCounts:
     """Token numbers of one request and its reply."""
 
     prompt: int
@@ -116,7 +116,7 @@ class Usage:
     reasoning: int
 
     @classmethod
-    def of(cls, reply: ReplyContent, body: Any) -> Usage:
+    def of(cls, reply: ReplyContent, body: Any) -> TokenCounts:
         """Return the reply's usage as given, else plausible numbers (a word is a token)."""
         given = reply.usage
         prompt = _first(given, "input_tokens", "prompt_tokens", "input")

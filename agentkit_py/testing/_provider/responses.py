@@ -27,7 +27,7 @@ from .openai import (
     wrong_type,
     wrong_value,
 )
-from .replies import CREATED, Call, Ids, ReplyContent, Usage, interleaved, pieces
+from .replies import CREATED, Ids, ReplyContent, ScriptedCall, TokenCounts, interleaved, pieces
 from .rules import (
     DATA_URL,
     IMAGES,
@@ -35,12 +35,12 @@ from .rules import (
     Problem,
     Request,
     data_type,
-    fields_of,
     is_name_list,
     matches,
     names,
     not_known,
     numbered,
+    object_of,
     rules_of,
     view,
 )
@@ -127,7 +127,7 @@ def parameter_range(request: Request) -> Iterator[Problem]:
 @_rule(f"{_REASONING}; the API's answer", models=_takes_no_sampling)
 def reasoning_model_sampling(request: Request) -> Iterator[Problem]:
     """Models that reason take no temperature or top_p, but with effort none before GPT-6.2."""
-    effort = fields_of(request.body.get("reasoning")).get("effort")
+    effort = object_of(request.body.get("reasoning")).get("effort")
     takes = effort == "none" and not capabilities_of(request.model).checks_prefix
     for name in () if takes else ("temperature", "top_p"):
         value = request.body.get(name)
@@ -139,7 +139,7 @@ def reasoning_model_sampling(request: Request) -> Iterator[Problem]:
 @_rule(f"{_API} (gpt-5 and o-series models only)", models=_is_plain)
 def reasoning_of_plain_model(request: Request) -> Iterator[Problem]:
     """`reasoning` is for models that reason."""
-    for name in fields_of(request.body.get("reasoning")):
+    for name in object_of(request.body.get("reasoning")):
         where = f"reasoning.{name}"
         words = f"Unsupported parameter: '{where}' is not supported with this model."
         yield Problem(words, where, "unsupported_parameter")
@@ -172,7 +172,7 @@ def stream_options_without_stream(request: Request) -> Iterator[Problem]:
     if request.body.get("stream") is not True:
         words = "The 'stream_options' parameter is only allowed when 'stream' is enabled."
         yield Problem(words, "stream_options")
-    for name in sorted(set(fields_of(options)) - {"include_obfuscation"}):
+    for name in sorted(set(object_of(options)) - {"include_obfuscation"}):
         yield unknown_field(f"stream_options.{name}")
 
 
@@ -274,7 +274,7 @@ def message_content(request: Request) -> Iterator[Problem]:
             yield wrong_type(f"{where}.content", "one of a string or array of parts")
         allowed = _PARTS[item["role"]]
         for place, given in numbered(f"{where}.content", content):
-            part = fields_of(given)
+            part = object_of(given)
             kind = part.get("type")
             key = "refusal" if kind == "refusal" else "text"
             if kind not in allowed:
@@ -316,7 +316,7 @@ def output_fields(request: Request) -> Iterator[Problem]:
         if not isinstance(item.get("output"), str | list):
             yield missing(f"{where}.output")
         for place, given in numbered(f"{where}.output", item.get("output")):
-            part = fields_of(given)
+            part = object_of(given)
             if part.get("type") not in _PARTS["system"]:
                 yield wrong_value(f"{place}.type", part.get("type"), quoted(_PARTS["system"]))
             elif part["type"] == "input_text" and not _is_text(part.get("text")):
@@ -467,7 +467,7 @@ def tools_type(request: Request) -> Iterator[Problem]:
     if not isinstance(tools, list | None):
         yield wrong_type("tools", "an array")
     for where, tool in numbered("tools", tools):
-        kind = fields_of(tool).get("type")
+        kind = object_of(tool).get("type")
         if not isinstance(kind, str) or (kind != "function" and kind not in _HOSTED_TOOLS):
             yield not_known(f"a tool of type {kind!r}", f"{where}.type")
     yield from tools_over_limit(tools)
@@ -515,7 +515,7 @@ def function_parameters(request: Request) -> Iterator[Problem]:
 @_rule("platform.openai.com/docs/guides/structured-outputs#supported-schemas")
 def text_format(request: Request) -> Iterator[Problem]:
     """A `json_schema` in `text.format` has a name, and obeys the subset if strict."""
-    wanted = fields_of(fields_of(request.body.get("text")).get("format"))
+    wanted = object_of(object_of(request.body.get("text")).get("format"))
     if wanted.get("type") != "json_schema":
         return
     name = wanted.get("name")
@@ -537,7 +537,7 @@ def choice_of_tool(request: Request) -> Iterator[Problem]:
     if not request.body.get("tools"):
         words = "Tool choices other than 'auto' and 'none' must be specified with 'tools'."
         yield Problem(words, "tool_choice")
-    given = fields_of(choice)
+    given = object_of(choice)
     kind = given.get("type")
     hosted = isinstance(kind, str) and (kind in _HOSTED_TOOLS or kind == "allowed_tools")
     declared = [function["name"] for _, function in _functions(request)]
@@ -622,7 +622,7 @@ _ENDS = {"completed": "response.completed", "incomplete": "response.incomplete"}
 NamedEvent = tuple[str, dict[str, Any]]
 
 
-def rendered(reply: ReplyContent, usage: Usage, model: str, ids: Ids) -> dict[str, Any]:
+def rendered(reply: ReplyContent, usage: TokenCounts, model: str, ids: Ids) -> dict[str, Any]:
     """Return the JSON with which the Responses API would give that reply."""
     said = [_message(reply, ids)] if reply.text else []
     said += [_call(call, ids) for call in reply.calls]
@@ -668,7 +668,7 @@ def _message(reply: ReplyContent, ids: Ids) -> dict[str, Any]:
     return {**head, "role": "assistant", "content": [part]}
 
 
-def _call(call: Call, ids: Ids) -> dict[str, Any]:
+def _call(call: ScriptedCall, ids: Ids) -> dict[str, Any]:
     head = {"id": ids.next("fc_"), "type": "function_call", "status": "completed"}
     call_id = call.id or ids.next("call_")
     return {**head, "call_id": call_id, "name": call.name, "arguments": call.arguments}

@@ -232,7 +232,7 @@ def names(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-def fields_of(value: Any) -> dict[str, Any]:
+def object_of(value: Any) -> dict[str, Any]:
     """Return a JSON object, or an empty one in place of anything else."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
@@ -273,7 +273,7 @@ def referred(root: dict[str, Any], reference: str) -> Any:
     """Return what a reference in a JSON schema leads to; None where there is nothing."""
     found: Any = root
     for name in reference.removeprefix("#").strip("/").split("/") if reference != "#" else ():
-        found = fields_of(found).get(name)
+        found = object_of(found).get(name)
     return found
 
 

@@ -25,7 +25,7 @@ from typing import Any
 from agentkit_py.models.capabilities import capabilities_of, reads_thinking
 
 from .replies import strings_in
-from .rules import Problem, Request, fields_of, items_of, numbered, rules_of, sent_key, view
+from .rules import Problem, Request, items_of, numbered, object_of, rules_of, sent_key, view
 
 _SECRET = b"FakeProvider signs with this"
 _DIGEST = 16
@@ -96,7 +96,7 @@ _THINKING = ("thinking", "redacted_thinking")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SignedPlace:
     """Reasoning in a request, with all before it."""
 
     where: str
@@ -106,7 +106,7 @@ class Place:
 
 
 def _without_marks(block: Any) -> Any:
-    return {k: v for k, v in fields_of(block).items() if k != "cache_control"}
+    return {k: v for k, v in object_of(block).items() if k != "cache_control"}
 
 
 def _said(content: Any) -> Any:
@@ -114,7 +114,7 @@ def _said(content: Any) -> Any:
     if not isinstance(content, list):
         return content
     kept = (
-        _without_marks(b) for b in items_of(content) if fields_of(b).get("type") not in _THINKING
+        _without_marks(b) for b in items_of(content) if object_of(b).get("type") not in _THINKING
     )
     return list(kept)
 
@@ -129,7 +129,7 @@ def _claude_head(body: Mapping[str, Any]) -> list[Any]:
 
 def is_summary(given: Any) -> bool:
     """Return whether a block or an item stands for everything before it."""
-    found = fields_of(given)
+    found = object_of(given)
     kept = found.get("content") or found.get("encrypted_content")
     return found.get("type") == "compaction" and bool(kept)
 
@@ -149,7 +149,7 @@ def summary_token(request: Request) -> str:
     return _token(request, "", [])
 
 
-def _claude_walk(request: Request, messages: Sequence[Any]) -> Iterator[Place | None]:
+def _claude_walk(request: Request, messages: Sequence[Any]) -> Iterator[SignedPlace | None]:
     """Yield the thinking of messages with all before it; None: a summary, all begins anew."""
     head = before = _digest(_claude_head(request.body))
     for where, message in numbered("messages", list(messages)):
@@ -161,21 +161,21 @@ def _claude_walk(request: Request, messages: Sequence[Any]) -> Iterator[Place | 
             elif block["type"] in _THINKING:
                 prefix = _digest([before, _said(message["content"][start:number])])
                 signature = str(block.get("signature") or block.get("data") or "")
-                yield Place(place, block, signature, prefix)
+                yield SignedPlace(place, block, signature, prefix)
         said = _said(message["content"][start:])
         before = _digest([before, message["role"], said])
 
 
-def _since_summary(places: Iterable[Place | None]) -> list[Place]:
+def _since_summary(places: Iterable[SignedPlace | None]) -> list[SignedPlace]:
     """Return the places behind the last summary."""
-    found: list[Place] = []
+    found: list[SignedPlace] = []
     for place in places:
         found = [] if place is None else [*found, place]
     return found
 
 
 @view
-def _claude_places(request: Request) -> list[Place]:
+def _claude_places(request: Request) -> list[SignedPlace]:
     """Return the thinking of a request that counts."""
     return _since_summary(_claude_walk(request, request.body["messages"]))
 
@@ -235,11 +235,11 @@ def _refuses(request: Request) -> bool:
 
 
 def _asked_behaviour(request: Request) -> Any:
-    thinking = fields_of(request.body.get("thinking"))
-    return fields_of(thinking.get("block_binding")).get("prefix_mismatch_behavior")
+    thinking = object_of(request.body.get("thinking"))
+    return object_of(thinking.get("block_binding")).get("prefix_mismatch_behavior")
 
 
-def _claude_fate(request: Request, place: Place, before: list[str]) -> str:
+def _claude_fate(request: Request, place: SignedPlace, before: list[str]) -> str:
     """Return why a block does not count, in the words of `input_transformations`; or nothing."""
     token = read_token(place.signature)
     if token is None:
@@ -255,9 +255,9 @@ def _claude_fate(request: Request, place: Place, before: list[str]) -> str:
 
 
 @view
-def _fates(request: Request) -> list[tuple[Place, str]]:
+def _fates(request: Request) -> list[tuple[SignedPlace, str]]:
     before: list[str] = []
-    found: list[tuple[Place, str]] = []
+    found: list[tuple[SignedPlace, str]] = []
     for place in _claude_places(request):
         found.append((place, _claude_fate(request, place, before)))
         before.append(place.signature)
@@ -313,7 +313,7 @@ def changed_open_turn(request: Request) -> Iterator[Problem]:
     for index, message in enumerate(messages):
         if message["role"] == "assistant":
             turn = [*turn, index] if turn[-1:] == [index - 1] else [index]
-    said = [fields_of(b) for index in turn for b in items_of(messages[index]["content"])]
+    said = [object_of(b) for index in turn for b in items_of(messages[index]["content"])]
     begins = tuple(f"messages[{index}]." for index in turn)
     places = [place for place in _claude_places(request) if place.where.startswith(begins)]
     tokens = [token for place in places if (token := read_token(place.signature))]
@@ -333,7 +333,7 @@ def changed_open_turn(request: Request) -> Iterator[Problem]:
 @_rule("platform.claude.com/docs/en/build-with-claude/prefix-checks, block_binding")
 def binding_without_beta(request: Request) -> Iterator[Problem]:
     """`thinking.block_binding` goes with its beta header."""
-    given = "block_binding" in fields_of(request.body.get("thinking"))
+    given = "block_binding" in object_of(request.body.get("thinking"))
     if given and DROP_BETA not in request.headers.get("anthropic-beta", ""):
         yield Problem("thinking.block_binding: Extra inputs are not permitted", "thinking")
 
@@ -363,7 +363,7 @@ def _transformations(request: Request) -> list[dict[str, Any]]:
 
 def _item_head(request: Request) -> str:
     body = request.body
-    text, reasoning = fields_of(body.get("text")), fields_of(body.get("reasoning"))
+    text, reasoning = object_of(body.get("text")), object_of(body.get("reasoning"))
     return _digest([body.get("tools"), text.get("format"), reasoning.get("effort")])
 
 
@@ -374,22 +374,24 @@ def _items_of(request: Request) -> list[Any]:
 
 def _written_item(item: Any) -> Any:
     """Return an item as it is signed: its status and annotations say nothing."""
-    given = {k: v for k, v in fields_of(item).items() if k != "status"}
+    given = {k: v for k, v in object_of(item).items() if k != "status"}
     given.setdefault("type", "message")
     if given["type"] == "message" and isinstance(given.get("content"), list):
-        parts = map(fields_of, items_of(given["content"]))
+        parts = map(object_of, items_of(given["content"]))
         given["content"] = [[part.get("type"), part.get("text")] for part in parts]
     if given["type"] in ("message", "function_call"):
         given.pop("id", None)
     return given
 
 
-def _item_walk(request: Request, items: Sequence[Any]) -> Iterator[Place | None]:
+def _item_walk(request: Request, items: Sequence[Any]) -> Iterator[SignedPlace | None]:
     """Yield the reasoning of items with all before it; None: a summary, all begins anew."""
     prefix = _item_head(request)
     for index, item in enumerate(items):
-        if fields_of(item).get("type") == "reasoning":
-            yield Place(f"input[{index}]", item, str(item.get("encrypted_content") or ""), prefix)
+        if object_of(item).get("type") == "reasoning":
+            yield SignedPlace(
+                f"input[{index}]", item, str(item.get("encrypted_content") or ""), prefix
+            )
         elif is_summary(item):
             prefix = _item_head(request)
             yield None
@@ -397,7 +399,7 @@ def _item_walk(request: Request, items: Sequence[Any]) -> Iterator[Place | None]
 
 
 @view
-def _item_places(request: Request) -> list[Place]:
+def _item_places(request: Request) -> list[SignedPlace]:
     places = _since_summary(_item_walk(request, _items_of(request)))
     return [place for place in places if place.signature]
 
@@ -419,7 +421,7 @@ def _rank(model: str) -> int:
     return 1 if "astra" in model else 0
 
 
-def _item_fate(request: Request, place: Place) -> str:
+def _item_fate(request: Request, place: SignedPlace) -> str:
     token = read_token(place.signature)
     if token is None or not _checks(request):
         return ""
@@ -482,7 +484,7 @@ def _family(model: str) -> str:
 def sign_parts(request: Request, plain: dict[str, Any]) -> None:
     """Sign the parts of a Gemini reply that have a signature."""
     for candidate in plain["candidates"]:
-        for part in items_of(fields_of(candidate.get("content")).get("parts")):
+        for part in items_of(object_of(candidate.get("content")).get("parts")):
             if "thoughtSignature" in part:
                 part["thoughtSignature"] = _token(request, "", [])
 
@@ -494,8 +496,8 @@ _gemini_rule = rules_of("gemini")
 def foreign_thought_signature(request: Request) -> Iterator[Problem]:
     """A thought signature goes back to the host, the account and the model family that made it."""
     for where, content in numbered("contents", request.body.get("contents")):
-        for place, part in numbered(f"{where}.parts", fields_of(content).get("parts")):
-            token = read_token(fields_of(part).get("thoughtSignature"))
+        for place, part in numbered(f"{where}.parts", object_of(content).get("parts")):
+            token = read_token(object_of(part).get("thoughtSignature"))
             if token is None:
                 continue
             made = (token.format, token.host, token.account, _family(token.model))

@@ -33,7 +33,7 @@ from agentkit_py.testing.executor.server_api import (
     ask_provider,
     read_json,
 )
-from agentkit_py.testing.executor.worker import Answer, Config, Connection, Worker
+from agentkit_py.testing.executor.worker import Config, Connection, Worker, WorkerAnswer
 
 MAX_STEPS = 1000
 """Steps of one run at the most."""
@@ -398,7 +398,7 @@ class ReplayExecutor:
         self._handle(call, answer, content)
         self._dies(number, call, "after", names)
 
-    def _handle(self, call: _Call, answer: Answer, content: Any) -> None:
+    def _handle(self, call: _Call, answer: WorkerAnswer, content: Any) -> None:
         if answer.status == _STEPS:
             self._handle_steps(call, answer, content)
         elif answer.status == _DONE:
@@ -424,7 +424,7 @@ class ReplayExecutor:
             run.discovering = True
         self._schedule_call(_Call(run, call.target, attempt), after=wait)
 
-    async def _post(self, call: _Call, *, plan: bool = False) -> Answer:
+    async def _post(self, call: _Call, *, plan: bool = False) -> WorkerAnswer:
         run = call.run
         kills_before = any(kill.step and kill.when == "before" for kill in self.kills)
         context = {
@@ -499,7 +499,7 @@ class ReplayExecutor:
     # The steps that a worker reports.
 
     def _handle_steps(
-        self, call: _Call, answer: Answer, reported: Sequence[dict[str, Any]]
+        self, call: _Call, answer: WorkerAnswer, reported: Sequence[dict[str, Any]]
     ) -> None:
         run = call.run
         if any(len(json.dumps(op.get("data"))) > MAX_OUTPUT for op in reported):
@@ -523,7 +523,7 @@ class ReplayExecutor:
         if not new and not run.pending:
             self._discover(run)
 
-    async def _do_step(self, call: _Call, answer: Answer, op: dict[str, Any]) -> None:
+    async def _do_step(self, call: _Call, answer: WorkerAnswer, op: dict[str, Any]) -> None:
         run = call.run
         if run.status != "running" or op["id"] in run.memos:
             return
@@ -555,7 +555,9 @@ class ReplayExecutor:
             case unknown:
                 raise ScriptError(f"ReplayExecutor does not know the step {unknown!r}")
 
-    def _fail_step(self, call: _Call, step: StepRecord, answer: Answer, op: dict[str, Any]) -> None:
+    def _fail_step(
+        self, call: _Call, step: StepRecord, answer: WorkerAnswer, op: dict[str, Any]
+    ) -> None:
         run = call.run
         final = answer.no_retry or op["op"] == "StepFailed"
         if final or call.attempt + 1 >= run.max_attempts:
@@ -649,7 +651,7 @@ def _record(run: Run, op: dict[str, Any]) -> StepRecord:
     return step
 
 
-def _plan_of(answer: Answer) -> Any:
+def _plan_of(answer: WorkerAnswer) -> Any:
     """Return what of an answer must be the same each time."""
     content: Any = json.loads(answer.body)
     if answer.status != _STEPS:

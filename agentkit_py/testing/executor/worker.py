@@ -39,7 +39,7 @@ _DEFAULT_RETRIES = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class WorkerAnswer:
     """The worker's answer to one request."""
 
     status: int
@@ -121,7 +121,7 @@ class Worker:
 
     async def post(
         self, function_id: str, step_id: str, body: bytes, headers: dict[str, str]
-    ) -> Answer:
+    ) -> WorkerAnswer:
         """Send a request through the SDK's own handler, as an ASGI server does."""
         given = {"host": _HOST, "content-type": "application/json", **headers}
         query = urlencode({"fnId": function_id, "stepId": step_id})
@@ -145,7 +145,7 @@ class Worker:
         await self._app(scope, receive, send)
         start, *rest = messages
         found = httpx.Headers(start["headers"])
-        return Answer(start["status"], b"".join(one.get("body", b"") for one in rest), found)
+        return WorkerAnswer(start["status"], b"".join(one.get("body", b"") for one in rest), found)
 
 
 class _Watcher(inngest.Middleware):

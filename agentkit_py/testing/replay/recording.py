@@ -135,7 +135,7 @@ def _reply_messages(reply: RecordedReply) -> list[dict[str, Any]]:
     return [asked, *answers]
 
 
-def result_of(reply: RecordedReply, agent: str) -> AgentResult:
+def agent_result_of(reply: RecordedReply, agent: str) -> AgentResult:
     """Return a reply as an agent's result."""
     calls = [ToolCall(call.id, call.name, call.arguments) for call in reply.calls]
     said = [] if reply.text is None else [TextMessage("assistant", reply.text)]

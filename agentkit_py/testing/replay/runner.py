@@ -31,8 +31,8 @@ from agentkit_py.testing.replay.networks import Script
 from agentkit_py.testing.replay.recording import (
     Conversation,
     RecordedTurn,
+    agent_result_of,
     plain_content,
-    result_of,
     unwrapped,
 )
 
@@ -316,7 +316,7 @@ class Replay:
             if conversation.opening:  # what the assistant said before the first user message
                 await self.store.add_thread(outcome.thread_id)
                 agent = network.agents[0].name
-                opening = [result_of(reply, agent) for reply in conversation.opening]
+                opening = [agent_result_of(reply, agent) for reply in conversation.opening]
                 await self.store.append(outcome.thread_id, opening)
             for turn in conversation.turns:
                 outcome.error = await stage.play(turn, network, outcome, one.own_calls)
