@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
+
+from typing_extensions import Protocol  # as the protocols that it adds to
 
 from agentkit_py._core.json import JsonObject, JsonValue
 from agentkit_py.errors import NonRetriableError
