@@ -98,6 +98,7 @@ class CountedEvents(StreamingResponse):
         self._api = api
         self._user_id = user_id
         self._takes_leave = takes_leave
+        self._leaves = False
         self._scope: anyio.CancelScope | None = None
         self._sent = 0.0
         """When the last event was sent; infinite while one is being sent."""
@@ -122,9 +123,13 @@ class CountedEvents(StreamingResponse):
             finally:
                 listening.cancel()
                 await self._content.aclose()
+        if self._scope.cancelled_caught and self._leaves:
+            await self._send(send, event("shutdown", {"reason": "shutdown"}))
+            await send(_END)
 
     def leave(self) -> None:
         """End soon: the server stops."""
+        self._leaves = True
         limits = self._api.settings.limits
         seconds = limits.shutdown_seconds + _FAREWELL_SECONDS if self._takes_leave else 0.0
         if self._scope is not None:

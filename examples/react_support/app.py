@@ -13,7 +13,7 @@ from pathlib import Path
 
 from desk import support_network
 from offline import offline_model
-from people import STAFF, routes, signed_in
+from people import SECRET, STAFF, routes, signed_in
 from starlette.staticfiles import StaticFiles
 
 from agentkit_py import openai
@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
 model = openai("gpt-4.1") if "OPENAI_API_KEY" in os.environ else offline_model()
 network = support_network(model, os.environ.get("DESK_THREADS", "threads.db"))
 
-app = create_app(networks=[network], auth=signed_in, staff=STAFF, approvers=STAFF)
+app = create_app(networks=[network], auth=signed_in, staff=STAFF, approvers=STAFF, secret=SECRET)
 app.routes.extend(routes)
 page = os.environ.get("DESK_PAGE", str(HERE / "dist"))
 app.mount("/", StaticFiles(directory=page, html=True))  # behind the API's own paths

@@ -17,7 +17,7 @@ import inngest.fast_api
 from desk import support_network
 from fastapi import FastAPI
 from offline import offline_model
-from people import STAFF, routes, signed_in
+from people import SECRET, STAFF, routes, signed_in
 from starlette.staticfiles import StaticFiles
 
 from agentkit_py import openai
@@ -39,6 +39,7 @@ api = create_app(
     approvers=STAFF,
     client=client,
     realtime="store",
+    secret=SECRET,
 )
 api.routes.extend(routes)
 page = os.environ.get("DESK_PAGE", str(HERE / "dist"))

@@ -73,7 +73,7 @@ def _uvicorn(
         "DESK_PAGE": str(page),
         "DESK_THREADS": str(folder / "threads.db"),
         "DESK_FILES": str(folder / "files"),
-        "DESK_SECRET": "desk",
+        "DESK_SECRET": "desk" * 8,
         **variables,
     }
     url = f"http://127.0.0.1:{port}"

@@ -207,8 +207,8 @@ def parts_of(messages: list[dict[str, Any]]) -> list[Any]:
             if part["type"] == "text" and part["content"]:
                 found.append((one["role"], part["content"]))
             elif part["type"] == "tool-call":
-                output = part.get("output") or {}
-                output = output if "data" in output else {"data": output}
+                given: dict[str, Any] = part.get("output") or {}
+                output = given if "data" in given else {"data": given}
                 found.append((part["toolName"], part["input"], output))
     return found
 

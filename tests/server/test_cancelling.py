@@ -138,11 +138,16 @@ async def test_streams_end_with_an_event_that_says_that_the_server_stops() -> No
     )
     server = contextlib.AsyncExitStack()
     url = await server.enter_async_context(served(app, timeout_graceful_shutdown=30))
-    async with listening(url) as busy, listening(url, "bob") as idle:
+    async with (
+        listening(url) as busy,
+        listening(url, "bob") as idle,
+        listening(url, path="/api/approvals/stream") as asked,
+    ):
         await post(url, "/api/chat", message("Hi", "t1"))
         await begun.wait()
         stopping = asyncio.create_task(server.aclose())
         assert await idle.next() == ("shutdown", {"reason": "shutdown"})
+        assert await asked.next() == ("shutdown", {"reason": "shutdown"})
         last = await busy.until("run.interrupted")
         assert last["data"]["reason"] == "shutdown"
         await busy.until("stream.ended")

@@ -48,14 +48,21 @@ async function act(button, done, work) {
 // What a call is in people's words.
 function titled(name, input) {
   const fill = (found, argument) => (argument === undefined ? found[0] : String(input?.[argument] ?? "…").slice(0, 200));
-  return titles[name]?.replace(/\{\{|\}\}|\{(\w+)\}/g, fill) ?? name;
+  return titles[name]?.replace(/\{\{|\}\}|\{(\w+)\}/g, fill) ?? words(name);
 }
 
 const learn = (agents) => agents.forEach((agent) => Object.assign(titles, agent.tools));
 
 // The queue.
 
-const time = (text) => (text ? new Date(text).toLocaleString() : "");
+function time(text) {
+  const at = new Date(text);
+  const day = { day: "numeric", month: "short", year: "numeric" };
+  const isToday = at.toDateString() === new Date().toDateString();
+  return at.toLocaleString([], { hour: "numeric", minute: "2-digit", ...(isToday ? {} : day) });
+}
+
+const words = (name) => name.charAt(0).toUpperCase() + name.slice(1).replace(/[_-]+/g, " ").trim();
 const namesOf = (one) => one.people.map((person) => person.name).join(", ");
 
 function stateOf(one) {
@@ -86,7 +93,7 @@ function showQueue() {
   const asked = [...approvals.values()].filter((one) => one.status === "open" && one.mayAnswer);
   list("approvals", asked.map((one) => entry(one.threadId,
     one.message || one.calls.map((c) => titled(c.toolName, c.toolInput)).join(", ") || "A question",
-    [`Asked by ${one.agent}`, one.userId && `Customer: ${one.userId}`, one.expiresAt && `until ${time(one.expiresAt)}`])));
+    [`Asked by ${words(one.agent)}`, one.userId && `Customer: ${one.userId}`, one.expiresAt && `until ${time(one.expiresAt)}`])));
   list("takeovers", [...takeovers.values()].map((one) => entry(one.threadId,
     one.title || one.threadId, [stateOf(one), one.userId && `Customer: ${one.userId}`])));
 }
@@ -116,7 +123,7 @@ function argumentsOf(input) {
 
 function question(one) {
   const box = make("section", { className: "question", "aria-label": `Decision: ${one.message || one.agent}` });
-  box.append(make("h3", {}, one.message || `${one.agent} asks for your decision`));
+  box.append(make("h3", {}, one.message || `${words(one.agent)} asks for your decision`));
   const edits = [];
   for (const asked of one.calls) {
     const field = `edit-${one.id}-${asked.index}`;
@@ -156,13 +163,17 @@ function textOf(content) {
   return (content ?? []).map((part) => part.text ?? `[${part.type}]`).join("");
 }
 
-// What a customer wrote, with its links to this site: files that they sent.
+// A text with its links to this site, e.g. files that a customer sent, and what is bold.
 function linked(text) {
   const found = make("p", { className: "text" });
   let end = 0;
-  for (const link of text.matchAll(/!?\[([^\]\n]{0,200})\]\((\/[\w.-]+(?:\/[\w.-]+)*)\)/g)) {
-    found.append(text.slice(end, link.index), make("a", { href: link[2], target: "_blank", rel: "noopener noreferrer" }, link[1] || link[2]));
-    end = link.index + link[0].length;
+  for (const one of text.matchAll(/!?\[([^\]\n]{0,200})\]\((\/[\w.-]+(?:\/[\w.-]+)*)\)|\*\*([^*\n]{1,200})\*\*/g)) {
+    const [all, label, href, bold] = one;
+    const shown = bold
+      ? make("strong", {}, bold)
+      : make("a", { href, target: "_blank", rel: "noopener noreferrer" }, label || href);
+    found.append(text.slice(end, one.index), shown);
+    end = one.index + all.length;
   }
   found.append(text.slice(end));
   return found;
@@ -171,17 +182,17 @@ function linked(text) {
 function message(one) {
   const note = one.staff?.to === "agents";
   const kind = one.type === "user" ? "user" : note ? "note" : one.staff ? "staff" : "agent";
-  const who = { user: "Customer", note: `${one.agentName}, note for agents`, staff: `${one.agentName} (staff)`, agent: one.agentName }[kind];
+  const who = { user: "Customer", note: `${one.agentName}, note for agents`, staff: `${one.agentName} (staff)`, agent: words(one.agentName ?? "") }[kind];
   const item = make("li", { className: kind },
     make("p", { className: "who" }, `${who} `, make("time", { datetime: one.createdAt }, time(one.createdAt))));
   if (one.type === "user") item.append(linked(one.content));
   const results = [...(one.data?.toolCalls ?? [])];
   for (const part of one.data?.output ?? []) {
-    if (part.type === "text") item.append(make("p", { className: "text" }, textOf(part.content)));
+    if (part.type === "text") item.append(linked(textOf(part.content)));
     for (const tool of part.type === "tool_call" ? part.tools : []) {
       const found = results.findIndex((result) => result.tool.name === tool.name);
       const result = found < 0 ? null : results.splice(found, 1)[0];
-      item.append(make("details", {}, make("summary", {}, titles[tool.name] ? titled(tool.name, tool.input) : `Used ${tool.name}`), argumentsOf(tool.input),
+      item.append(make("details", {}, make("summary", {}, titled(tool.name, tool.input)), argumentsOf(tool.input),
         make("pre", {}, result ? JSON.stringify(result.content, null, 1) : "no result yet")));
     }
   }

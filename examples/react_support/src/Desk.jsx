@@ -109,27 +109,29 @@ export function Desk({ me, session, onLost }) {
     return () => clearTimeout(timer);
   }, [isConnected, onLost, session]);
 
+  // Of a run that went on when the thread was opened, the beginning may have been missed; a message
+  // that waited for its end is in the thread only now. What a worker takes for running is not in
+  // its answer: another one may know better that it has ended.
+  const readAgain = useCallback(
+    async (threadId, tries = 10) => {
+      const { messages, isRunning } = await storedThread(threadId).catch(() => ({ isRunning: true }));
+      if (!isRunning) replaceThreadMessages(threadId, messages);
+      else if (tries > 0) setTimeout(() => readAgain(threadId, tries - 1), 300);
+    },
+    [replaceThreadMessages],
+  );
+
   const ended = useRef();
   ended.current = (threadId) => {
     agent.refreshThreads();
-    // Of a run that went on when the thread was opened, the beginning may have been missed; and a
-    // message that waited for its end is in the thread only now.
-    if (opened.current.has(threadId)) {
-      storedThread(threadId).then(
-        ({ messages }) => replaceThreadMessages(threadId, messages),
-        () => {},
-      );
-    }
+    if (opened.current.has(threadId)) readAgain(threadId);
   };
 
   // A reply that was under way when the thread was read may have ended before the hook listened.
+  const isHalf = isConnected && found?.isRunning;
   useEffect(() => {
-    if (!isConnected || !found?.isRunning) return;
-    storedThread(session.thread).then(
-      ({ isRunning }) => isRunning || ended.current(session.thread),
-      () => {},
-    );
-  }, [isConnected, found, session]);
+    if (isHalf) readAgain(session.thread, 0);
+  }, [isHalf, session, readAgain]);
 
   const send = async (text, state) => {
     setProblem(null);
@@ -239,7 +241,7 @@ export function Desk({ me, session, onLost }) {
           </div>
         )}
         <Composer
-          busy={busy && !isTaken}
+          busy={busy && !isTaken && asked.length === 0}
           draft={draft}
           onSend={(text) => send(text)}
           onCancel={agent.cancel}

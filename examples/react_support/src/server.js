@@ -83,6 +83,9 @@ export async function storedThread(threadId) {
   const messages = found.messages.map((one) =>
     one.type === "user" ? userMessage(one) : agentMessage(one),
   );
+  // Calls that wait for a person; of a reply that is streamed again, the stream has them.
+  const waiting = found.pending.filter((one) => !found.running.includes(one.runId));
+  messages.push(...waiting.map(waitingMessage));
   const waits = found.running.length + found.pending.length > 0 || found.staff.state === "taken";
   const last = messages.at(-1); // a question, or calls without an answer: e.g. the server died
   const isSaid = last?.role === "assistant" && last.parts.some((part) => part.type === "text");
@@ -105,6 +108,15 @@ function agentMessage({ message_id: id, agentName, staff, data, createdAt }) {
     return (message.tools ?? []).map((tool) => ({ ...toolPart(tool, data.toolCalls), author }));
   });
   return { id, role: "assistant", parts, timestamp: new Date(createdAt), status: "sent" };
+}
+
+function waitingMessage({ id, agent, askedAt, calls }) {
+  const author = { name: agent, staff: false };
+  const parts = calls.map(({ partId, toolCallId, toolName, toolInput }) => ({
+    ...toolPart({ id: partId ?? toolCallId, name: toolName, input: toolInput }, []),
+    author,
+  }));
+  return { id, role: "assistant", parts, timestamp: new Date(askedAt), status: "sent" };
 }
 
 function textOf(content) {
