@@ -43,12 +43,7 @@ MOST_CHARACTERS = 2**16
 
 
 async def off_loop(work: Callable[[], T], *texts: object) -> T:
-    """Call ``work``, in a worker thread if the texts that it works on are long together.
-
-    Args:
-        work: It may not await.
-        texts: Strings, JSON, or lists of both.
-    """
+    """Call ``work``, which does not await, in a worker thread if what it works on is long."""
     if _left_of(MOST_CHARACTERS, texts) > 0:
         return work()
     return await asyncio.to_thread(work)

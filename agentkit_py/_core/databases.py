@@ -51,9 +51,6 @@ def conninfo_problem(conninfo: str) -> str | None:
 
     Its own error quotes the address, password and all, and its pool writes that into the log.
     The text holds nothing of the address.
-
-    Args:
-        conninfo: ``postgresql://user:password@host/database``, or ``key=value`` pairs.
     """
     import psycopg  # an extra
     from psycopg.conninfo import conninfo_to_dict  # an extra

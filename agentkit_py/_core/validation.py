@@ -19,11 +19,7 @@ def wrong_number(
 ) -> str | None:
     """Return what to pass instead of a value that is no number in a range; None: it is one.
 
-    Args:
-        value: The value as it was given.
-        whole: Only whole numbers will do.
-        least: The least number.
-        above: It must be more than that.
+    It must be ``least`` or more, or if ``above``, more than that.
     """
     is_kind = isinstance(value, int if whole else (int, float)) and not isinstance(value, bool)
     number = value if is_kind and isinstance(value, int | float) else math.nan

@@ -37,7 +37,7 @@ from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError
 from agentkit_py.messages import Delta, TextDelta, ToolCallDelta
 from agentkit_py.models.base import ToolSpec
-from agentkit_py.models.schema import resolve, restore_arguments
+from agentkit_py.models.schema import resolved, restore_arguments
 from agentkit_py.results import NO_VALUE
 
 RESPONSE = "response"
@@ -245,7 +245,7 @@ def _doc(kind: type) -> str | None:
 
 
 def _is_object(schema: JsonObject) -> bool:
-    root = resolve(schema, schema)
+    root = resolved(schema, schema)
     unions = any(key in root for key in ("anyOf", "oneOf", "allOf"))
     return root.get("type") == "object" and bool(root.get("properties")) and not unions
 

@@ -121,12 +121,9 @@ class HeldLease:
     async def open(
         self, store: RunOpener, create: Callable[[], Awaitable[None]], limit: int
     ) -> OpenedRun | None:
-        """Take the lease and read what a run begins with; None: another run has the lease.
+        """Take the lease, and read what a run begins with; None: another run has the lease.
 
-        Args:
-            store: The store.
-            create: Creates the thread, if it is not there.
-            limit: The number of results to read.
+        A thread that is not there is created; ``limit`` results are read.
         """
         try:
             return await store.open_run(self.thread_id, self.claim, self.run_id, limit)

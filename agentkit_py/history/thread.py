@@ -272,11 +272,8 @@ class Thread:
     async def take_messages(self, step_id: str, *, at_work: bool) -> list[UserMessage] | None:
         """Take what the user has said meanwhile; None: the run is to end for it.
 
-        Messages that have been in a run before are left to the run that waits with them.
-
-        Args:
-            step_id: The step, the last name of which is "inbox".
-            at_work: Whether the run has given a result, so that it can be interrupted.
+        Messages that have been in a run before are left to the run that waits with them. Only a run
+        ``at_work``, which has given a result, can be interrupted. The step's last name is "inbox".
         """
         lease, remembers = self.lease, self.runtime.remembers
         if lease is None:

@@ -18,8 +18,8 @@ from agentkit_py.errors import ConfigurationError, KnowledgeError, MissingDepend
 from agentkit_py.knowledge.documents import Chunk, Document
 from agentkit_py.knowledge.filters import FilterExpr
 from agentkit_py.knowledge.sql import (
-    CHUNKS,
     FOUND,
+    FROM_CHUNKS,
     VERSION,
     Condition,
     Execute,
@@ -280,7 +280,7 @@ class PostgresKnowledge(SqlStore):
             return found
         condition, values = self._condition(run, filters)
         return run(
-            f"SELECT {FOUND}, 1 - (c.embedding <=> ?::text::vector) AS score {CHUNKS} "
+            f"SELECT {FOUND}, 1 - (c.embedding <=> ?::text::vector) AS score {FROM_CHUNKS} "
             f"WHERE {condition} ORDER BY score DESC, c.id LIMIT ?",
             [_literal(sought), *values, k],
         )
@@ -315,7 +315,7 @@ class PostgresKnowledge(SqlStore):
         condition, values = self._condition(run, filters)
         ranks = " + ".join("? * ts_rank(c.words, ?::text::tsquery)" for _ in found)
         return run(
-            f"SELECT {FOUND}, ({ranks}) * {_LENGTH} / ? AS score {CHUNKS} "
+            f"SELECT {FOUND}, ({ranks}) * {_LENGTH} / ? AS score {FROM_CHUNKS} "
             f"WHERE c.words @@ ?::text::tsquery AND {condition} "
             "ORDER BY score DESC, c.id LIMIT ?",
             [

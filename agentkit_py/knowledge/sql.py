@@ -49,7 +49,7 @@ VERSION = 3
 """The version of the tables' schema. Since 2, documents can be filtered by their source; since 3,
 words are the stems of `agentkit_py.search`."""
 
-CHUNKS = "FROM knowledge_chunks c JOIN knowledge_documents d ON d.id = c.document"
+FROM_CHUNKS = "FROM knowledge_chunks c JOIN knowledge_documents d ON d.id = c.document"
 """Chunks ``c`` with their documents ``d``."""
 
 FOUND = "c.text, c.position, d.name, d.source, d.metadata"
@@ -155,7 +155,7 @@ class SqlStore(KnowledgeStore):
         """Return the numbers of documents that pass and of their chunks."""
         condition, values = compiled(filters, self._dialect)
         documents = f"SELECT COUNT(*) FROM knowledge_documents d WHERE {condition}"  # noqa: S608 - parameters
-        chunks = f"SELECT COUNT(*) {CHUNKS} WHERE {condition}"
+        chunks = f"SELECT COUNT(*) {FROM_CHUNKS} WHERE {condition}"
         return await self._do(lambda run: (run(documents, values)[0][0], run(chunks, values)[0][0]))
 
     async def _do(self, work: Callable[[Execute], T], *, write: bool = False) -> T:
@@ -307,7 +307,7 @@ class SqlStore(KnowledgeStore):
         if filters is None:
             return None
         condition, values = compiled(filters, self._dialect)
-        query = f"SELECT c.id {CHUNKS} WHERE {condition} LIMIT ?"
+        query = f"SELECT c.id {FROM_CHUNKS} WHERE {condition} LIMIT ?"
         found = [row[0] for row in run(query, [*values, _FEW + 1])]
         return found if len(found) <= _FEW else None
 

@@ -20,7 +20,14 @@ from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
 from agentkit_py.knowledge.documents import Chunk
 from agentkit_py.knowledge.filters import FilterExpr
-from agentkit_py.knowledge.sql import CHUNKS, FOUND, Execute, SqlStore, checked_language, compiled
+from agentkit_py.knowledge.sql import (
+    FOUND,
+    FROM_CHUNKS,
+    Execute,
+    SqlStore,
+    checked_language,
+    compiled,
+)
 from agentkit_py.search.ranking import rarity
 
 if TYPE_CHECKING:
@@ -269,7 +276,7 @@ class SqliteKnowledge(SqlStore):
             found = _Vectors(rows).nearest(sought, None, k)
         else:
             condition, values = compiled(filters, self._dialect)
-            passing = f"SELECT c.id {CHUNKS} WHERE {condition}"
+            passing = f"SELECT c.id {FROM_CHUNKS} WHERE {condition}"
             among = None if filters is None else [row[0] for row in run(passing, values)]
             found = self._all_vectors(run).nearest(sought, among, k)
         return run(
@@ -306,7 +313,7 @@ class SqliteKnowledge(SqlStore):
         perfect = sum(rarity(total, run(count, [word])[0][0]) for word in words)
         # Ids and scores alone are sorted, so that no text is read that is not shown.
         # With the sign, what passes is asked for once; without it the words, for each chunk.
-        among = f" AND +rowid IN (SELECT c.id {CHUNKS} WHERE {condition})" if filters else ""
+        among = f" AND +rowid IN (SELECT c.id {FROM_CHUNKS} WHERE {condition})" if filters else ""
         best = (
             "SELECT rowid AS id, -bm25(knowledge_words) AS score FROM knowledge_words "  # noqa: S608 - parameters
             f"WHERE knowledge_words MATCH ?{among} ORDER BY score DESC, rowid LIMIT ?"

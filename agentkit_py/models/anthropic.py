@@ -56,7 +56,7 @@ from agentkit_py.models.binding import (
     is_whole,
     linked,
     missing,
-    number,
+    number_places,
     unmarked,
     with_bindings,
 )
@@ -85,7 +85,7 @@ from agentkit_py.models.encoding import (
     PREFILL,
     ToolExchange,
     asks_for_call,
-    clean,
+    encodable,
     encoded_parts,
     ends_with_assistant,
     has_media,
@@ -300,10 +300,7 @@ class AnthropicAdapter(Adapter):
     def _draft(self, model: Model, request: ModelRequest, reply: Sequence[Message] = ()) -> _Draft:
         """Return a request's body without its messages, and these as turns.
 
-        Args:
-            model: Who is asked.
-            request: What is asked.
-            reply: What was answered, to see where its thinking stands.
+        With the reply that was answered they show where its thinking stands.
         """
         takes = model.takes
         request, reply, _ = compacted(model, request, FORMAT, reply)
@@ -466,7 +463,7 @@ class _Turns(TurnWriter):
         if self._checks:
             hold_chain(found, above)
         self._keep_open_turn_whole()
-        number(found)
+        number_places(found)
         return found, above
 
     def _placed(self) -> dict[int, Place]:
@@ -614,7 +611,7 @@ class _Turns(TurnWriter):
     def _call(self, one: ToolExchange) -> Block:
         if not self._has_tools:
             # "Requests which include `tool_use` or `tool_result` blocks must define tools."
-            return _text(clean(f"[Called tool {one.call.name} with {one.arguments}]"))
+            return _text(encodable(f"[Called tool {one.call.name} with {one.arguments}]"))
         block = own_block(one.call.provider_metadata, FORMAT, self._host)
         given = None if block is None else as_object(block.get("input"))
         if block is not None and given is not None and one.is_call(block.get("name"), given):
@@ -623,7 +620,7 @@ class _Turns(TurnWriter):
 
     def _result(self, one: ToolExchange) -> Block:
         if not self._has_tools:
-            return _text(clean(f"[Result of tool {one.call.name}: {one.output}]"))
+            return _text(encodable(f"[Result of tool {one.call.name}: {one.output}]"))
         content = result_content(one, _text, self._media)
         failed = {"is_error": True} if one.is_error else {}
         return {"type": "tool_result", "tool_use_id": one.id, "content": content, **failed}
@@ -784,13 +781,7 @@ def _choice(request: ModelRequest) -> dict[str, str]:
 
 
 def _tools(model: Model, request: ModelRequest, *, strict: bool) -> list[dict[str, Any]]:
-    """Return the tools; strict where that is asked for, or where a call cannot be forced.
-
-    Args:
-        model: Who is asked.
-        request: What is asked.
-        strict: Whether strict tools may be sent at all.
-    """
+    """Return the tools; strict where that may be sent, and is asked for or no call can be forced."""
     is_forced = request.tool_choice != "auto" and not model.takes.forced_choice
     found: list[dict[str, Any]] = []
     tools, optional, unions = MOST_STRICT_TOOLS, MOST_OPTIONAL, MOST_UNIONS

@@ -264,7 +264,7 @@ def is_whole(places: Sequence[Place]) -> bool:
     return len(numbers) == last.thoughts and all(b == a + 1 for a, b in pairwise(numbers))
 
 
-def number(places: Iterable[Place]) -> None:
+def number_places(places: Iterable[Place]) -> None:
     """Note for each place what is sent before it."""
     before, count = "", 0
     for place in places:
@@ -331,7 +331,7 @@ def bindings_of(
     for place in places:
         earlier = reasons.get(id(place.message))
         place.reason = None if place.is_new else earlier.pop(0) if earlier else "gap"
-    number(places)
+    number_places(places)
     return {
         id(place.message): Binding(
             account=account,

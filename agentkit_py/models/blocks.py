@@ -216,13 +216,9 @@ def finished(
     word: str,
     details: Mapping[str, Any] | None = None,
 ) -> Finish:
-    """Return why a reply ended.
+    """Return why a reply ended, with what the provider said beside its word that is not empty.
 
-    Args:
-        messages: The reply.
-        words: The provider's words; others count as the end that the messages show.
-        word: The provider's word.
-        details: What it said beside; what is null or empty is left out.
+    Of a word that is not among ``words`` the messages show the end.
     """
     reason = words.get(word, "stop")
     calls = any(isinstance(message, ToolCallMessage) for message in messages)

@@ -76,10 +76,7 @@ def mark_for_claude(
 def _ends(turns: Sequence[Turn], asked: Turn | None, wanted: int) -> list[int]:
     """Return the indices of the user's turns with which the last request ended, and this one ends.
 
-    Args:
-        turns: The conversation.
-        asked: The turn that ended the last request.
-        wanted: The characters that must have come before a mark.
+    So many characters are ``wanted`` before a mark.
     """
     ends: list[int] = []
     before: int | None = None

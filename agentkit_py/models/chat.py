@@ -59,9 +59,9 @@ from agentkit_py.models.encoding import (
     PREFILL,
     Encoded,
     ToolExchange,
-    clean,
     closing_turn,
     data_url,
+    encodable,
     encoded_parts,
     has_media,
     hosted_tools,
@@ -304,7 +304,7 @@ class _Turns(Writer):
             return None
         if len(words) == 1:
             return {"role": "assistant", "content": _content(words[0], self._host, self._model)}
-        return {"role": "assistant", "content": "".join(clean(one.text) for one in words)}
+        return {"role": "assistant", "content": "".join(encodable(one.text) for one in words)}
 
     def _chunk(self, message: Said) -> Block | None:
         """Return a chunk of a content list that goes back as it came."""
@@ -352,11 +352,11 @@ def _goes_on(last: Said | ToolExchange, piece: Said | ToolExchange) -> bool:
 def _content(message: TextMessage, host: Host, model: str) -> str | list[Encoded]:
     content = message.content
     if isinstance(content, str):
-        return clean(content)
+        return encodable(content)
     if message.role == "user" and has_media(message):
         return encoded_parts(message, _text_part, partial(_media_part, host=host, model=model))
     pieces = [words_for(p) if isinstance(p, MediaContent) else p.text for p in content]
-    return [_text_part(clean(piece)) for piece in pieces if piece] or ""
+    return [_text_part(encodable(piece)) for piece in pieces if piece] or ""
 
 
 def _text_part(text: str) -> Encoded:

@@ -26,7 +26,7 @@ from agentkit_py.models.binding import (
 )
 from agentkit_py.models.blocks import ORIGIN, host_of, origin_of_block
 from agentkit_py.models.capabilities import GIVEN
-from agentkit_py.models.encoding import clean, wired
+from agentkit_py.models.encoding import encodable, wired
 from agentkit_py.models.replies import objects, text_or_empty
 
 KEY = "chat_reasoning"
@@ -100,7 +100,7 @@ class ReasoningFields:
         if not self._fields:
             return
         own = [m for m in said if isinstance(m, ReasoningMessage) and self._is_own(m)]
-        text = clean("".join(message.content for message in own))
+        text = encodable("".join(message.content for message in own))
         details = [one for message in own for one in _details(message.provider_metadata)]
         for name in self._names(own):
             if name == DETAILS and details:

@@ -94,7 +94,7 @@ class ToolExchange(NamedTuple):
     @property
     def words_beside(self) -> str:
         """The result's texts, without words for the images and files that are shown beside them."""
-        return clean("\n".join(p.text for p in self.parts if isinstance(p, TextContent)))
+        return encodable("\n".join(p.text for p in self.parts if isinstance(p, TextContent)))
 
     @property
     def name(self) -> str:
@@ -109,7 +109,7 @@ class ToolExchange(NamedTuple):
     def arguments(self) -> str:
         """The arguments as JSON text, always valid JSON."""
         malformed = self.call.malformed
-        return clean(
+        return encodable(
             dumps(self.call.arguments if malformed is None else {MALFORMED_KEY: malformed})
         )
 
@@ -135,7 +135,7 @@ class ToolExchange(NamedTuple):
         return {VALUE_KEY: given} if found is None else found
 
 
-def clean(text: str) -> str:
+def encodable(text: str) -> str:
     """Return ``text`` without lone surrogates, which UTF-8 has no form for and providers refuse."""
     if text.isascii():
         return text
@@ -147,12 +147,12 @@ def clean(text: str) -> str:
 
 
 def wired(value: Any) -> Any:
-    """Return a copy of JSON that goes back as it came, its names and texts `clean`."""
+    """Return a copy of JSON that goes back as it came, its names and texts `encodable`."""
     if isinstance(value, str):
-        return clean(value)
+        return encodable(value)
     fields, items = as_object(value), as_list(value)
     if fields is not None:
-        return {clean(name): wired(one) for name, one in fields.items()}
+        return {encodable(name): wired(one) for name, one in fields.items()}
     return value if items is None else [wired(one) for one in items]
 
 
@@ -160,9 +160,9 @@ def texts(message: TextMessage) -> list[str]:
     """Return the message's texts that hold more than white space; images and files in words."""
     content = message.content
     if isinstance(content, str):
-        return [clean(content)] if content.strip() else []
+        return [encodable(content)] if content.strip() else []
     pieces = [p.text if isinstance(p, TextContent) else words_for(p) for p in content]
-    return [clean(piece) for piece in pieces if piece.strip()]
+    return [encodable(piece) for piece in pieces if piece.strip()]
 
 
 def closing_turn(author: str | None) -> str:
@@ -172,7 +172,7 @@ def closing_turn(author: str | None) -> str:
     or refuse it. The turn says who spoke last, whoever reads it, and stays in its place when the
     conversation goes on (see `blocks.turn_mark`): a message has one form on the wire for ever.
     """
-    return CLOSING_TURN if author is None else AUTHOR_TURN.format(agent=clean(author))
+    return CLOSING_TURN if author is None else AUTHOR_TURN.format(agent=encodable(author))
 
 
 def ends_with_assistant(request: ModelRequest) -> bool:
@@ -191,10 +191,7 @@ def ends_with_assistant(request: ModelRequest) -> bool:
 def role_message(text: str, added: Iterable[str], removed: Iterable[str]) -> TextMessage:
     """Return a system message that stands between others, where another agent begins to speak.
 
-    Args:
-        text: What it says.
-        added: Tools that may be called from here on.
-        removed: Tools that may not be called from here on.
+    From there on the ``added`` tools may be called, and the ``removed`` ones may not.
     """
     changes = {"added": sorted(added), "removed": sorted(removed)}
     return TextMessage("system", text, provider_metadata={"role": changes})
@@ -247,13 +244,7 @@ def asks_for_call(request: ModelRequest) -> str:
 def openai_choice(
     request: ModelRequest, takes: Capabilities, typed: Callable[[str, Encoded], Encoded]
 ) -> object:
-    """Return OpenAI's ``tool_choice``.
-
-    Args:
-        request: What is asked.
-        takes: The model's capabilities.
-        typed: Gives an object of a type and its members, which one of the formats nests.
-    """
+    """Return OpenAI's ``tool_choice``, of objects with a type, whose members one format nests."""
     allowed = request.allowed_tools
     if allowed is not None and not allowed:
         return "none"
@@ -300,10 +291,7 @@ def encoded_parts(
 ) -> list[Encoded]:
     """Return the parts of a user's message with something in them, in their order.
 
-    Args:
-        message: Its content is a list.
-        text: Gives a provider's form of a text.
-        media: Gives that of an image or file; what it has no form for is put in words.
+    What ``media`` has no form for is put in words.
     """
     assert not isinstance(message.content, str)
     return _encoded(message.content, text, media)
@@ -339,9 +327,9 @@ def _encoded(
     found: list[Encoded] = []
     for part in parts:
         if not isinstance(part, TextContent):
-            found.append((may_be_sent(part) and media(part)) or text(clean(words_for(part))))
+            found.append((may_be_sent(part) and media(part)) or text(encodable(words_for(part))))
         elif part.text.strip():
-            found.append(text(clean(part.text)))
+            found.append(text(encodable(part.text)))
     return found
 
 

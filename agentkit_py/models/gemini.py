@@ -69,7 +69,7 @@ from agentkit_py.models.capabilities import GEMINI
 from agentkit_py.models.encoding import (
     PREFILL,
     ToolExchange,
-    clean,
+    encodable,
     encoded_parts,
     ends_with_assistant,
     has_media,
@@ -441,7 +441,7 @@ def _thought(message: ReasoningMessage, part: Part) -> list[Part]:
         return []
     if not message.content.strip():
         return []
-    return [{"text": clean(message.content), "thought": True, **signature}]
+    return [{"text": encodable(message.content), "thought": True, **signature}]
 
 
 def _signature(part: Part) -> Part:

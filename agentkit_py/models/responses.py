@@ -171,10 +171,7 @@ class ResponsesAdapter(Adapter):
     ) -> tuple[dict[str, Any], ModelRequest, _Items]:
         """Return a request's body without its input, the request as it is compacted, and its input.
 
-        Args:
-            model: Who is asked.
-            request: What is asked.
-            reply: What was answered, to see where its reasoning stands.
+        With the reply that was answered the input shows where its reasoning stands.
         """
         takes = model.takes
         request, reply, _ = compacted(model, request, METADATA, reply)

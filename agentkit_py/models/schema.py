@@ -44,13 +44,7 @@ def openai_form(spec: ToolSpec, host: Host) -> tuple[dict[str, Any] | None, bool
 def openai_tool(
     spec: ToolSpec, host: Host, no_parameters: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Return a tool's name, description and schema as OpenAI's formats have them.
-
-    Args:
-        spec: The tool.
-        host: The host that is asked.
-        no_parameters: The schema of a tool without parameters; None: it has none.
-    """
+    """Return a tool's name, description and schema as OpenAI's formats have them."""
     parameters, strict = openai_form(spec, host)
     tool: dict[str, Any] = {"name": spec.name}
     if spec.description:
@@ -118,7 +112,7 @@ def anthropic_strict_form(spec: ToolSpec) -> StrictTool | None:
 def _strict_tool(schema: Schema) -> StrictTool | None:
     converter = _OutputConverter(schema)
     try:
-        made = converter.convert(resolve(schema, schema), ())
+        made = converter.convert(resolved(schema, schema), ())
     except _NotStrict:
         return None
     is_object = made.get("type") == "object"
@@ -172,7 +166,7 @@ def _map_subschemas(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
-def resolve(schema: Schema, root: Schema) -> Schema:
+def resolved(schema: Schema, root: Schema) -> Schema:
     """Return ``schema``, or what its ``$ref`` leads to, with the other keywords of the node.
 
     Raises:
@@ -226,7 +220,7 @@ def accepts_null(schema: Any, root: Schema, depth: int = 0) -> bool:
         return schema is not False
     if depth > _DEEP:
         return False
-    node = resolve(node, root)
+    node = resolved(node, root)
     for union in _UNIONS:
         if (options := as_list(node.get(union))) is not None:
             return any(accepts_null(option, root, depth + 1) for option in options)
@@ -279,9 +273,9 @@ def object_root(schema: Schema) -> dict[str, Any]:
     Raises:
         ToolDefinitionError: The root cannot be an object.
     """
-    root = dict(resolve(schema, schema))
+    root = dict(resolved(schema, schema))
     branches = [
-        resolve(branch, schema)
+        resolved(branch, schema)
         for union in (*_UNIONS, "allOf")
         for branch in map(as_object, as_list(root.get(union)) or [])
         if branch is not None
@@ -340,7 +334,7 @@ def openai_schema(schema: Schema) -> tuple[dict[str, Any], bool]:
     Raises:
         ToolDefinitionError: The arguments are no object, or a reference is broken.
     """
-    root = resolve(schema, schema)
+    root = resolved(schema, schema)
     if types_of(root) == ["object"] and not any(key in root for key in (*_UNIONS, "allOf")):
         try:
             strict = _StrictConverter(schema).convert(root, 0)
@@ -429,7 +423,7 @@ class _StrictConverter:
         return _supported(result)
 
     def _reference(self, node: dict[str, Any]) -> dict[str, Any]:
-        resolve(node, self._root)  # a broken reference is an error here, not at the provider
+        resolved(node, self._root)  # a broken reference is an error here, not at the provider
         siblings = {key: node[key] for key in ("title", "description") if key in node}
         ref = {"$ref": node["$ref"]}
         # "$ref cannot have keywords": an annotated reference becomes a union of one.
@@ -642,7 +636,7 @@ def anthropic_output_schema(schema: Schema) -> dict[str, Any] | None:
     "Enum value 'low' does not match declared type '['string', 'null']'".
     """
     try:
-        return _OutputConverter(schema).convert(resolve(schema, schema), ())
+        return _OutputConverter(schema).convert(resolved(schema, schema), ())
     except _NotStrict:
         return None
 
@@ -663,7 +657,7 @@ class _OutputConverter:
         if isinstance(ref, str):
             if ref in inside:
                 raise _NotStrict
-            inside, node = (*inside, ref), dict(resolve(node, self._root))
+            inside, node = (*inside, ref), dict(resolved(node, self._root))
         node = _one_union(node)
         result = {k: v for k, v in node.items() if k in _OUTPUT_KEYWORDS and k != "$defs"}
         kinds = self._kinds(node, result)
@@ -754,7 +748,7 @@ class _GeminiConverter:
                     "", f"its schema refers to itself ({ref}); Gemini cannot take that"
                 )
             inside = (*inside, ref)
-            node = dict(resolve(node, self._root))
+            node = dict(resolved(node, self._root))
         node = _folded(node)
         options = as_list(node.get("anyOf")) or as_list(node.get("oneOf"))
         if options is not None:
@@ -918,7 +912,7 @@ def _restored(schema: Any, root: Schema, value: JsonValue) -> JsonValue:
     node = as_object(schema)
     if node is None or value is None or isinstance(value, bool | int | float):
         return value
-    node = _branch(resolve(node, root), root, value)
+    node = _branch(resolved(node, root), root, value)
     if isinstance(value, str):
         return _object_in(value) if is_free_form(node) else value
     if isinstance(value, Mapping):
@@ -949,7 +943,7 @@ def _branch(node: Schema, root: Schema, value: JsonValue, depth: int = 0) -> Sch
         return node
     if depth > _DEEP:
         return {}
-    branches = [resolve(option, root) for option in map(as_object, options) if option is not None]
+    branches = [resolved(option, root) for option in map(as_object, options) if option is not None]
     fitting = [branch for branch in branches if _fits(branch, value)]
     if isinstance(value, str) and len(fitting) != 1:
         return {}

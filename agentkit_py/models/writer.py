@@ -32,8 +32,8 @@ from agentkit_py.models.blocks import host_of
 from agentkit_py.models.encoding import (
     OPENING_TURN,
     ToolExchange,
-    clean,
     closing_turn,
+    encodable,
     words_for,
 )
 
@@ -138,13 +138,13 @@ def _results_of(calls: Sequence[ToolCall], results: Sequence[ToolResultMessage])
 def exchange(call: ToolCall, call_id: str, content: JsonValue, agent: str | None) -> ToolExchange:
     """Return a call with its result in all forms that formats take."""
     if isinstance(content, str):
-        return ToolExchange(call, call_id, clean(content), agent=agent)
+        return ToolExchange(call, call_id, encodable(content), agent=agent)
     failed, text = "error" in (as_object(content) or {}), dumps(content)
     parts = result_parts(content) if may_hold_media(text) else None
     if parts is None:
-        return ToolExchange(call, call_id, clean(text), is_error=failed, agent=agent)
+        return ToolExchange(call, call_id, encodable(text), is_error=failed, agent=agent)
     pieces = [part.text if isinstance(part, TextContent) else words_for(part) for part in parts]
-    return ToolExchange(call, call_id, clean("\n".join(pieces)), tuple(parts), failed, agent)
+    return ToolExchange(call, call_id, encodable("\n".join(pieces)), tuple(parts), failed, agent)
 
 
 class _UniqueIds:

@@ -592,16 +592,11 @@ def _first_positions(messages: Messages) -> dict[int, int]:
 async def is_enough(
     newest: Messages, chains: Sequence[LevelChain], context: ProcessorContext
 ) -> bool:
-    """Return whether the chains leave the same of ``newest`` as of the whole history.
+    """Return whether the chains leave the same of the newest messages as of the whole history.
 
     Then older messages need not be loaded. Each processor up to the one that has enough has to give
     newer messages what it would give them if there were no older ones. Calls and results have to be
     whole; where they are not, everything is loaded.
-
-    Args:
-        newest: The newest messages of the history, in order.
-        chains: The processors of each level.
-        context: What they may know.
     """
     steps = steps_of(chains)
     if any(_pins(processor) for _, processor in steps) or not is_valid(newest):

@@ -134,10 +134,7 @@ def exceeds(messages: Messages, limit: float, tokenizer: Tokenizer) -> bool:
 def newest_that_fit(found: Sequence[Segment], room: float, max_messages: int | None = None) -> int:
     """Return the index in ``found`` of the oldest segment that is kept: from there on all fit.
 
-    Args:
-        found: The segments, in order.
-        room: Tokens.
-        max_messages: Keep no more than so many, rounded up to whole segments.
+    No more than ``max_messages`` are kept, rounded up to whole segments.
     """
     first, total, kept = len(found), 0.0, 0
     while first > 0 and (max_messages is None or kept < max_messages):
@@ -162,17 +159,9 @@ def steady_cut(
     The thread is divided into blocks of about ``upper - lower`` tokens from its beginning, and
     whole blocks are left out. So what is kept grows to ``upper`` and is then cut to about ``lower``
     at once; the cut stays for many turns, and with it the beginning of the request, which providers
-    cache. Nothing older than the cut has to be counted.
+    cache. Nothing older than the cut has to be counted, and nothing before ``start`` is kept.
 
     Blocks are measured in characters, which are the same for every tokenizer.
-
-    Args:
-        messages: The past.
-        start: The first of them that may be kept.
-        positions: Their positions in the thread.
-        upper: Tokens.
-        lower: Tokens.
-        tokenizer: The way of counting.
     """
     found, sizes = counted_segments(messages, start, tokenizer), positions.sizes(messages)
     starts = [*(segment.start for segment in found), len(messages)]

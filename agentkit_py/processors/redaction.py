@@ -247,10 +247,7 @@ class _Search:
     def mask(self, text: str, seen: str, places: list[int] | None) -> str:
         """Return a text with what is found replaced by the name; itself if nothing is.
 
-        Args:
-            text: The text.
-            seen: The text as `plain` gives it.
-            places: The places of its characters, of `plain`.
+        ``seen`` and ``places`` are what `plain` gives of it.
         """
         try:
             if self.own is not None and places is not None:

@@ -120,31 +120,27 @@ def checked_object(name: str, value: object) -> Mapping[str, Any]:
 
 def whole(least: int = 0, most: int | None = None) -> SettingCheck:
     """Return a check for a whole number."""
-    bounds = f"of at least {least}" if most is None else f"from {least} to {most}"
-
-    def check(name: str, value: object) -> int:
-        if not isinstance(value, int) or not _is_within(value, least, most):
-            raise ConfigurationError(f"{name} must be a whole number {bounds}, not {value!r:.80}.")
-        return value
-
-    return check
+    return _within(int, "a whole number", least, most)
 
 
 def number(least: float, most: float | None = None) -> SettingCheck:
     """Return a check for a number, whole or not."""
-    bounds = f"of at least {least:g}" if most is None else f"from {least:g} to {most:g}"
+    return _within((int, float), "a number", least, most)
 
-    def check(name: str, value: object) -> float:
-        if not isinstance(value, int | float) or not _is_within(value, least, most):
-            raise ConfigurationError(f"{name} must be a number {bounds}, not {value!r:.80}.")
+
+def _within(
+    kinds: type | tuple[type, ...], named: str, least: float, most: float | None
+) -> SettingCheck:
+    bounds = f"of at least {least:.15g}" if most is None else f"from {least:.15g} to {most:.15g}"
+
+    def check(name: str, value: Any) -> Any:
+        # True and False are no numbers, nor is NaN.
+        fits = isinstance(value, kinds) and not isinstance(value, bool) and value >= least
+        if not fits or (most is not None and value > most):
+            raise ConfigurationError(f"{name} must be {named} {bounds}, not {value!r:.80}.")
         return value
 
     return check
-
-
-def _is_within(value: float, least: float, most: float | None) -> bool:
-    """Return whether a number is in its bounds; True and False are none, nor is NaN."""
-    return not isinstance(value, bool) and value >= least and (most is None or value <= most)
 
 
 def optional(check: SettingCheck) -> SettingCheck:

@@ -596,14 +596,7 @@ def request_of(
 
 
 def placed(text: str, covered: int, *, heading: str = HEADING, frame: str = FRAME) -> TextMessage:
-    """Return a summary as it stands in a history: in the user's role, in its frame.
-
-    Args:
-        text: The summary.
-        covered: Number of messages it stands for.
-        heading: The sentence above it.
-        frame: The text around both.
-    """
+    """Return a summary of so many messages as it stands in a history: the user's, in its frame."""
     parts = {"messages": str(covered), "heading": heading, "summary": _harmless(text)}
     return TextMessage("user", _filled(frame, parts), from_history=True)
 
@@ -618,10 +611,7 @@ def conversation_text(
 ) -> str:
     """Return messages as text, one line each, that can end no delimited part it stands in.
 
-    Args:
-        messages: What is shown; reasoning is not.
-        most_chars: Characters of one message.
-        cut: Makes a longer one shorter.
+    Reasoning is not shown, and of a long message what ``cut`` leaves.
     """
     lines = (line for message in messages for line in _lines(message))
     return "\n".join(f"{start}: {cut(_harmless(text), most_chars)}" for start, text in lines)

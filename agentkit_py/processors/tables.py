@@ -21,7 +21,7 @@ from agentkit_py.processors.base import ProcessorContext
 from agentkit_py.processors.pairing import pair, rewritten
 from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, whole
 from agentkit_py.processors.tool_results import (
-    Scalar,
+    NamedBy,
     id_of,
     older_results,
     parsed,
@@ -151,15 +151,11 @@ def _as_table(
     return make() if said is not None else derived(message, ("table",), make)
 
 
-def table_of(
-    value: JsonValue, *, owner: tuple[str, Scalar] | None = None, said: object = None
-) -> str:
+def table_of(value: JsonValue, *, owner: NamedBy | None = None, said: object = None) -> str:
     """Return JSON as lines of ``key=value`` pairs and tables.
 
-    Args:
-        value: An object or a list.
-        owner: Key and value that name what it belongs to, if it does not name itself.
-        said: Contains the ids of rows that stay; None: all rows stay.
+    A record that does not name itself gets the key and value of its ``owner``. Of long lists, rows
+    stay whose ids are in ``said``; None: all.
     """
     if isinstance(value, dict):
         return _record_line(value, owner, said)
@@ -193,9 +189,7 @@ def _is_record(value: JsonValue) -> bool:
     return isinstance(value, dict) and len(value) > 0
 
 
-def _record_line(
-    record: Mapping[str, JsonValue], owner: tuple[str, Scalar] | None, said: object
-) -> str:
+def _record_line(record: Mapping[str, JsonValue], owner: NamedBy | None, said: object) -> str:
     """Return a record as one line, the lists of records in it with their keys before the rows."""
     flat = _flattened(record)
     if owner is not None and id_of(record) is None and owner[0] not in flat:

@@ -59,14 +59,10 @@ _MONTHS = {"sept": 9} | _words(
 
 
 def periods(text: str, said: date) -> list[Period]:
-    """Return the days that a text speaks of, in order, each once.
+    """Return the days that a text of some day speaks of, in order, each once.
 
     Of a text the first 10,000 characters are read. What is no date, as the 31st of June, is left
     out, and so is what would be in no year.
-
-    Args:
-        text: What was said.
-        said: On which day.
     """
     text = " ".join(text[:MAX_TEXT].casefold().split())
     return list(dict.fromkeys(islice(_found(text, said), MAX_PERIODS)))

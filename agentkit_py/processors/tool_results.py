@@ -140,10 +140,7 @@ def line_for(message: Message, text: str) -> TextMessage:
 def older_results(messages: Messages, spared: frozenset[int], keep_recent: int) -> list[int]:
     """Return indices of the results that are neither spared nor among the newest, newest first.
 
-    Args:
-        messages: The history.
-        spared: `id()` of messages that stay as they are and are not counted.
-        keep_recent: How many of the others stay as they are.
+    Messages that are spared, by their `id()`, are not counted.
     """
     found = [
         index
@@ -466,7 +463,8 @@ def payload_of(message: ToolResultMessage) -> tuple[str, JsonValue]:
     return "data", content
 
 
-Scalar: TypeAlias = str | int | float | bool | None
+NamedBy: TypeAlias = tuple[str, str | int]
+"""A key that names what it belongs to, with its value."""
 
 _ID = re.compile(r"(?:^|[_\W]|(?<=[a-z]))(?:id|ID|Id|number|no|code|key|sku|uuid)$")
 
@@ -476,7 +474,7 @@ def is_id(key: str) -> bool:
     return _ID.search(key) is not None
 
 
-def id_of(record: Mapping[str, JsonValue]) -> tuple[str, Scalar] | None:
+def id_of(record: Mapping[str, JsonValue]) -> NamedBy | None:
     """Return the first of a record's keys that names it, with its value."""
     for key, value in record.items():
         if is_id(key) and isinstance(value, str | int):

@@ -232,10 +232,7 @@ def _turn_before(messages: Messages, index: int, most: int) -> int:
 def _after(length: int, count: int, staying: Sequence[int]) -> int:
     """Return the index behind the oldest ``count`` messages that may go.
 
-    Args:
-        length: How many messages there are.
-        count: At least 1.
-        staying: The indices of those that may not go, in order.
+    Those at the indices ``staying``, in order, may not.
     """
     index = count
     for kept in staying:

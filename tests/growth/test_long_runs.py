@@ -65,7 +65,7 @@ def _reply(name: str, n: int) -> dict[str, Any]:
             return {"candidates": [{"content": {"role": "model", "parts": [part]}}]}
 
 
-WRITING = frozenset({"clean", "wired", "exchange", "linked"})
+WRITING = frozenset({"encodable", "wired", "exchange", "linked"})
 """Functions that every message goes through which is written, or is counted in a digest."""
 
 
