@@ -241,9 +241,7 @@ class AnthropicAdapter(Adapter):
 
     def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
         """Return the messages without those for which Claude's summary stands."""
-        if not any(map(is_compaction, request.messages)):
-            return request.messages
-        return self._draft(model, request).request.messages
+        return compacted(model, request, FORMAT).request.messages
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
@@ -378,7 +376,7 @@ class _Draft(NamedTuple):
 
 
 class _Settled:
-    """Digests and forms of finished turns, shared by all requests that begin with them."""
+    """Digests of finished turns, shared by all requests that begin with them."""
 
     def __init__(self) -> None:
         self.head = ""
@@ -386,9 +384,6 @@ class _Settled:
 
         self.digests: list[str] = []
         """Digests of all up to each turn."""
-
-        self.forms: list[Turn | None] = []
-        """The turns as they are sent with all their thinking; None: there is nothing in one."""
 
 
 class _Turns(TurnWriter):
@@ -509,9 +504,7 @@ class _Turns(TurnWriter):
 
         That is without the thinking that is not sent, and with the beginning of a reply.
         """
-        forms = self._settled.forms
-        forms += map(self._form, self.found[len(forms) : self._final])
-        found = [*forms[: self._final], *map(self._form, self.found[self._final :])]
+        found = [*map(self._form, self.found)]
         gone = {key: p for key, p in self._placed().items() if p.reason is not None}
         for index in {place.turn for place in gone.values()}:
             turn = self.found[index]
@@ -781,7 +774,7 @@ def _choice(request: ModelRequest) -> dict[str, str]:
 
 
 def _tools(model: Model, request: ModelRequest, *, strict: bool) -> list[dict[str, Any]]:
-    """Return the tools; strict where that may be sent, and is asked for or no call can be forced."""
+    """Return the tools; strict where that may be, and is asked for or no call can be forced."""
     is_forced = request.tool_choice != "auto" and not model.takes.forced_choice
     found: list[dict[str, Any]] = []
     tools, optional, unions = MOST_STRICT_TOOLS, MOST_OPTIONAL, MOST_UNIONS

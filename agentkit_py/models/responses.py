@@ -56,7 +56,7 @@ from agentkit_py.models.blocks import (
 from agentkit_py.models.caching import cache_key
 from agentkit_py.models.capabilities import IMAGE_TYPES
 from agentkit_py.models.compaction import KIND as COMPACTION
-from agentkit_py.models.compaction import compacted, is_compaction, with_compactions_bound
+from agentkit_py.models.compaction import compacted, with_compactions_bound
 from agentkit_py.models.encoding import (
     OPENING_TURN,
     PREFILL,
@@ -162,9 +162,7 @@ class ResponsesAdapter(Adapter):
 
     def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
         """Return the messages without those for which the model's summary stands."""
-        if not any(map(is_compaction, request.messages)):
-            return request.messages
-        return self._draft(model, request)[1].messages
+        return compacted(model, request, METADATA).request.messages
 
     def _draft(
         self, model: Model, request: ModelRequest, reply: Sequence[Message] = ()
