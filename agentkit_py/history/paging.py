@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
-from typing_extensions import Protocol, TypeIs, runtime_checkable
+from typing_extensions import Protocol, runtime_checkable
 
 from agentkit_py.processors.base import Extent
 from agentkit_py.results import AgentResult
@@ -44,16 +43,6 @@ class PagedStore(Protocol):
     async def page(self, thread_id: str, before: int, limit: int) -> Sequence[PagedResult]:
         """Return the last ``limit`` results before the position ``before``, oldest first."""
         ...
-
-
-def is_paged(store: object) -> TypeIs[PagedStore]:
-    """Return whether a store can read a part of a thread."""
-    return _is_paged(type(store))
-
-
-@lru_cache(maxsize=256)
-def _is_paged(kind: type) -> bool:
-    return issubclass(kind, PagedStore)  # slow: it looks at all names of the class
 
 
 @dataclass(frozen=True, slots=True)

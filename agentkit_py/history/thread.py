@@ -23,7 +23,7 @@ from agentkit_py.history.config import (
 )
 from agentkit_py.history.leases import HeldLease, OnBusy, ThreadLease
 from agentkit_py.history.mail import MailStore, inbox_of, mail_store
-from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore, is_paged
+from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
 from agentkit_py.history.runs import RunOpener, RunRecord, RunStore
 from agentkit_py.history.staff import (
@@ -431,7 +431,7 @@ class Thread:
         if self.config is None or self.config.get is None or thread_id is None:
             return
         if not self.state.is_seeded:
-            if self.config.lazy and is_paged(self.config):
+            if self.config.lazy and isinstance(self.config, PagedStore):
                 count, page = await self.config.newest(thread_id, FIRST_PAGE)
                 self._hold(*Older(self.config, thread_id, count).take(page))
             else:
@@ -461,7 +461,7 @@ class Thread:
         """Find the part that a state of an earlier run has not loaded; load all if it is needed."""
         count, thread_id = self.state.not_loaded, self.state.thread_id
         if self.older is None and count:
-            if thread_id is not None and is_paged(config):
+            if thread_id is not None and isinstance(config, PagedStore):
                 first = await config.page(thread_id, count + 1, 1)
                 self.older = Older(config, thread_id, count, first[0].before) if first else None
             self._tell()
@@ -491,7 +491,7 @@ class Thread:
     ) -> str | None:
         """Return the thread's id; a thread that can be paged is loaded to look for it."""
         thread_id = context.thread_id
-        if thread_id is not None and self._may_look(config) and is_paged(config):
+        if thread_id is not None and self._may_look(config) and isinstance(config, PagedStore):
             with suppress(ThreadNotFoundError):
                 self._found = await config.newest(thread_id, self._page)
                 return thread_id
@@ -517,7 +517,7 @@ class Thread:
 
     async def _load(self, config: HistoryConfig) -> None:
         thread_id = self.state.thread_id
-        if config.lazy and thread_id is not None and is_paged(config):
+        if config.lazy and thread_id is not None and isinstance(config, PagedStore):
             self._hold(await self._newest(config, thread_id), self.older)
             missing = set(self._sought).difference(entry.id for entry in self.state.transcript)
             while missing and self.older is not None:
