@@ -26,7 +26,7 @@ from agentkit_py.models.schema import (
     gemini_form,
     gemini_schema,
     openai_form,
-    resolve,
+    resolved,
 )
 
 _MAX_NAME = 64
@@ -230,7 +230,7 @@ def _size(value: Any, root: JsonObject, sizes: dict[str, int | None]) -> int | N
 def _target(schema: dict[str, Any], root: JsonObject) -> Any:
     """Return what a reference refers to; nothing, where that is not in the schema."""
     try:
-        return resolve(schema, root)
+        return resolved(schema, root)
     except ToolDefinitionError:
         return {}
 

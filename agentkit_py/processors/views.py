@@ -6,13 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, cast
 
-from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
     ContentPart,
     FileContent,
     ImageContent,
-    MediaContent,
     Message,
     Messages,
     OpaqueMessage,
@@ -251,43 +249,29 @@ def _without(
 ) -> Message:
     """Return the message without its first ``gone`` images."""
 
-    def leave_out(medium: MediaContent) -> JsonValue:
-        words = words_for(medium)
-        return part_to_json(medium) if words is None else words
-
-    def words_for(medium: MediaContent) -> str | None:
-        nonlocal left
-        if not left or not isinstance(medium, kinds):
-            return None
-        left -= 1
-        return _left_out(medium)
-
-    left = 0
-
     def make() -> Message:
-        nonlocal left
         left = gone
-        if isinstance(message, ToolResultMessage):
-            return replace(message, content=with_media(message.content, leave_out))
-        if isinstance(message, OpaqueMessage):
-            if message.medium is None:
-                return without_drawn(message, words_for)
-            return TextMessage(
-                "assistant",
-                _left_out(message.medium),
-                stop_reason=message.stop_reason,
-                from_history=message.from_history,
-                agent=message.agent,
-            )
-        assert isinstance(message, TextMessage)
-        content: list[ContentPart] = []
-        for part in cast("Sequence[ContentPart]", message.content):
-            if left and not isinstance(part, TextContent) and isinstance(part, kinds):
-                left -= 1
-                content.append(TextContent(_left_out(part)))
-            else:
-                content.append(part)
-        return replace(message, content=tuple(content))
+
+        def words_for(part: ContentPart) -> str | None:
+            nonlocal left
+            if not left or isinstance(part, TextContent) or not isinstance(part, kinds):
+                return None
+            left -= 1
+            return _left_out(part)
+
+        match message:
+            case ToolResultMessage():
+                content = with_media(message.content, lambda m: words_for(m) or part_to_json(m))
+                return replace(message, content=content)
+            case OpaqueMessage():
+                if message.medium is None:
+                    return without_drawn(message, words_for)
+                line = line_for(message, _left_out(message.medium))
+                return replace(line, stop_reason=message.stop_reason)
+            case _:
+                words = [(part, words_for(part)) for part in content_parts(message)]
+                parts = tuple(part if said is None else TextContent(said) for part, said in words)
+                return replace(cast("TextMessage", message), content=parts)
 
     return derived(message, ("images", gone, kinds), make)
 

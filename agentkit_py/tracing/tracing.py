@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
@@ -135,6 +135,17 @@ class MeasuredRun(Instrumentation):
         """Begin the span of something that happens here and now."""
         return OpenedNow(self.factory, name, kind, attributes, otel.get_current())
 
+    @contextmanager
+    def measuring(self, opened: Opened, *, lasting: bool = True) -> Generator[None]:
+        """Make a span the current one, and end it with an error: a lasting one if that is final."""
+        try:
+            with opened.current():
+                yield
+        except (Exception, CancelledError) as error:
+            if not lasting or self.runtime.is_final(error):
+                opened.end(of_error(error), self.describe(error))
+            raise
+
     def describe(self, error: BaseException) -> str | None:
         """Return the error's text if content may be written, since it may quote a conversation."""
         return None if self.words is None else self.words.text(str(error))
@@ -183,13 +194,8 @@ class MeasuredRun(Instrumentation):
                 if lasting
                 else self.open_now(name, attributes)
             )
-            try:
-                with opened.current():
-                    content = await handler()
-            except (Exception, CancelledError) as error:
-                if not lasting or self.runtime.is_final(error):
-                    opened.end(of_error(error), self.describe(error))
-                raise
+            with self.measuring(opened, lasting=lasting):
+                content = await handler()
             self._end_tool(opened, content)
             return content
 
@@ -225,13 +231,8 @@ class MeasuredRun(Instrumentation):
             }
             key = f"{step_id}/processor.{number}"
             opened = self.open(f"process_history {processor.name}", attributes, key=key)
-            try:
-                with opened.current():
-                    left = await run()
-            except (Exception, CancelledError) as error:
-                if self.runtime.is_final(error):
-                    opened.end(of_error(error), self.describe(error))
-                raise
+            with self.measuring(opened):
+                left = await run()
             opened.end({"agentkit.processor.messages_after": len(left)})
             return left
 
@@ -266,12 +267,8 @@ class MeasuredCall:
         sink = None if on_delta is None else _FirstDelta(on_delta, time.perf_counter())
         if sink is not None:
             opened.set({"gen_ai.request.stream": True})
-        try:
-            with opened.current():
-                body = await send(sink)
-        except (Exception, CancelledError) as error:
-            opened.end(of_error(error), run.describe(error))
-            raise
+        with run.measuring(opened, lasting=False):
+            body = await send(sink)
         if sink is not None and sink.waited is not None:
             opened.set({"gen_ai.response.time_to_first_chunk": sink.waited})
         self._answered(opened, body)
