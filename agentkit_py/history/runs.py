@@ -56,21 +56,19 @@ class RunRecord:
             InvalidRecordError: It holds none.
         """
         fields = cast("Mapping[str, Any]", record if isinstance(record, Mapping) else {})
-        status, state = fields.get("status"), fields.get("state")
+        status = fields.get("status")
         if not isinstance(status, str):
             raise InvalidRecordError("expected a string", where=where, field="status")
-        if state is not None and not isinstance(state, Mapping):
-            raise InvalidRecordError("expected an object", where=where, field="state")
-        journal = fields.get("journal")
-        if journal is not None and not isinstance(journal, Mapping):
-            raise InvalidRecordError("expected an object", where=where, field="journal")
+        for name in ("state", "journal"):
+            if fields.get(name) is not None and not isinstance(fields[name], Mapping):
+                raise InvalidRecordError("expected an object", where=where, field=name)
         return cls(
             id=run_id,
             status=status,
-            state=cast("JsonObject | None", state),
+            state=fields.get("state"),
             stop_reason=fields.get("stopReason"),
             results=tuple(fields.get("results") or ()),
-            journal=cast("JsonObject | None", journal),
+            journal=fields.get("journal"),
         )
 
 

@@ -210,9 +210,8 @@ class Thread:
     async def open(self, message: UserMessage | None = None, *, resume: bool = False) -> None:
         """Create the thread, or load what the client does not bring along itself.
 
-        Args:
-            message: The user's message, by whose id runs are known.
-            resume: Whether the state's data is that of the run before.
+        Runs are known by the id of the message. With ``resume`` the state's data is that of the run
+        before.
 
         Raises:
             ThreadBusyError: Another run has the thread, and this one is not to wait.
@@ -412,13 +411,7 @@ class Thread:
     async def end(
         self, *, failed: bool = False, lost: bool = False, stop_reason: str | None = None
     ) -> None:
-        """Record how the run ended, and release the lease.
-
-        Args:
-            failed: It did not come to its end.
-            lost: There is nothing left to remember this for, as in `save_results`.
-            stop_reason: Why it ended.
-        """
+        """Record how the run ended, and release the lease; see `save_results` for ``lost``."""
         if self.lease is None or self.outcome is not None:
             return
         state = None if failed else self.state.dump()
@@ -549,12 +542,9 @@ class Thread:
     async def save_user_message(
         self, message: UserMessage, result: AgentResult | None, *, number: int = 0
     ) -> None:
-        """Save the user's message.
+        """Save the user's message, its id and time filled in, and its entry in the state.
 
-        Args:
-            message: The message, its id and time filled in.
-            result: The same as it stands in the state; None where states keep no user turns.
-            number: 0: it began the run; else which of those it is that came later.
+        The ``number`` counts messages that came after the one that began the run.
         """
         if self.config is None:
             return
@@ -584,8 +574,7 @@ class Thread:
     async def save_results(self, *, lost: bool = False) -> None:
         """Save all results that are not saved yet.
 
-        Args:
-            lost: The run has failed for good: there is nothing left to remember the saving for.
+        Where the run is ``lost``, having failed for good, there is nothing left to remember it for.
         """
         if self.config is None or self.config.append_results is None:
             return

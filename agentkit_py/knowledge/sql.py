@@ -100,11 +100,7 @@ class SqlStore(KnowledgeStore):
         return Document(id=name, source=source, hash=digest, metadata=_metadata(metadata))
 
     async def put(self, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
-        """Store a document in place of the one with its id.
-
-        Raises:
-            KnowledgeError: The store has vectors of another embedder, or cannot be used.
-        """
+        """Store a document in place of the one with its id."""
         await self._do(lambda run: self._put(run, document, chunks, embedder), write=True)
 
     async def remove(self, filters: FilterExpr | None, ids: Sequence[str] | None = None) -> int:
@@ -120,11 +116,7 @@ class SqlStore(KnowledgeStore):
     async def nearest(
         self, vector: Vector, embedder: str, filters: FilterExpr | None, k: int
     ) -> list[Hit]:
-        """Return the chunks with the nearest vectors, best first; every vector is compared.
-
-        Raises:
-            KnowledgeError: The store has vectors of another embedder, or cannot be used.
-        """
+        """Return the chunks with the nearest vectors, best first; every vector is compared."""
 
         def work(run: Execute) -> list[Any]:
             known = self._setting(run, "embedder")

@@ -132,10 +132,14 @@ class UserMemory:
             )
         known = await self.facts(agent=agent, replaced=True)
         if replaces is None:
-            there = _same(known, text, agent)
-            if there is not None:
+            holding = (one for one in known if one.replaced_by is None)
+            same = (f for f in holding if f.text == text and f.agent in (None, agent))
+            if (there := next(same, None)) is not None:
                 return there
-            await self._check_room()
+            if len(await self.facts()) >= self._most:
+                raise ConfigurationError(
+                    f"There is no room: {self._most} facts are remembered. Forget some first."
+                )
         else:
             before = next((one for one in known if one.id == replaces), None)
             if before is None:
@@ -159,12 +163,6 @@ class UserMemory:
             raise ConfigurationError(f"The fact {replaces!r} was forgotten meanwhile.")
         return fact
 
-    async def _check_room(self) -> None:
-        if len(await self.facts()) >= self._most:
-            raise ConfigurationError(
-                f"There is no room: {self._most} facts are remembered. Forget some first."
-            )
-
     async def correct(self, fact_id: str, text: str) -> Fact:
         """Put another text in place of a fact; it stays with its thread and agent.
 
@@ -187,9 +185,3 @@ class UserMemory:
     async def forget_all(self) -> int:
         """Remove all facts of the user in the tenant, for good; return how many."""
         return await self._store.remove_facts(self.user_id, tenant=self.tenant)
-
-
-def _same(known: Sequence[Fact], text: str, agent: str | None) -> Fact | None:
-    """Return the fact that holds and says the same to as many."""
-    holding = (one for one in known if one.replaced_by is None)
-    return next((f for f in holding if f.text == text and f.agent in (None, agent)), None)

@@ -376,12 +376,10 @@ class ChosenProcessors(HistoryProcessor):
 
     async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
         """Return False: who is chosen says it."""
-        del newest, context
         return False
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Refuse to run, since only a run has the context to choose by."""
-        del messages, context
         raise ConfigurationError(f"{self.name} chooses processors in runs; give a list of them.")
 
 

@@ -349,7 +349,6 @@ class HistoryProcessor(ABC):
             newest: The newest messages of the history, calls and results whole.
             context: What it may know.
         """
-        del newest, context
         return False
 
     @property
@@ -359,7 +358,6 @@ class HistoryProcessor(ABC):
 
     def pinned(self, messages: Messages) -> Iterable[Message]:
         """Return messages of the full history that no processor of any level may drop."""
-        del messages
         return ()
 
     @abstractmethod

@@ -380,7 +380,6 @@ class Redact(ConfiguredProcessor):
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """Return the messages masked."""
-        del context
         mask = self.redactor.message
         return await off_loop(
             lambda: rewritten(messages, {i: mask(m) for i, m in enumerate(messages)}),

@@ -514,7 +514,6 @@ class Pin(HistoryProcessor):
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages unchanged: pins apply outside the chain."""
-        del context
         return messages
 
 
