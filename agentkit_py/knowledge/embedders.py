@@ -16,7 +16,7 @@ from agentkit_py.errors import ConfigurationError, KnowledgeError, MissingDepend
 from agentkit_py.models import openai
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, RetryPolicy
 from agentkit_py.models.capabilities import OPENAI
-from agentkit_py.models.replies import unexpected
+from agentkit_py.models.http_errors import unexpected
 
 if TYPE_CHECKING:
     import httpx

@@ -193,7 +193,11 @@ class Knowledge:
         if how == "hybrid":
             found = await anyio.to_thread.run_sync(_fused, query, near, worded)
         # Stores filter already; this check does not depend on any of them.
-        return [one for one in found if _passes(wanted, one)][:count]
+        return [
+            hit
+            for hit in found
+            if wanted is None or wanted.matches(facts_of(hit.source, hit.metadata))
+        ][:count]
 
     async def remove(self, source: str | None = None, *, filters: Filters | None = None) -> int:
         """Remove a document by its source, or all that pass filters, and return how many.
@@ -297,10 +301,6 @@ def _fused(query: str, near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:
 
 def _key(hit: Hit) -> tuple[str, int]:
     return hit.document, hit.position
-
-
-def _passes(wanted: FilterExpr | None, hit: Hit) -> bool:
-    return wanted is None or wanted.matches(facts_of(hit.source, hit.metadata))
 
 
 @contextmanager

@@ -99,6 +99,7 @@ from agentkit_py.models.encoding import (
     texts,
     tool_changes,
 )
+from agentkit_py.models.http_errors import unexpected
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
@@ -107,7 +108,6 @@ from agentkit_py.models.replies import (
     objects,
     parse_call,
     text_or_empty,
-    unexpected,
 )
 from agentkit_py.models.schema import (
     MOST_OPTIONAL,

@@ -449,20 +449,8 @@ class Model:
         said = [TextMessage("user", messages)] if isinstance(messages, str) else messages
         head = [TextMessage("system", system)] if system else []
         request = ModelRequest(messages=(*head, *said), tools=tuple(tools), tool_choice=tool_choice)
-        if not _senders:
-            # By name, since this layer does no I/O: it says of itself that it sends.
-            import_module("agentkit_py.runtime.asking")
-        return await _senders[0](self, request, step_id)
-
-
-SendRequest: TypeAlias = Callable[[Model, ModelRequest, str], Awaitable[ModelReply]]
-
-_senders: list[SendRequest] = []
-
-
-def send_with(send: SendRequest) -> None:
-    """Say what sends the requests of `Model.respond`: this layer does no I/O."""
-    _senders[:] = [send]
+        # By name, since this layer does no I/O.
+        return await import_module("agentkit_py.runtime.asking").respond(self, request, step_id)
 
 
 class ModelOptions(TypedDict, total=False):

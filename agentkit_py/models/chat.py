@@ -74,6 +74,7 @@ from agentkit_py.models.encoding import (
     without_sampling,
     words_for,
 )
+from agentkit_py.models.http_errors import unexpected
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
@@ -83,7 +84,6 @@ from agentkit_py.models.replies import (
     parse_call,
     text_in,
     text_or_empty,
-    unexpected,
     written_arguments,
 )
 from agentkit_py.models.schema import openai_output_form, openai_tool

@@ -22,7 +22,8 @@ from agentkit_py._core.urls import in_path
 from agentkit_py.models.anthropic import AnthropicAdapter
 from agentkit_py.models.base import Adapter, Model, ModelRequest
 from agentkit_py.models.capabilities import ANTHROPIC
-from agentkit_py.models.replies import text_or_empty, unexpected
+from agentkit_py.models.http_errors import unexpected
+from agentkit_py.models.replies import text_or_empty
 
 BEDROCK = replace(
     ANTHROPIC,

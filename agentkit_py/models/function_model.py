@@ -12,7 +12,7 @@ from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.messages import Finish, Message, TextMessage, ToolCallMessage, Usage
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest
 from agentkit_py.models.capabilities import Host
-from agentkit_py.models.replies import unexpected
+from agentkit_py.models.http_errors import unexpected
 
 ModelFunction: TypeAlias = Callable[[ModelRequest], Awaitable[ModelReply | str]]
 """Gets what the model is to see, and gives its reply; a text is a reply that says just that."""

@@ -81,6 +81,7 @@ from agentkit_py.models.encoding import (
     texts,
     warn_of_words,
 )
+from agentkit_py.models.http_errors import unexpected
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
@@ -89,7 +90,6 @@ from agentkit_py.models.replies import (
     objects,
     parse_call,
     text_or_empty,
-    unexpected,
 )
 from agentkit_py.models.schema import gemini_form
 from agentkit_py.models.writer import (

@@ -127,8 +127,13 @@ def error_in_body(model: Model, body: object) -> ModelResponseError | None:
     if found is None or not found.get("error"):
         return None
     detail = hide_keys(_message(found) or "unknown error", model, None)[:_MAX_DETAIL]
+    return unexpected(model, body, f"the answer is an error: {detail}")
+
+
+def unexpected(model: Model, body: object, what: str) -> ModelResponseError:
+    """Return the error for an answer that is not what the API promises."""
     return ModelResponseError(
-        f"the answer is an error: {detail}",
+        what,
         provider=model.provider,
         model=model.model,
         excerpt=hide_keys(excerpt_of(body), model, None),

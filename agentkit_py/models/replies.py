@@ -16,7 +16,6 @@ from agentkit_py._core.json import (
     strict_loads,
     tamed,
 )
-from agentkit_py.errors import ModelResponseError
 from agentkit_py.messages import (
     Delta,
     Message,
@@ -32,8 +31,7 @@ from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import (
     error_in_body,
     error_in_event,
-    excerpt_of,
-    hide_keys,
+    unexpected,
 )
 
 
@@ -47,16 +45,6 @@ def checked_body(model: Model, body: object) -> dict[str, Any]:
     if found is not None and not found.get("error"):
         return found
     raise error_in_body(model, body) or unexpected(model, body, "the answer is no JSON object")
-
-
-def unexpected(model: Model, body: object, what: str) -> ModelResponseError:
-    """Return the error for an answer that is not what the API promises."""
-    return ModelResponseError(
-        what,
-        provider=model.provider,
-        model=model.model,
-        excerpt=hide_keys(excerpt_of(body), model, None),
-    )
 
 
 def objects(value: object) -> Iterator[dict[str, Any]]:

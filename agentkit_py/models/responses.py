@@ -74,6 +74,7 @@ from agentkit_py.models.encoding import (
     texts,
     without_sampling,
 )
+from agentkit_py.models.http_errors import unexpected
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
@@ -81,7 +82,6 @@ from agentkit_py.models.replies import (
     objects,
     parse_call,
     text_or_empty,
-    unexpected,
     written_arguments,
 )
 from agentkit_py.models.schema import openai_output_form, openai_tool

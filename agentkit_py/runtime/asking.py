@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol, TypeVar, cast
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.errors import ModelError, ModelNotAskedError, ModelStreamError, RejectedReplyError
-from agentkit_py.models.base import Model, ModelReply, ModelRequest, send_with
+from agentkit_py.models.base import Model, ModelReply, ModelRequest
 from agentkit_py.models.fallback import FallbackModel, ReplyCheck
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.guards import shared_breaker
@@ -141,6 +141,3 @@ async def respond(model: Model, request: ModelRequest, step_id: str) -> ModelRep
         say_failover("%s; %s model %r is asked instead", other, error)
 
     return (await first_answer(model, ask, runtime, name, failed)).reply
-
-
-send_with(respond)
