@@ -67,18 +67,13 @@ class _Results:
 RESULTS = _Results()
 
 
-async def resolve_call(function: Callable[[HistoryContext], Any], context: HistoryContext) -> Any:
-    """Return the result of a callback, sync or async."""
-    return await resolve(function(context))
-
-
 async def _results(get: GetResults, context: HistoryContext) -> Sequence[AgentResult]:
     """Return what a hook loaded.
 
     Raises:
         ConfigurationError: It is no list of results.
     """
-    found: object = await resolve_call(get, context)
+    found: object = await resolve(get(context))
     if not isinstance(found, Sequence):
         raise ConfigurationError(
             f"get must return a list of AgentResult, [] for none, got {found!r:.80}."
@@ -89,7 +84,7 @@ async def _results(get: GetResults, context: HistoryContext) -> Sequence[AgentRe
                 f"get must return AgentResult objects, got {row!r:.80}: "
                 "AgentResult.from_dict(row) reads what to_dict() or TypeScript's export() wrote."
             )
-    return cast("Sequence[AgentResult]", found)
+    return found
 
 
 def _if_taken_over(returned: object) -> str | None:
@@ -428,7 +423,7 @@ class Thread:
                 count, page = await self.config.newest(thread_id, FIRST_PAGE)
                 self._hold(*Older(self.config, thread_id, count).take(page))
             else:
-                self.state.load_transcript(await resolve_call(self.config.get, self._context()))
+                self.state.load_transcript(await resolve(self.config.get(self._context())))
         await self._go_on(self.config)
 
     async def load_older(self) -> list[AgentResult]:
@@ -488,7 +483,7 @@ class Thread:
             with suppress(ThreadNotFoundError):
                 self._found = await config.newest(thread_id, self._page)
                 return thread_id
-        created: object = await resolve_call(create, context)
+        created: object = await resolve(create(context))
         if created is None or isinstance(created, str):
             return created or None
         raise ConfigurationError(
