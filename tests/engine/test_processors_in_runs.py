@@ -92,6 +92,35 @@ async def test_levels_follow_each_other_from_history_to_network_to_agent(runner:
     ]  # fmt: skip
 
 
+async def test_a_processor_asks_once_for_each_model_call_however_often_it_is_replayed(
+    runner: Runner,
+) -> None:
+    """What `once` runs is a step of the run: a replay remembers what it returned."""
+    asked: list[str] = []  # not emptied by replays
+
+    async def rates() -> str:
+        asked.append("rates")
+        return f"rates {len(asked)}"
+
+    async def process(messages: Sequence[Message], context: ProcessorContext) -> Sequence[Message]:
+        return [*messages, TextMessage("user", str(await context.once("rates", rates)))]
+
+    model = ScriptedModel(tool_call("look", {"what": "x"}), "hi")
+    agent = Agent(name="a", system="S", model=model, tools=[look], processors=[process], max_iter=2)
+    await runner.run(agent, "q?", state=State(messages=SEED))
+    assert len(asked) == 2
+    model.assert_saw("rates 2")
+
+
+async def test_a_processor_outside_of_runs_asks_at_once() -> None:
+    """There are no steps, so what is asked is just called."""
+
+    async def rates() -> str:
+        return "rates"
+
+    assert await ProcessorContext().once("rates", rates) == "rates"
+
+
 async def test_an_agent_by_itself_has_its_history_and_its_own_processors(runner: Runner) -> None:
     """The network level is missing."""
     model = ScriptedModel("hi")
