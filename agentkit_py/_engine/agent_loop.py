@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,7 +17,7 @@ from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.guarding import Guards, Trip, TurnStopped
 from agentkit_py._engine.guardrails import NO_GUARDRAILS
 from agentkit_py._engine.handoffs import handed_over
-from agentkit_py._engine.instrumentation import Monitor, logger
+from agentkit_py._engine.instrumentation import ModelCall, Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
 from agentkit_py._engine.limits import NO_LIMITS, RESULT, expect
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder, TurnServices
@@ -576,16 +576,17 @@ class _AgentLoop:
         asked = model.for_request(made.request)
         # What goes over HTTP is not copied: nobody else sees it.
         encode = model.encode if model.answers else partial(model.adapter.encode, model)
+        make_body = partial(encode, made.request)
         if not run.monitor.is_active:
-            return await run.runtime.infer(step_id, asked, lambda: encode(made.request), on_delta)
-        call = builder.model_call(step_id, made)
-
-        def make_body() -> dict[str, Any]:
-            run.monitor.request_sent(call)  # here, since a replay makes no body
-            return encode(made.request)
-
-        with run.monitor.model_call(call):
             return await run.runtime.infer(step_id, asked, make_body, on_delta)
+        call = builder.model_call(step_id, made)
+        watched = partial(self._sent, call, make_body)
+        with run.monitor.model_call(call):
+            return await run.runtime.infer(step_id, asked, watched, on_delta)
+
+    def _sent(self, call: ModelCall, make_body: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        self.run.monitor.request_sent(call)  # here, since a replay makes no body
+        return make_body()
 
     def _on_delta(self) -> _Deltas | None:
         if not self.run.monitor.wants_tokens:

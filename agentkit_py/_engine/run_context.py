@@ -6,6 +6,7 @@ from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypedDict, TypeVar, cast, get_origin, is_typeddict
 
 from agentkit_py._core.json import JsonValue
@@ -660,7 +661,7 @@ def begin_run(  # noqa: PLR0913 - by name
         meter=Meter(
             options.get("limits") or NO_LIMITS,
             runtime.now(f"{prefix}/start"),
-            lambda: runtime.steps_taken,
+            partial(getattr, runtime, "steps_taken"),
         ),
         mode=mode,
         prefix=prefix,

@@ -478,11 +478,17 @@ def _read_call(model: Model, body: object, call: object) -> ToolCall:
     written = dumps(read.arguments)
     ours = {"name": name, "arguments": written}
     is_ours = given == written  # nearly always, and then nothing need be read again
+    is_plain = found.keys() == _CALL and found["id"] == read.id
+    if is_ours and is_plain and function.keys() == ours.keys():
+        return read
     said = {**function, "arguments": written if is_ours else written_arguments(read, given)}
     whole = {**found, "type": "function", "function": said}
     whole.pop("index", None)
     metadata = kept(model, FORMAT, whole, {"id": read.id, "type": "function", "function": ours})
     return replace(read, provider_metadata=metadata)
+
+
+_CALL = {"id", "type", "function"}
 
 
 def _usage(usage: dict[str, Any] | None) -> Usage | None:
