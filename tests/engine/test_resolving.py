@@ -123,7 +123,7 @@ async def test_what_is_appended_and_is_wrong_is_refused_in_the_next_run(runner: 
     await runner.run(agent, "q?")
     tools.append(look)
     with pytest.raises(ConfigurationError, match="two tools called 'look'"):
-        await agent.run("q?")
+        await runner.run(agent, "q?")
 
 
 async def test_a_copy_of_an_agent_that_has_run_is_an_agent_of_its_own(runner: Runner) -> None:
