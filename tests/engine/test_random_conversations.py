@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Network, SqliteHistory, ToolContext, UserMessage, tool
+from agentkit_py import Agent, Network, RouterContext, SqliteHistory, ToolContext, UserMessage, tool
 from agentkit_py.errors import BadRequestError
 from agentkit_py.events import ApprovalAnswer
 from agentkit_py.history.leases import ThreadLease
@@ -100,7 +100,11 @@ class World:
             for number, offer in enumerate(self.offers)
         ]
         names = [agent.name for agent in agents]
-        router: Any = lambda c: names[c.call_count] if c.call_count < len(names) else None  # noqa: E731
+
+        def in_turn(context: RouterContext) -> str | None:
+            return names[context.call_count] if context.call_count < len(names) else None
+
+        router: Any = in_turn
         if self.hands_over and len(agents) > 1:
             for agent in agents:
                 agent.handoffs = [other for other in agents if other is not agent]
