@@ -1,10 +1,10 @@
-"""Measure what grows with use, and print one table. Times are of the whole machine: run it alone.
+"""Measure what grows with use, and print one table. Times are CPU of this process.
 
     PYTHONPATH=. python scripts/scaling.py                     # small sizes, some minutes
     PYTHONPATH=. python scripts/scaling.py --full hub search   # large sizes, of these rows
     PYTHONPATH=. python scripts/scaling.py --plots docs/scaling
 
-To compare two versions run it in both checkouts. Most figures are CPU of this process.
+To compare two versions run it in both checkouts.
 """
 
 from __future__ import annotations
@@ -182,17 +182,17 @@ async def _many_threads(threads: int, folder: Path) -> HistoryStore:
 
 
 async def _best(work: Callable[[], Coroutine[Any, Any, object]], times: int = 7) -> float:
-    """Return the fewest ms that work took."""
+    """Return the fewest ms of CPU that work took, in all threads of this process."""
     found = list[float]()
     for _ in range(times):
-        began = time.perf_counter()
+        began = time.process_time()
         await work()
-        found.append(time.perf_counter() - began)
+        found.append(time.process_time() - began)
     return 1000 * min(found)
 
 
 async def page(threads: int, folder: Path) -> float:
-    """Return ms of a page of 20 threads."""
+    """Return ms of CPU of a page of 20 threads."""
     store = await _many_threads(threads, folder)
     app = _app(store)
     took = await _best(lambda: asked(app, "GET", "/api/threads?limit=20", "ada"))
@@ -201,7 +201,7 @@ async def page(threads: int, folder: Path) -> float:
 
 
 async def search(threads: int, folder: Path) -> float:
-    """Return ms of a search of a word in all threads of a user."""
+    """Return ms of CPU of a search of a word in all threads of a user."""
     store = await _many_threads(threads, folder)
     mine = for_user(store, "ada")
     took = await _best(lambda: mine.search("purple"))
@@ -245,7 +245,7 @@ async def idle(streams: int, _folder: Path) -> float:
 
 
 async def recall(messages: int, folder: Path) -> float:
-    """Return ms of a turn with Recall on a thread whose turns all have vectors."""
+    """Return ms of CPU of a turn with Recall on a thread whose turns all have vectors."""
     store = SqliteHistory(folder / "recall.db")
 
     async def reply(_request: Any) -> str:
@@ -397,7 +397,11 @@ ROWS = {
         documents("vector"),
     ),
     "narrow": Row(
-        "the same, a filter passes 0.1 %", "ms", "does not grow", *PIECES, documents("narrow")
+        "the same, a filter passes 0.1 %",
+        "ms",
+        "does not grow",
+        *PIECES,
+        documents("narrow"),
     ),
     "words": Row("a search by words, by pieces", "ms", "", *PIECES, documents("words")),
     "bytes": Row(

@@ -116,6 +116,7 @@ async def test_what_is_appended_to_an_agents_list_counts_from_the_next_run_on(
     assert first == second != third
 
 
+@pytest.mark.direct_only("a run that is refused begins nothing that could be replayed")
 async def test_what_is_appended_and_is_wrong_is_refused_in_the_next_run(runner: Runner) -> None:
     """As when the agent is made."""
     tools: list[Any] = [look]
