@@ -327,17 +327,28 @@ class PostgresKnowledge(SqlStore):
             ],
         )
 
+    def _total(self, run: Execute) -> int:
+        """Return the number of chunks; of many the database's guess, as counting reads them all."""
+        most = run("SELECT max(id) FROM knowledge_chunks")[0][0] or 0
+        if most <= _INDEXED:
+            return run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
+        known = run(
+            "SELECT reltuples::bigint FROM pg_class WHERE oid = 'knowledge_chunks'::regclass"
+        )
+        return known[0][0] if known[0][0] > 0 else most  # else it was never looked at
+
     def _weights(
         self, run: Execute, asked: Sequence[Sequence[str]]
     ) -> tuple[dict[str, float], float]:
         """Return the weight of each stem that some chunk has, and that of the whole query."""
-        total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
+        total = self._total(run)
         weights: dict[str, float] = {}
         perfect = 0.0
         for stems in asked:
             found = [f"'{stem}'" for stem in stems]  # letters and digits only; a value all the same
             query = "SELECT COUNT(*) FROM knowledge_chunks WHERE words @@ ?::text::tsquery"
             have = run(query, [" | ".join(found)])[0][0]
+            total = max(total, have)
             perfect += rarity(total, have)
             if have:
                 weights |= dict.fromkeys(found, rarity(total, have))

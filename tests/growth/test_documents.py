@@ -40,9 +40,10 @@ class CountedDocuments(SqliteKnowledge):
 
 
 class PlannedDocuments(PostgresKnowledge):
-    """Keeps the plans of its searches by vector, as they are where there are many rows."""
+    """Keeps its statements, and the plans of searches by vector as they are of many rows."""
 
     plans = ""
+    asked = ""
 
     def _transact(self, work: Callable[[Execute], T], *, write: bool) -> T:
         def planned(run: Execute) -> T:
@@ -50,6 +51,7 @@ class PlannedDocuments(PostgresKnowledge):
                 if statement.startswith("SELECT") and "<=>" in statement:
                     run("SET LOCAL enable_seqscan = off")
                     self.plans += str(run(f"EXPLAIN {statement}", values))
+                self.asked += f"{statement};"
                 return run(statement, values)
 
             return work(seen)
@@ -145,6 +147,9 @@ async def test_postgres_asks_its_index_of_vectors_once_many_were_added(
         assert sum("USING hnsw" in kind for (kind,) in kinds) == 1
         near = await store.nearest(_vector(5), "e", None, 5)
         assert ("knowledge_chunks_by_vector" in store.plans) is (added > 1)
+        store.asked = ""
+        assert (await store.matching("10.1", None, 1))[0].document == "10"
+        assert ("COUNT(*) FROM knowledge_chunks;" in store.asked) is (added == 1)
         everything = await store.nearest(_vector(5), "e", None, 100)
         assert len(everything) == 80
         best = [hit.score for hit in everything[:5]]
