@@ -53,8 +53,11 @@ def load_target(spec: str) -> Target:
     name, path = split_target(spec)
     found = find_object(spec, import_module(name), path)
     if not isinstance(found, Network | Agent):
+        kind = f"of type {type(found).__name__}"
+        if isinstance(found, type):
+            kind = f"the class {found.__name__}"
         raise ConfigurationError(
-            f"{spec!r} is {_kind(found)}; a Network, an Agent, or a function without arguments "
+            f"{spec!r} is {kind}; a Network, an Agent, or a function without arguments "
             "that returns one is needed."
         )
     return cast("Target", found)
@@ -114,14 +117,6 @@ def _call(spec: str, factory: Callable[[], object]) -> object:
 def _suggestion(module: object) -> str:
     names = [name for name, value in vars(module).items() if isinstance(value, Network | Agent)]
     return f" It has {', '.join(map(repr, names))}." if names else ""
-
-
-def _kind(value: object) -> str:
-    return (
-        f"the class {value.__name__}"
-        if isinstance(value, type)
-        else f"of type {type(value).__name__}"
-    )
 
 
 def check_file(db: Path) -> None:

@@ -22,7 +22,7 @@ from typing import cast
 
 from ._provider.endpoints import PREFIXES
 from ._provider.handler import Handler
-from ._provider.rules import Rule, registered
+from ._provider.rules import Rule, provider_rules
 from ._provider.transport import FakeTransport, LoopbackServer
 from ._provider.types import (
     ErrorReply,
@@ -58,11 +58,6 @@ __all__ = [
 
 # Where nobody listens yet; the reserved name makes a forgotten start() easy to see.
 _NOT_STARTED = "http://fake-provider.invalid"
-
-
-def provider_rules() -> tuple[Rule, ...]:
-    """Return every rule that a `FakeProvider` knows, in the order in which they are applied."""
-    return registered()
 
 
 class FakeProvider:
@@ -195,7 +190,7 @@ def _script(replies: Iterable[Reply]) -> Iterable[Reply]:
 
 def _known_rules(ids: Iterable[str]) -> tuple[str, ...]:
     wanted = tuple(ids)
-    known = {rule_id for found in registered() if found.optional for rule_id in found.ids}
+    known = {rule_id for found in provider_rules() if found.optional for rule_id in found.ids}
     unknown = sorted(set(wanted) - known)
     if unknown:
         raise ValueError(f"No optional rules {unknown}; there are {sorted(known)}.")

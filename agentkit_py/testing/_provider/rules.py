@@ -143,8 +143,8 @@ def rules_of(*providers: ProviderName) -> Callable[..., Callable[[Check], Check]
     return rule
 
 
-def registered() -> tuple[Rule, ...]:
-    """Return every rule, in the order in which they are applied."""
+def provider_rules() -> tuple[Rule, ...]:
+    """Return every rule that a `FakeProvider` knows, in the order in which they are applied."""
     return tuple(_TABLE)
 
 

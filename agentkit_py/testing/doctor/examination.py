@@ -69,12 +69,13 @@ async def examine(
     if before is not None:
         deploys = await _deploys(before, target, input, model, approve=approve)
         findings += deploy_findings(deploys)
+    own = dict.fromkeys(name for agent in network.agents for name in agent.tool_map)
     return DoctorReport(
         target=target.name,
         figures=figures_of(runs[-1]),
         findings=findings,
         callbacks=[Callback(name, calls) for name, calls in watch.calls.items()],
-        tools={name: watch.tools[name] for name in (*_tool_names(target), *watch.listed)},
+        tools={name: watch.tools[name] for name in (*own, *watch.listed)},
     )
 
 
@@ -172,11 +173,6 @@ def _as_network(target: Target) -> Network[Any, Any]:
         return target if context.call_count == 0 else None
 
     return Network(name=target.name, agents=[target], router=once)
-
-
-def _tool_names(target: Target) -> list[str]:
-    agents = target.agents if isinstance(target, Network) else [target]
-    return list(dict.fromkeys(name for agent in agents for name in agent.tool_map))
 
 
 class Explorer:
