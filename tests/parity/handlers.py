@@ -105,7 +105,9 @@ def _async(spec: dict[str, Json], journal: Journal) -> Callable[..., Any]:
 def _sync(spec: dict[str, Json], journal: Journal) -> Callable[..., Any]:
     def handler(given: Any, context: ToolContext) -> Any:
         _log(spec, journal, given, context)
-        outcome = _at_once(spec["handler"], given, context)
+        handler = spec["handler"]
+        steps = handler["op"] == "hasStep"
+        outcome = journal.durable if steps else _at_once(handler, given, context)
         journal.tool_returned(context.call, outcome)
         return outcome
 
@@ -235,5 +237,4 @@ _OPERATIONS: dict[str, Callable[[dict[str, Json], Any, ToolContext], Any]] = {
     "kvGet": _get_state,
     "schedule": _schedule,
     "networkInfo": _network_info,
-    "hasStep": lambda handler, given, context: False,
 }
