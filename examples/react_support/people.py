@@ -51,9 +51,12 @@ async def me(request: Request) -> Response:
 
 async def sign_in(request: Request) -> Response:
     """Set the cookie of a person, or take it away."""
-    user = (await request.json()).get("id")
+    try:
+        user = (await request.json()).get("id")
+    except (ValueError, AttributeError):
+        return JSONResponse({"error": "Send JSON: {id}."}, 400)
     answer = JSONResponse({"success": True})
-    if user in PEOPLE:
+    if isinstance(user, str) and user in PEOPLE:
         value = f"{user}.{_signature(user)}"
         answer.set_cookie("desk", value, httponly=True, samesite="strict", path="/")
     else:

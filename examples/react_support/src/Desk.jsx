@@ -27,6 +27,8 @@ export function Desk({ me, session, onLost }) {
   const authors = useRef(new Map()); // who wrote which part
   const byPeople = useRef(new Set()); // messages of the staff, which end no run
   const failedParts = useRef(new Set()); // parts that were taken back
+  const paused = useRef(new Map()); // messages whose replies wait for a person, by thread
+  const shown = useRef([]);
   const agent = useAgent({
     enableThreadValidation: false, // threads are loaded below, with their tool calls
     onEvent: ({ event, data }) => {
@@ -36,6 +38,7 @@ export function Desk({ me, session, onLost }) {
         if (byStaff) byPeople.current.add(data.messageId);
       }
       if (data.runId) setProblem((one) => (one?.thread === data.threadId ? null : one));
+      if (event === "run.started" && !data.parentRunId) beginAgain(data.threadId);
       if (event === "part.failed") failedParts.current.add(data.partId);
       if (event === "run.started" && data.scope === "agent") setSpeaker(data.name);
       if (event === "run.interrupted") setStopped(data.threadId);
@@ -49,11 +52,23 @@ export function Desk({ me, session, onLost }) {
     },
   });
   const { currentThreadId, replaceThreadMessages, setCurrentThreadId } = agent;
+  shown.current = agent.messages;
+
+  // A reply that goes on in another process is streamed from its beginning, which was read already.
+  const beginAgain = (threadId) => {
+    const at = shown.current.findIndex(({ id }) => id === paused.current.get(threadId));
+    if (threadId !== currentThreadId || at < 0) return;
+    paused.current.delete(threadId);
+    const isKept = ({ role, parts }, n) =>
+      n <= at || role === "user" || parts.some(({ author }) => author?.staff);
+    replaceThreadMessages(threadId, shown.current.filter(isKept));
+  };
 
   const show = useCallback(
     (threadId, found) => {
       complete.current.add(threadId);
       opened.current.add(threadId);
+      if (found.paused) paused.current.set(threadId, found.paused);
       replaceThreadMessages(threadId, found.messages);
       if (found.isUnanswered) {
         setProblem({ text: "Your last message has no answer yet.", again: true, thread: threadId });

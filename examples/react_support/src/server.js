@@ -90,7 +90,8 @@ export async function storedThread(threadId) {
   const last = messages.at(-1); // a question, or calls without an answer: e.g. the server died
   const isSaid = last?.role === "assistant" && last.parts.some((part) => part.type === "text");
   const isUnanswered = last !== undefined && !isSaid && !waits;
-  return { messages, staff: found.staff, isUnanswered, isRunning: found.running.length > 0 };
+  const isRunning = found.running.length > 0;
+  return { messages, staff: found.staff, isUnanswered, isRunning, paused: waiting[0]?.runId };
 }
 
 function userMessage({ message_id: id, content, createdAt }) {

@@ -10,6 +10,7 @@ export function duration(ms) {
 }
 
 export const count = (number) => Math.round(number).toLocaleString("en");
+export const counted = (number, noun) => `${count(number)} ${noun}${number === 1 ? "" : "s"}`;
 
 export function tokens(usage) {
   if (!usage) return "tokens unknown";

@@ -1,7 +1,7 @@
 // The run as a timeline: agents, model calls, tools and waits, with what they took.
 
 import { h, fill, byId } from "./dom.js";
-import { agentName, count, duration, hue, money, tokens } from "./format.js";
+import { agentName, count, counted, duration, hue, money, tokens } from "./format.js";
 import { elapsed, shownRun, state } from "./store.js";
 
 let actions;
@@ -189,7 +189,7 @@ function summary(run) {
     byAgent.set(name, known);
   }
   return h("div.summary",
-    h("p", `${duration(elapsed(run))} · ${calls.length} model calls · ${run.tools.size} tool calls · ${tokens(totals.usage)}`),
+    h("p", `${duration(elapsed(run))} · ${counted(calls.length, "model call")} · ${counted(run.tools.size, "tool call")} · ${tokens(totals.usage)}`),
     calls.length && cost ? h("p.muted", cost) : null,
     calls.some((call) => cutOf(call) > 0) ? h("p.muted", h("span.cut", "−"), " tokens that processors kept from the model (an estimate before the call; tokens in → out are the provider's).") : null,
     byAgent.size > 1 ? h("table.figures-table",
