@@ -15,8 +15,17 @@ console.log = console.warn = console.error = () => {};
 
 const users = new AsyncLocalStorage();
 const [nativeFetch, NativeSocket] = [fetch, WebSocket];
-const fetchAs = (user) => (path, init) =>
-  nativeFetch(new URL(path, url), { ...init, headers: { ...init?.headers, "x-user": user } });
+const fetchAs = (user) => async (path, init) => {
+  const options = { ...init, headers: { ...init?.headers, "x-user": user } };
+  for (let tries = 0; ; tries += 1) {
+    try {
+      return await nativeFetch(new URL(path, url), options);
+    } catch (error) {
+      // The server closes connections that were idle; browsers read again, too.
+      if (tries > 2 || (options.method ?? "GET") !== "GET") throw error;
+    }
+  }
+};
 globalThis.fetch = (path, init) => fetchAs(users.getStore())(path, init);
 const sockets = new Map(); // the open one of each user
 globalThis.WebSocket = class extends NativeSocket {
