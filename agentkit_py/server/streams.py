@@ -298,6 +298,8 @@ async def realtime(api: Api, socket: WebSocket) -> None:
         api.streams.opened(grant.user_id),
         api.hub.subscribe(channel, api.streams.place(grant.session)) as reader,
     ):
+        # A client may be back before this process has noticed that it was gone.
+        api.streams.remember(grant.session, reader.place)
         try:
             await socket.accept()
             await _serve(socket, channel, reader, api.settings.limits.stream_seconds)

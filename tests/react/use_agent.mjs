@@ -64,12 +64,15 @@ async function converse(seed) {
   const counts = { cuts: 0, reloads: 0, answers: 0, stops: 0 };
   const stored = () => call(`/api/threads/${thread}`).catch(() => null);
   let [root, hook, opened] = [null, null, false];
+  let isComing = false; // a reply that was under way when the thread was read
 
   function Page() {
     hook = useAgent({
       enableThreadValidation: false,
       onEvent: ({ event, data }) => {
-        if (event !== "stream.ended" || data.threadId !== thread || !opened) return;
+        if (event !== "stream.ended" || data.threadId !== thread) return;
+        isComing = false;
+        if (!opened) return;
         // As the page does: its beginning may have been missed.
         users.run(user, () =>
           storedThread(thread).then(({ messages }) => hook?.replaceThreadMessages(thread, messages)),
@@ -92,10 +95,12 @@ async function converse(seed) {
     );
     await until(() => hook);
     opened = known !== null;
+    isComing = known?.isRunning ?? false;
     if (known !== null) hook.replaceThreadMessages(thread, known.messages);
     hook.setCurrentThreadId(thread);
     await until(() => hook.isConnected && hook.currentThreadId === thread);
-    if (known?.isRunning && (await stored()).running.length === 0) {
+    if (known?.isRunning && (await stored())?.running.length === 0) {
+      isComing = false;
       hook.replaceThreadMessages(thread, (await storedThread(thread)).messages);
     }
   }
@@ -122,18 +127,21 @@ async function converse(seed) {
         await hook.cancel();
       }
       const found = await stored();
+      if (found === null) continue;
       for (const { id } of found.pending) {
         counts.answers += 1;
         const action = chance() < 0.7 ? "approve" : "deny";
         await call("/api/approve-tool", { toolCallId: id, threadId: thread, action }).catch(() => {});
       }
       const isOver = found.pending.length + found.running.length === 0;
-      if (isOver && (stopped || hook.status === "ready")) break;
+      if (isOver && !isComing && (stopped || hook.status === "ready")) break;
     }
     if (stopped) await open(); // of a stopped reply the hook has more than the thread
   }
-  await pause(50);
-  const found = { seed, client: hook.messages, thread: (await storedThread(thread)).messages, counts };
+  const texts = (messages) => JSON.stringify(messages.map(({ parts }) => parts.at(-1)?.content));
+  const { messages } = await storedThread(thread);
+  for (let n = 0; n < 100 && texts(hook.messages) !== texts(messages); n += 1) await pause(20);
+  const found = { seed, client: hook.messages, thread: messages, counts };
   root.unmount();
   return found;
 }

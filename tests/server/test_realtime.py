@@ -95,6 +95,18 @@ async def test_a_realtime_client_that_reconnects_gets_the_run_again() -> None:
         assert third[0]["data"]["data"]["threadId"] == "t2"
 
 
+async def test_a_client_that_is_back_at_once_gets_what_it_may_have_lost() -> None:
+    """Although the server takes its first connection for open still, and the run has ended."""
+    app = app_of(support("Hello."))
+    async with served(app) as url:
+        token = await token_of(url)
+        async with subscribed(token) as lost:
+            await post(url, "/api/chat", message("Hi", "t1"))
+            first = await until(lost, "stream.ended")
+            async with subscribed(token) as socket:
+                assert await until(socket, "stream.ended") == first
+
+
 async def test_a_slow_realtime_client_is_closed() -> None:
     """The close code asks it to come back later."""
     app = app_of(
