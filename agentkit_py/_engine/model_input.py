@@ -402,6 +402,7 @@ class ModelInputBuilder:
             now=run.input.message.client_timestamp,
             times=run.transcript.times,
             tools=self.specs if self._shared is None else self._shared.tools,
+            own_view=run.has_own_chain(agent),
             shares_prefix=self._shared is not None,
             services=self.services,
             summaries=store if store and isinstance(store, SummaryStore) else None,

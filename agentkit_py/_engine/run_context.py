@@ -320,6 +320,18 @@ class RunContext:
         ]
         return [(level, chain) for level, chain in levels if chain]
 
+    def has_own_chain(self, agent: AgentSpec) -> bool:
+        """Return whether processors above its own level may be others than those of other agents.
+
+        A function may choose others for each, and an agent in a network may have a history.
+        """
+        network, own = self.network_spec, () if agent.history is None else agent.history.chain
+        shared = () if network is None or network.history is None else network.history.chain
+        if own and own is not shared and network is not None:
+            return True
+        chains = self._configured(agent)
+        return any(isinstance(one, ChosenProcessors) for _, chain in chains for one in chain)
+
     def are_known(self, agent: AgentSpec) -> bool:
         """Return whether no function has to be asked for an agent's processors any more."""
         return id(agent) in self._chains or (not self.chains_of(agent) or id(agent) in self._chains)

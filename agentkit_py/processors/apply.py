@@ -143,6 +143,7 @@ async def run_chain(
         )
         entries.append(entry)
         current = left
+        context = replace(context, own_view=context.own_view or processor.by_agent)
     return ChainOutcome(current, tuple(entries), context.protected)
 
 
@@ -395,6 +396,11 @@ class _FunctionProcessor(HistoryProcessor):
         """The function's name."""
         return getattr(self._function, "__name__", None) or type(self._function).__name__
 
+    @property
+    def by_agent(self) -> bool:
+        """True if it is told which agent it is for."""
+        return self._with_context
+
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what the function makes of the messages."""
         arguments = (messages, context) if self._with_context else (messages,)
@@ -608,6 +614,7 @@ async def is_enough(
         if _looks_back(processor):
             return False
         current = (await run_chain(current, [(level, [processor])], context)).messages
+        context = replace(context, own_view=context.own_view or processor.by_agent)
     return False
 
 

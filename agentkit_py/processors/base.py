@@ -253,6 +253,10 @@ class ProcessorContext:
     tools: Sequence[ToolSpec] = ()
     """The tools that the model is offered."""
 
+    own_view: bool = False
+    """True: what came before may have left other agents something else of the history, so that
+    nothing that is made of it may be shown to them."""
+
     shares_prefix: bool = False
     """The request begins as those of other agents: cut rarely, and where a user's turn begins."""
 
@@ -334,6 +338,11 @@ class HistoryProcessor(ABC):
     same_for_all: ClassVar[bool] = False
     """True: what it leaves does not depend on the agent, and it is there for size, not to hide
     anything. Only agents whose processors all say so share a prefix; see `Network.prefix`."""
+
+    @property
+    def by_agent(self) -> bool:
+        """True unless it leaves all agents the same of messages from before the run."""
+        return True
 
     looks_back: ClassVar[bool] = True
     """False: what it leaves of newer messages does not depend on older ones; see `enough`."""

@@ -222,6 +222,10 @@ class _Part(HistoryProcessor):
     def name(self) -> str:
         return "Budget"
 
+    @property
+    def by_agent(self) -> bool:
+        return False
+
 
 class _Shorten(_Part):
     """Shortens older tool results, several at once, so that few turns rewrite what was sent."""

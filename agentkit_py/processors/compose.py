@@ -114,6 +114,11 @@ class _Composed(ConfiguredProcessor):
         """The processors."""
         return getattr(self, self.argument)
 
+    @property
+    def by_agent(self) -> bool:
+        """True if any of them is."""
+        return any(one.by_agent for one in self.chain)
+
     def pinned(self, messages: Messages) -> list[Message]:
         """Return what any of them pins, whether they run or not."""
         return [message for one in self.chain for message in one.pinned(messages)]
@@ -392,6 +397,11 @@ class ContextPolicy(HistoryProcessor):
     def reason(self) -> str:
         """The names of its processors."""
         return " → ".join(step.name for step, _ in self._steps)
+
+    @property
+    def by_agent(self) -> bool:
+        """True if any of its processors is."""
+        return any(one.by_agent for one in self.members)
 
     @property
     def members(self) -> Sequence[HistoryProcessor]:

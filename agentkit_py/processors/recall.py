@@ -102,6 +102,11 @@ class Recall(ConfiguredProcessor):
         if self.window is not None:
             object.__setattr__(self, "window", as_processors(self.window))
 
+    @property
+    def by_agent(self) -> bool:
+        """True if any processor of its window is."""
+        return any(one.by_agent for one in as_processors(self.window))
+
     _reason = "the {k} older turns that the input is most about"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:

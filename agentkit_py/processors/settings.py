@@ -67,6 +67,11 @@ class ConfiguredProcessor(HistoryProcessor):
             if hasattr(hint, "__metadata__")
         }
 
+    @property
+    def by_agent(self) -> bool:
+        """True if it leaves each agent something else."""
+        return False
+
     def __post_init__(self) -> None:
         """Check what the constructor got, and keep it as the checks return it."""
         for name, check in self.settings.items():

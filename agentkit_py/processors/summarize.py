@@ -81,7 +81,8 @@ class Summarize(ConfiguredProcessor):
         store: Where summaries are kept; None: with the thread, in the run's history.
         summary_tokens: Tokens a summary may have; None: a quarter of ``lower``.
         key: Which summary of the thread this is: processors with one key share it, if they are
-            given the same messages. None: one for the thread; at the level of agents one for each.
+            given the same messages. None: one for the thread; one for each agent at their level,
+            and where a processor before it may leave each agent something else.
         lock: Seconds for which others wait for a run that is making a summary, and for which nobody
             tries again after one failed.
         prompt: The instructions of the model that summarises, in place of `INSTRUCTIONS`;
@@ -165,7 +166,9 @@ class Summarize(ConfiguredProcessor):
         """Return the key under which its summary of this context's thread is kept."""
         if self.key is not None:
             return self.key
-        return f"agent:{context.agent}" if context.level == "agent" else "thread"
+        if context.level in ("agent", "run"):
+            return f"{context.level}:{context.agent}"
+        return f"thread:{context.agent}" if context.own_view else "thread"
 
 
 @dataclass(frozen=True, slots=True)

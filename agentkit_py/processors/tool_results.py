@@ -86,6 +86,11 @@ class ToolCallFilter(ConfiguredProcessor):
         rule, tools = ("only", self.include) if self.exclude is None else ("no", self.exclude)
         return f"{rule} calls of {', '.join(sorted(tools or ())) or 'no tool'}"
 
+    @property
+    def by_agent(self) -> bool:
+        """True if the agent's own tools say what stays."""
+        return self.include == "own"
+
     def keeps(self, tool: str, own: frozenset[str] = frozenset()) -> bool:
         """Return whether calls of ``tool`` stay, for an agent with the tools ``own``."""
         if self.include is not None:

@@ -110,6 +110,11 @@ class HandoffView(ConfiguredProcessor):
 
     _reason = "other agents' tool calls as text"
 
+    @property
+    def by_agent(self) -> bool:
+        """True: each agent's own calls stay."""
+        return True
+
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with texts in place of other agents' calls."""
         held = context.held

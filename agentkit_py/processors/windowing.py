@@ -502,6 +502,11 @@ class Pin(HistoryProcessor):
 
     _reason = "pinned messages stay"
 
+    @property
+    def by_agent(self) -> bool:
+        """False: all agents keep the same."""
+        return False
+
     def pinned(self, messages: Messages) -> Iterable[Message]:
         """Return the messages that fit, and the tool groups that they belong to."""
         chosen = {index for index, message in enumerate(messages) if self._predicate(message)}

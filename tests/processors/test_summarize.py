@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -31,10 +32,13 @@ from agentkit_py.processors import (
     ProcessorParts,
     Summarize,
     Summary,
+    Threshold,
+    ToolCallFilter,
 )
 from agentkit_py.processors.cutting import find_anchor
 from agentkit_py.processors.summarize import placed
 from agentkit_py.processors.validity import is_valid
+from agentkit_py.routing import once
 from agentkit_py.runs import StreamingConfig
 from agentkit_py.stores import HistoryStore, MemoryHistory
 from agentkit_py.testing import EventLog, ScriptedModel
@@ -381,6 +385,51 @@ async def test_the_summary_is_kept_with_the_runs_own_thread() -> None:
     assert len({report.sent[1] for report in run.context}) == 1
     assert await store.load_summary("t", "thread") is not None
     assert len(await store.load("t")) == 43
+
+
+@pytest.mark.parametrize("place", ["isolation", "history", "run", "chosen", "agent", "threshold"])
+async def test_what_is_hidden_from_an_agent_is_in_no_summary_that_it_is_shown(place: str) -> None:
+    """Each agent has a summary of what it may see, wherever the filter and `Summarize` stand."""
+    answers = Answers(
+        lambda body: "It found S3CR3T." if "S3CR3T" in json.dumps(body) else "Nothing was found."
+    )
+    own, policy = ToolCallFilter(include="own"), summarizer(answers, min_new=1, min_messages=2)
+    chain = [Threshold(1, then=[own]), policy] if place == "threshold" else [own, policy]
+    given: dict[str, Any] = {}
+    if place == "isolation":
+        given = {"isolation": "own_tools", "processors": [policy]}
+    elif place in ("chosen", "threshold"):
+        choose: Callable[[Any], Any] = lambda _: chain  # noqa: E731 - it stands for a user's
+        given["processors"] = chain if place == "threshold" else choose
+
+    def look() -> str:
+        """Look."""
+        return "S3CR3T"
+
+    at_agents: list[Any] = {"agent": chain, "run": [own]}.get(place, [])
+    agents = [
+        Agent(name=name, system=name, tools=tools, token_counter=COUNT, processors=at_agents)
+        for name, tools in {"clerk": [look], "guest": []}.items()
+    ]
+    store = MemoryHistory(processors=chain if place == "history" else ())
+    network = Network(
+        name="desk", agents=agents, default_model=Answers("y").model, history=store, **given
+    )
+    call = ToolCall("c", "look", {})
+    await store.add_thread("t")
+    found = [ToolCallMessage([call], agent="clerk"), ToolResultMessage(call, {"data": "S3CR3T"})]
+    await store.append(
+        "t", [AgentResult("clerk", [m]) for m in [*history(2), *found, *history(40)]]
+    )
+    shown: dict[str, str] = {}
+    for agent in agents:
+        run = await network.run(
+            "Now?", thread_id="t", router=once(agent),
+            processors=[policy] if place == "run" else (),
+        )  # fmt: skip
+        shown[agent.name] = next(m.text for m in run.context[0].sent[1:] if m.type == "text")
+    assert "It found S3CR3T." in shown["clerk"]
+    assert "Nothing was found." in shown["guest"]
 
 
 async def test_a_run_asks_once_however_many_inferences_it_has() -> None:
