@@ -266,7 +266,9 @@ class MessageAssembler:
         return None
 
     def _run(self, what: str, data: Mapping[str, Any]) -> None:
-        run = data["runId"]
+        run = data.get("runId")
+        if not isinstance(run, str):
+            return  # it was stopped before it began
         if what == "started" and "parentRunId" not in data:
             self.runs.setdefault(run, "running")
         elif run in self.runs and what in ("completed", "failed"):

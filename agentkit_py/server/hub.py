@@ -104,6 +104,8 @@ class _OpenRun:
     thread_id: str | None
     answers: str | None
     source: str | None
+    last: int = -1
+    """The highest sequence number of its chunks."""
 
 
 @dataclass(slots=True)
@@ -146,7 +148,7 @@ class _Channel:
             answers,
             source,
         )
-        self._track_run(str(chunk.get("event")), data, entry)
+        self._track_run(str(chunk.get("event")), chunk.get("sequenceNumber"), data, entry)
         self.ring.append(entry)
         self.next += 1
         self.size += entry.size
@@ -163,14 +165,15 @@ class _Channel:
         news, self.news = self.news, asyncio.Event()
         news.set()
 
-    def _track_run(self, event: str, data: Mapping[str, Any], entry: Entry) -> None:
+    def _track_run(self, event: str, number: object, data: Mapping[str, Any], entry: Entry) -> None:
         """Keep track of open runs: the outermost one begins without parent, and ends a stream.
 
         A run that paused may go on in another process; it is that one's then.
         """
         for name, run in self.open.items():
-            if run.source != entry.source and run.answers == entry.answers is not None:
-                self.open[name] = replace(run, source=entry.source)
+            if run.answers == entry.answers is not None:
+                last = max(run.last, number) if isinstance(number, int) else run.last
+                self.open[name] = replace(run, source=entry.source, last=last)
         message = data.get("messageId")
         if not isinstance(message, str):
             return
@@ -439,6 +442,14 @@ class Hub:
         found = self._channels.get(channel)
         runs = {} if found is None else found.open
         return {name: run.answers for name, run in runs.items() if run.thread_id == thread_id}
+
+    def place_of(self, channel: str, thread_id: str, answers: str) -> tuple[str | None, int]:
+        """Return what the open run that answers a message writes, and its last sequence number."""
+        found = self._channels.get(channel)
+        for name, run in () if found is None else found.open.items():
+            if (run.thread_id, run.answers) == (thread_id, answers):
+                return name, run.last
+        return None, -1
 
     def answered(self, channel: str, thread_id: str) -> list[str]:
         """Return ids of the user's messages whose open runs are held from their start."""

@@ -200,6 +200,9 @@ class LocalRun:
     root: str | None = None
     """Message id of the outermost run, once it has begun."""
 
+    sequence: int = -1
+    """The highest number of its chunks."""
+
     known: Known | None = None
     """What the store had for the message; None: another run was at work on the thread."""
 
@@ -225,7 +228,6 @@ class LocalRun:
     """Why it was stopped."""
 
     _error: BaseException | None = None
-    _sequence: int = -1
     _ended: bool = False
 
     async def execute(self, settings: Settings) -> None:
@@ -315,7 +317,7 @@ class LocalRun:
             )
 
     def _track_stream(self, event: str, sequence: int, data: dict[str, Any]) -> None:
-        self._sequence = max(self._sequence, sequence)
+        self.sequence = max(self.sequence, sequence)
         if event == "run.started" and "parentRunId" not in data and self.root is None:
             self.root = data.get("messageId")
         elif event == "stream.ended":
@@ -338,13 +340,13 @@ class LocalRun:
         self._ended = True
 
     def _add(self, event: str, data: dict[str, Any]) -> None:
-        self._sequence += 1
+        self.sequence += 1
         self.send(
             {
                 "event": event,
                 "data": data,
                 "timestamp": int(datetime.now(UTC).timestamp() * 1000),
-                "sequenceNumber": self._sequence,
+                "sequenceNumber": self.sequence,
                 "id": f"end-{uuid4()}:{event}",
             }
         )
@@ -502,6 +504,12 @@ class LocalRuns(Backend):
         publish = partial(self._hub.publish, channel, answers=job.message.id)
         return LocalRun(job, publish, slot, self._settings.store)
 
+    def _find_place(self, run: LocalRun) -> None:
+        """Let a run that paused, maybe in another process, end the stream that it began."""
+        job = run.job
+        answers = job.message.id or ""
+        run.root, run.sequence = self._hub.place_of(channel_of(job.user_id), job.thread_id, answers)
+
     def _begin(self, run: LocalRun) -> None:
         self._runs.setdefault(run.job.user_id, []).append(run)
         run.task = asyncio.create_task(run.execute(self._settings))
@@ -553,8 +561,10 @@ class LocalRuns(Backend):
         )
         run = self._run(job, self._slots.later(_key(job)))
         before = self._paused.pop((job.thread_id, job.message.id or ""), None) or self._same(job)
-        run.taken, run.root = taken, None if before is None else before.root
-        run.repeat = run.root is None or not self._hub.holds(channel_of(job.user_id), run.root)
+        root = None if before is None else before.root
+        run.repeat = root is None or not self._hub.holds(channel_of(job.user_id), root)
+        run.taken = taken
+        self._find_place(run)
         self._begin(run)
 
     async def is_lost(self, question: Question) -> bool:
@@ -653,6 +663,7 @@ class LocalRuns(Backend):
                 target = next(iter(self._settings.targets.values()))
                 job = Job(user_id=user_id, thread_id=thread_id, target=target, message=message)
                 run = self._run(job, self._slots.later(_key(job)))
+                self._find_place(run)
             run.interrupt()
         return len(runs) + len(paused)
 

@@ -209,6 +209,14 @@ async def test_a_reply_that_broke_off_is_a_failed_part() -> None:
     assert list(found.runs.values()) == ["failed"]
 
 
+def test_the_end_of_a_run_that_never_began_is_no_part() -> None:
+    """A server says so of a message that was stopped while it waited for its turn."""
+    where = {"threadId": "t1", "messageId": "m9", "reason": "cancelled"}
+    end = {"event": "run.interrupted", "data": where, "sequenceNumber": 0, "id": "end-1"}
+    both = assemble([*FIRST, end])
+    assert (both.runs, both.parts) == (assemble(FIRST).runs, assemble(FIRST).parts)
+
+
 def test_an_output_without_its_call_is_a_part_of_its_own() -> None:
     """A reader that subscribes late misses the call."""
     outputs = [c for c in FIRST if c["data"].get("type") == "tool-output"]

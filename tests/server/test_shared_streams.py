@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import MemoryHistory, SqliteHistory
+from agentkit_py import MemoryHistory, SqliteHistory, tool
 from agentkit_py.server import Hub, create_app, lifespan
 from agentkit_py.server.workers import Workers
 from agentkit_py.stores import HistoryStore, PostgresHistory
@@ -32,6 +32,7 @@ from tests.server.world import (
     post,
     served,
     support,
+    wait_until_idle,
     waiting,
 )
 
@@ -123,6 +124,31 @@ async def test_a_cancel_reaches_the_process_of_the_run(where: dict[str, Any]) ->
         await post(other, "/api/chat/cancel", {"threadId": "t1"})
         await stream.until("stream.ended")
     assert "run.interrupted" in stream.names
+
+
+async def test_a_cancel_in_another_process_ends_the_stream_of_a_run_that_waits(
+    where: dict[str, Any],
+) -> None:
+    """The reply that began ends, in sequence, in all processes: it does not stay under way."""
+
+    @tool(needs_approval=True)
+    def refund() -> str:
+        """Pay money back."""
+        return "paid"
+
+    model = support(tool_call("refund", {}), tools=(refund,))
+    apps = [app_of(model, history=store_at(where)), app_of(support(), history=store_at(where))]
+    hubs: list[Hub] = [app.state.api.hub for app in apps]
+    async with served(apps[0]) as url, served(apps[1]) as other, listening(url) as stream:
+        await post(url, "/api/chat", message("Money back!", "t1", id="m1"))
+        await wait_until_idle(apps[0])
+        await eventually(lambda: hubs[1].answered("user:ada", "t1") == ["m1"])
+        await post(other, "/api/chat/cancel", {"threadId": "t1"})
+        end = await stream.until("stream.ended")
+        await eventually(lambda: not any(hub.answered("user:ada", "t1") for hub in hubs))
+    assert end["data"]["messageId"] == stream.chunks[0]["data"]["messageId"]
+    numbers = [chunk["sequenceNumber"] for chunk in stream.chunks]
+    assert numbers == list(range(len(numbers)))
 
 
 async def test_a_thread_that_another_process_answers_is_neither_rewound_nor_edited(
