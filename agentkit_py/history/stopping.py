@@ -127,6 +127,9 @@ class OpenCall:
             NonRetriableError: The run was stopped, so that it must not.
         """
         self.reply.begun.add(self.index)
+        if (whole := self._whole) is not None:
+            await whole.begin()
+            return
         if self.keeper is None:
             return
         identity = self._id
@@ -139,8 +142,9 @@ class OpenCall:
     async def finish(self, content: JsonValue) -> None:
         """Say what the call gave; of a run that was stopped meanwhile it goes into the thread."""
         self.seen(content)
-        note = {"kind": "call", "id": self._id, "index": self.index, "content": content}
-        await self._note(f"call/{self.index}/{self._id}", note, content)
+        if self._whole is None:
+            note = {"kind": "call", "id": self._id, "index": self.index, "content": content}
+            await self._note(f"call/{self.index}/{self._id}", note, content)
         if self.outer is not None:
             call = self.reply.calls()[self.index]
             did: JsonValue = {"tool": call.name, "input": call.arguments, "result": content}
@@ -155,10 +159,21 @@ class OpenCall:
         """Say what a step of the call gave."""
         self.reply.begun.add(self.index)
         self.reply.steps.setdefault(self.index, {})[name] = output
+        if (whole := self._whole) is not None:
+            call = self.reply.calls()[self.index]
+            step: JsonValue = {"tool": call.name, "input": call.arguments, name: output}
+            await whole.did(f"{call.name} {self._id} {self.index} {name}", step)
+            return
         fields: dict[str, JsonValue] = {"name": name, "output": output}
         note: dict[str, JsonValue] = {"kind": "step", "id": self._id, "index": self.index, **fields}
         late: JsonValue = {"data": {name: output}}
         await self._note(f"step/{self.index}/{name}/{self._id}", note, late)
+
+    @property
+    def _whole(self) -> OpenCall | None:
+        """The call whose notes tell of this one: a nested run is in no thread of its caller's."""
+        outer = self.outer
+        return outer if outer is not None and outer.keeper is self.keeper else None
 
     @property
     def _id(self) -> str:

@@ -286,3 +286,47 @@ async def test_a_cancelled_direct_run_keeps_the_calls_that_were_done(store: Hist
         assert done == {"data": "paid 1"}
         assert unknown["error"]["name"] == "RunStoppedError"
         assert (await agent.run("And?", thread_id="t")).text == "Fine."
+
+
+async def test_what_a_nested_run_did_stands_in_the_call_of_it_alone(store: HistoryStore) -> None:
+    """Its own calls are none of its caller's, who reads what they did in one result."""
+
+    @tool
+    async def look(order: str) -> str:
+        """Look."""
+        return f"saw {order}"
+
+    @tool(steps=True)
+    async def book(order: str, ctx: ToolContext) -> str:
+        """Book, and be stopped before the end."""
+
+        async def hold() -> str:
+            return f"held {order}"
+
+        await ctx.step.run("hold", hold)
+        await ctx.step.sleep("rest", 10**9)
+        return "never"
+
+    async with store:
+        calls = tool_calls(("look", {"order": "A1"}), ("book", {"order": "B2"}))
+        model = ScriptedModel(tool_call("helper", {"task": "all"}), calls, "As I said.")
+        helper = Agent(name="helper", system="H", tools=[look, book], max_iter=3)
+        clerk = Agent(
+            name="clerk", system="S", model=model, history=store, max_iter=3,
+            tools=[helper.as_tool(allowed_tools="own")],
+        )  # fmt: skip
+        client = inngest.Inngest(app_id="app", is_production=False)
+        executor = ReplayExecutor(client, create_functions(client, agents=[clerk]), seed=None)
+        executor.receive({"name": "app/agent-clerk", "data": {"input": "Go.", "threadId": "t"}})
+        (run,) = executor.runs
+        while not any(step.name.endswith("rest") for step in run.recorded.values()):
+            await executor.do_next(timeouts=False)
+        executor.cancel(run)
+        assert await executor.send_event("app/agent-clerk", {"input": "Now?", "threadId": "t"})
+        rows = await store.load("t")
+        assert [one.agent_name for one in rows] == ["user", "clerk", "user", "clerk"]
+        (content,) = contents(rows)
+        done = content["error"]["done"].values()
+        assert [one["tool"] for one in done] == ["look", "book"]
+        assert [str(done).count(one) for one in ("saw A1", "held B2")] == [1, 1]
+        assert all(str(model.bodies[-1]).count(one) == 1 for one in ("saw A1", "held B2"))
