@@ -26,11 +26,11 @@ from agentkit_py._engine.shared_prefix import SYSTEM, SharedPrefix
 from agentkit_py._engine.state_changes import NoChanges
 from agentkit_py._engine.tool import Tool
 from agentkit_py.events.types import ContextActivity
-from agentkit_py.messages import Message, ToolResultMessage
+from agentkit_py.messages import Message, ToolResultMessage, lineage
 from agentkit_py.models.base import Compaction, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.binding import digest_of
 from agentkit_py.models.capabilities import window_of
-from agentkit_py.processors.apply import Restored, is_enough, put_back, run_chain
+from agentkit_py.processors.apply import Restored, is_enough, put_back, run_chain, steps_of
 from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore, Tokenizer
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages, count_text
@@ -179,7 +179,7 @@ class ModelInputBuilder:
             around = None if self.services is None else self.run.monitor.processors(self.path)
             outcome = await run_chain(full, chains, context, around)
             history, entries = outcome.messages, [*entries, *outcome.entries]
-            context = replace(context, protected=outcome.protected)
+            context = replace(context, protected=outcome.protected, pinned=outcome.pinned)
         if hook is None:
             return self._input(prompt, history, entries, full, wishes=context.wishes)
         before = history = _valid(history, entries, agent)
@@ -203,10 +203,12 @@ class ModelInputBuilder:
     async def build_shorter(self, refused: ModelInput) -> ModelInput:
         """Return about half of an input that a provider refused as too long."""
         agent, full = self.agent, refused.report.history
-        pins = (p.pinned(full) for _, processors in self.chains for p in processors)
+        pins = {id(m) for _, processor in steps_of(self.chains) for m in processor.pinned(full)}
         context = replace(
             self._context(refused.prompt, refused.history),
-            pinned=frozenset(id(m) for found in pins for m in found),
+            pinned=frozenset(
+                id(m) for m in refused.history if not pins.isdisjoint(map(id, lineage(m)))
+            ),
         )
         sent = count_messages(refused.request.messages, agent.tokenizer)
         prompt = count_messages(refused.prompt, agent.tokenizer)
@@ -437,7 +439,7 @@ class ModelInputBuilder:
             input=run.input.text,
             prompt=prompt,
             history=history,
-            processing=processing,
+            processing=replace(processing, own_view=True),
         )
         start = await resolve(hook(context))
         where = f"Agent {self.agent.name!r}"

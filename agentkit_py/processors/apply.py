@@ -66,6 +66,9 @@ class ChainOutcome:
     protected: frozenset[int] = frozenset()
     """`id()` of the protected messages, as the chain left them."""
 
+    pinned: frozenset[int] = frozenset()
+    """`id()` of the pinned messages, as the chain left them."""
+
 
 async def apply_processors(
     messages: Messages,
@@ -144,7 +147,7 @@ async def run_chain(
         entries.append(entry)
         current = left
         context = replace(context, own_view=context.own_view or processor.by_agent)
-    return ChainOutcome(current, tuple(entries), context.protected)
+    return ChainOutcome(current, tuple(entries), context.protected, context.pinned)
 
 
 def steps_of(chains: Sequence[LevelChain]) -> list[tuple[Level, HistoryProcessor]]:

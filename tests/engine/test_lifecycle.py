@@ -20,6 +20,7 @@ from agentkit_py import (
 from agentkit_py.events.types import ModelReplied
 from agentkit_py.lifecycle import AgentContext, ResultContext, Start, StartContext
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.processors import MessageWindow, Pin, Redact
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call, tool_calls
 
 from .runner import Runner
@@ -178,6 +179,22 @@ async def test_on_start_cannot_hide_the_calls_that_an_agent_has_just_made(runner
     assert [m["role"] for m in model.bodies[1]["messages"]][2:] == ["assistant", "tool"]
     assert result.context is not None
     assert result.context.entries[-1].kept_back == 2
+
+
+async def test_what_is_pinned_stays_where_on_start_applies_processors(runner: Runner) -> None:
+    """No processor drops it, at any level."""
+
+    async def newest(context: StartContext) -> Start:
+        return Start(context.prompt, await context.apply(MessageWindow(1)))
+
+    state = State[Any](messages=[TextMessage("user", f"m{n} a@b.io") for n in range(9)])
+    pin = Pin(lambda m: "m3" in getattr(m, "text", ""))
+    model = ScriptedModel("done")
+    agent = agent_with(model, Lifecycle(on_start=newest), processors=[pin, Redact(["email"])])
+    await runner.run(agent, "q?", state=state)
+    texts = [m["content"] for m in model.bodies[0]["messages"][1:-1]]
+    assert texts[0] == "m3 [email]"
+    assert "m7 [email]" not in texts
 
 
 async def test_on_start_sees_a_whole_history(runner: Runner) -> None:

@@ -10,7 +10,7 @@ from agentkit_py import Agent, AgentResult, Lifecycle, Message, State, TextMessa
 from agentkit_py.errors import ContextOverflowError
 from agentkit_py.events import ContextBuilt
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
-from agentkit_py.processors import ApproximateTokenizer, Pin
+from agentkit_py.processors import ApproximateTokenizer, ContextPolicy, Pin, Redact
 from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 from agentkit_py.testing import error as error_reply
 
@@ -116,6 +116,20 @@ async def test_what_is_pinned_stays(runner: Runner) -> None:
     agent = clerk(model, processors=[Pin(lambda m: "0003" in getattr(m, "text", ""))])
     await runner.run(agent, "Go", state=State(messages=past(40)))
     model.assert_saw("0003", "0039")
+
+
+@pytest.mark.parametrize("place", ["policy", "masked"])
+async def test_what_is_pinned_stays_wherever_and_in_whatever_words(
+    runner: Runner, place: str
+) -> None:
+    """In a policy of several processors, and masked by another processor."""
+    pin = Pin(lambda m: "0003" in getattr(m, "text", ""))
+    policy = ContextPolicy("mine", [(pin, "The order's number.")])
+    given = [policy] if place == "policy" else [pin, Redact({"number": "0003x"})]
+    model = ScriptedModel(TOO_LONG, "Done.")
+    await runner.run(clerk(model, processors=given), "Go", state=State(messages=past(40)))
+    model.assert_saw("0003" if place == "policy" else "[number]", "0039")
+    model.assert_not_saw("0005")
 
 
 async def test_the_hook_sees_the_reply_of_the_second_request(runner: Runner) -> None:

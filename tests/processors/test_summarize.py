@@ -23,6 +23,7 @@ from agentkit_py import (
 )
 from agentkit_py.errors import ConfigurationError, HistoryError
 from agentkit_py.events import ContextActivity
+from agentkit_py.lifecycle import Lifecycle, Start, StartContext
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import ModelRequest
 from agentkit_py.network import index_thread
@@ -387,7 +388,9 @@ async def test_the_summary_is_kept_with_the_runs_own_thread() -> None:
     assert len(await store.load("t")) == 43
 
 
-@pytest.mark.parametrize("place", ["isolation", "history", "run", "chosen", "agent", "threshold"])
+@pytest.mark.parametrize(
+    "place", ["isolation", "history", "run", "chosen", "agent", "threshold", "hook"]
+)
 async def test_what_is_hidden_from_an_agent_is_in_no_summary_that_it_is_shown(place: str) -> None:
     """Each agent has a summary of what it may see, wherever the filter and `Summarize` stand."""
     answers = Answers(
@@ -406,9 +409,21 @@ async def test_what_is_hidden_from_an_agent_is_in_no_summary_that_it_is_shown(pl
         """Look."""
         return "S3CR3T"
 
-    at_agents: list[Any] = {"agent": chain, "run": [own]}.get(place, [])
+    async def start(context: StartContext) -> Start:
+        return Start(context.prompt, await context.apply(policy))
+
+    hooks = Lifecycle[Any](on_start=start) if place == "hook" else Lifecycle[Any]()
+
+    at_agents: list[Any] = {"agent": chain, "run": [own], "hook": [own]}.get(place, [])
     agents = [
-        Agent(name=name, system=name, tools=tools, token_counter=COUNT, processors=at_agents)
+        Agent(
+            name=name,
+            system=name,
+            tools=tools,
+            token_counter=COUNT,
+            processors=at_agents,
+            lifecycle=hooks,
+        )
         for name, tools in {"clerk": [look], "guest": []}.items()
     ]
     store = MemoryHistory(processors=chain if place == "history" else ())
