@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import inngest
 
-from agentkit_py._core.json import JsonValue
+from agentkit_py._core.json import JsonValue, as_object
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
@@ -73,6 +73,16 @@ def _may_offload(model: Model) -> bool:
     """Return whether the Inngest server may ask the model: nothing of the call is done here."""
     here = (model.answers, model.signer, *model.guards)
     return model.retry.durable and not callable(model.api_key) and not any(here)
+
+
+def _reply_in(model: Model, found: dict[str, Any]) -> object:
+    """Return the reply that a step keeps, whoever asked the model when the step was done."""
+    if "deltas" not in found:
+        return found  # the server asked
+    if "failed" in found:
+        failed = found["failed"]
+        raise model_error_from_json(model, failed) from steps.step_error(failed)
+    return found["reply"]
 
 
 class InngestRuntime:
@@ -207,12 +217,7 @@ class InngestRuntime:
             raise error_of_step(model, error) from error
         if log is not None:
             await log.replay(found.get("deltas", []))
-        if "deltas" not in found:
-            return found  # the server asked, when the run began
-        if "failed" in found:
-            failed = found["failed"]
-            raise model_error_from_json(model, failed) from steps.step_error(failed)
-        return found["reply"]
+        return _reply_in(model, found)
 
     async def _infer_there(
         self, step_id: str, model: Model, make_body: Callable[[], dict[str, Any]]
@@ -221,6 +226,8 @@ class InngestRuntime:
         adapter = GatewayAdapter(model, self._local.api_key(model) or "")
         try:
             body = await self._steps.infer(step_id, adapter, make_body)
+            if (found := as_object(body)) is not None:
+                body = _reply_in(model, self._restored(found))
         except inngest.StepError as error:
             failure = error_of_step(model, error)
             if watch is not None:
@@ -288,7 +295,12 @@ class InngestRuntime:
                 output = self._steps.output(step_id, steps.record_error(error))
             return {**output, "at": datetime.now(UTC).timestamp()}
 
-        found = steps.restored(await self._steps.ask(step_id, recorded))
+        return self._restored(await self._steps.ask(step_id, recorded))
+
+    def _restored(self, output: dict[str, Any]) -> dict[str, Any]:
+        if steps.KEY not in output:
+            return output  # the server asked a model
+        found = steps.restored(output)
         self._time = max(self._time, datetime.fromtimestamp(found["at"], UTC))
         if "raised" in found:
             raised = found["raised"]

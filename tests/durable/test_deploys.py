@@ -13,18 +13,20 @@ import inngest
 import pytest
 
 from agentkit_py import (
+    Agent,
     MemoryHistory,
     Network,
     RouterContext,
     ToolContext,
     openai,
+    tool,
 )
 from agentkit_py._core.json import as_object
-from agentkit_py.inngest import AgentKitMiddleware, patched
+from agentkit_py.inngest import AgentKitMiddleware, create_functions, patched
 from agentkit_py.inngest.guard import OnVersionMismatch
 from agentkit_py.models import Model
 from agentkit_py.runtime.direct import DirectRuntime
-from agentkit_py.testing import FakeProvider
+from agentkit_py.testing import FakeProvider, tool_call
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
 
 from .shops import REPLIES, VERSIONS, Shop, Version, check, make
@@ -272,3 +274,36 @@ def refuse(wait: Wait) -> dict[str, Any]:
 def shown(what: str, said: Counter[str]) -> None:
     """Print figures, which the guide names."""
     print(f"{what}: {dict(said)}")  # noqa: T201 - the figures
+
+
+@pytest.mark.parametrize("number", range(1, 12))
+@pytest.mark.parametrize("first", INFERENCES)
+async def test_a_run_goes_on_where_models_are_asked_from_elsewhere_now(
+    first: Inference, number: int
+) -> None:
+    """Replies that were there before are read as they are: by the server, or made here."""
+    fake = FakeProvider([tool_call("charge", {"key": "a"}), "Done."])
+    store, charged = MemoryHistory(), list[str]()
+
+    @tool
+    def charge(key: str) -> str:
+        """Charge."""
+        charged.append(key)
+        return f"charged {key}"
+
+    client = inngest.Inngest(app_id="app", is_production=False)
+    waiting: list[Inference] = [first, *(one for one in INFERENCES if one != first)]
+
+    def functions() -> list[inngest.Function[Any]]:
+        agent = Agent(
+            name="clerk", system="S", model=openai("gpt-4o", api_key="k"), tools=[charge],
+            history=store, max_iter=3,
+        )  # fmt: skip
+        local = DirectRuntime(transport=fake.transport)
+        return create_functions(client, agents=[agent], inference=waiting.pop(0), local=local)
+
+    kill = KillAt(request=number, when="after")
+    executor = ReplayExecutor(client, functions, transport=fake.transport, kill=kill)
+    run = await executor.run("app/agent-clerk", {"input": "Go.", "threadId": "t"})
+    assert (run.status, charged) == ("completed", ["a"]), run.error
+    assert (run.output["text"], len(fake.requests)) == ("Done.", 2)
