@@ -663,7 +663,7 @@ class LocalRuns(Backend):
                 target = next(iter(self._settings.targets.values()))
                 job = Job(user_id=user_id, thread_id=thread_id, target=target, message=message)
                 run = self._run(job, self._slots.later(_key(job)))
-                self._find_place(run)
+            self._find_place(run)
             run.interrupt()
         return len(runs) + len(paused)
 

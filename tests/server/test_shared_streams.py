@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import AsyncExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -126,23 +126,45 @@ async def test_a_cancel_reaches_the_process_of_the_run(where: dict[str, Any]) ->
     assert "run.interrupted" in stream.names
 
 
+@pytest.mark.parametrize("again", [False, True])
 async def test_a_cancel_in_another_process_ends_the_stream_of_a_run_that_waits(
-    where: dict[str, Any],
+    where: dict[str, Any], again: bool
 ) -> None:
-    """The reply that began ends, in sequence, in all processes: it does not stay under way."""
+    """The reply that began ends, in sequence, in all processes: it does not stay under way.
+
+    Also where its message was sent again there while the model was asked.
+    """
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def look() -> str:
+        """Look at the order."""
+        begun.set()
+        await go.wait()
+        return "paid by card"
 
     @tool(needs_approval=True)
     def refund() -> str:
         """Pay money back."""
         return "paid"
 
-    model = support(tool_call("refund", {}), tools=(refund,))
-    apps = [app_of(model, history=store_at(where)), app_of(support(), history=store_at(where))]
+    model = support(tool_call("look", {}), tool_call("refund", {}), tools=(look, refund))
+    apps = [app_of(one, history=store_at(where), leases=True) for one in (model, support())]
     hubs: list[Hub] = [app.state.api.hub for app in apps]
-    async with served(apps[0]) as url, served(apps[1]) as other, listening(url) as stream:
-        await post(url, "/api/chat", message("Money back!", "t1", id="m1"))
+    asked = message("Money back!", "t1", id="m1")
+    async with AsyncExitStack() as stack:
+        url, other = [await stack.enter_async_context(served(app)) for app in apps]
+        stream, far = [await stack.enter_async_context(listening(one)) for one in (url, other)]
+        await post(url, "/api/chat", asked)
+        await begun.wait()
+        sent = asyncio.ensure_future(post(other, "/api/chat", asked)) if again else None
+        await eventually(lambda: apps[1].state.api.backend.count == int(again))
+        go.set()
+        if sent is not None:
+            await sent
         await wait_until_idle(apps[0])
-        await eventually(lambda: hubs[1].answered("user:ada", "t1") == ["m1"])
+        await wait_until_idle(apps[1])
+        await far.until("hitl.requested")
         await post(other, "/api/chat/cancel", {"threadId": "t1"})
         end = await stream.until("stream.ended")
         await eventually(lambda: not any(hub.answered("user:ada", "t1") for hub in hubs))
