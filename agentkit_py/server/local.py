@@ -215,8 +215,8 @@ class LocalRun:
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is at work, or has ended before that."""
 
-    repeat: bool = True
-    """Where it goes on, send again what was sent before it paused."""
+    repeat: bool = False
+    """Send again what was sent before the run paused: nobody here may have heard it."""
 
     pending: bool = False
     """True once it has ended waiting for a person."""

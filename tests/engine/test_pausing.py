@@ -25,6 +25,7 @@ from agentkit_py.errors import ConfigurationError, NotPendingError, ReplayError
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import record_answer
+from agentkit_py.history.runs import RunRecord
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import together
 from agentkit_py.stores import redacted
@@ -311,6 +312,13 @@ class Queue(SqliteHistory):
     def __init__(self, path: Path) -> None:
         super().__init__(path, lease=ThreadLease(seconds=0.2))
         self.entered = asyncio.Event()
+        self.was_free = False
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        """As the store does; note whether another could have had the thread before."""
+        if run.status == "paused":
+            self.was_free = await self.lock_thread(thread_id, "another", 60)
+        await super().save_run(thread_id, run)
 
     async def wait_in_line(self, thread_id: str, owner: str, seconds: float) -> bool:
         """As the store does."""
@@ -427,3 +435,31 @@ async def test_questions_of_an_attempt_that_died_do_not_stand_in_the_way_of_a_la
             run = await network.resume(thread, {question.id: True})
         assert (run.stop_reason, run.text) == ("done", "Done.")
         assert world.done == [("refund", 6), ("refund", 7)]
+
+
+async def test_a_message_that_comes_again_while_its_run_is_at_work_finds_its_question(
+    tmp_path: Path,
+) -> None:
+    """It stands in line for the thread, which is free only once the run is stored as paused."""
+    async with Queue(tmp_path / "q.db") as store:
+        world = World(store)
+        thread = (await world.network("Hello.").run("Hi")).thread_id
+        assert thread is not None
+        message = UserMessage("Money back!", id="m1")
+
+        @tool
+        async def look_up() -> str:
+            """Look, until the message has come again."""
+            await store.entered.wait()
+            return "seen"
+
+        first = world.network(tool_call("look_up", {}), tool_call("refund", {"amount": 5}))
+        first.agents[0].tools = [look_up, *world.tools()]
+        store.entered.clear()
+        run, again = await asyncio.gather(
+            first.run(message, thread_id=thread), world.network().run(message, thread_id=thread)
+        )
+        assert [run.stop_reason, again.stop_reason] == ["pending", "pending"]
+        assert [one.id for one in again.pending] == [one.id for one in run.pending]
+        await world.network(tool_call("refund", {"amount": 5})).run("Money!", thread_id=thread)
+        assert not store.was_free, "a message that came now would begin anew"

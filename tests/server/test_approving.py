@@ -244,6 +244,36 @@ async def test_an_answer_that_comes_at_once_does_not_ask_again() -> None:
     assert thread["running"] == [], "the run that paused is not taken for one that still waits"
 
 
+class StoringSlowly(MemoryHistory):
+    """A store in which an answer comes before the run is stored as paused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answered = asyncio.Event()
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        if run.status == "paused":
+            await self.answered.wait()
+        await super().save_run(thread_id, run)
+
+
+async def test_an_answer_that_comes_before_the_run_has_paused_does_not_ask_again() -> None:
+    """The run goes on by itself then; its stream holds each number once."""
+    store = StoringSlowly()
+    paid: list[int] = []
+    network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
+    app = app_of(network, history=store)
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        assert (await decide(url, asked["requestId"])).status_code == 200
+        store.answered.set()
+        await stream.until("stream.ended")
+        await wait_until_idle(app)
+    assert paid == [5]
+    assert stream.names.count("hitl.requested") == stream.names.count("hitl.resolved") == 1
+
+
 async def test_a_denied_call_does_not_run() -> None:
     """The model reads the reason."""
     paid: list[int] = []
