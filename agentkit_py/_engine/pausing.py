@@ -89,7 +89,7 @@ class Beginning:
         try:
             return await self._store(context, paused)
         finally:  # one of several answers that it waited for gave it the lease back
-            await context.thread.release_lease()
+            await context.thread.pause_lease()
 
     async def _store(self, context: RunContext, paused: RunPaused) -> list[Question]:
         if self.problem:

@@ -240,12 +240,12 @@ class HeldLease:
 
     async def release(self, name: str = "turn.1.pause") -> None:
         """End the lease for a while, in a step."""
+        await self.run_once(name, self.pause)
 
-        async def pause() -> None:
-            await self._save_heard(self._record("completed", stop_reason=STEERED))
-            await self.release_now()
-
-        await self.run_once(name, pause)
+    async def pause(self) -> None:
+        """End the lease for a while: runs of messages that this one took do not wait for it."""
+        await self._save_heard(self._record("completed", stop_reason=STEERED))
+        await self.release_now()
 
     async def released_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
         """Release the lease while ``wait`` waits, which may take days, and acquire it again.

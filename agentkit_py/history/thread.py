@@ -346,6 +346,11 @@ class Thread:
         if self.lease is not None:
             await self.lease.release_now()
 
+    async def pause_lease(self) -> None:
+        """Release the lease until the run, which is stored as paused, goes on."""
+        if self.lease is not None:
+            await self.lease.pause()
+
     def question_record(self, request: ApprovalRequest) -> QuestionRecord | None:
         """Return the record of a question; None where the store keeps none."""
         if self.outer_thread is not None:
