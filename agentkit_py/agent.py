@@ -660,7 +660,7 @@ _NAMES = (
     *("tool_input_guardrails", "tool_output_guardrails"),
 )
 _FEATURES, _NO_FEATURES = itemgetter(*_NAMES), tuple([getattr(Agent, name) for name in _NAMES])
-"""What an agent needs no check for beyond that of its kinds and tools, where it has none of it."""
+"""Fields with checks of their own, which an agent that leaves them empty does not need."""
 
 
 def takes_arguments_of(

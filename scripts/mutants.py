@@ -342,7 +342,7 @@ def planned(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     return made
 
 
-def verdict(folder: Path, mutant: dict[str, Any], player: Player, known: str, parity: bool) -> str:  # noqa: FBT001
+def verdict(folder: Path, mutant: dict[str, Any], player: Player, known: str, parity: bool) -> str:  # noqa: FBT001 - the option
     """Return what notices a mutant: a recording, another test of parity, or nobody of these."""
     path = Path(mutant["path"])
     target = folder / "tree" / path

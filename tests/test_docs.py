@@ -435,7 +435,7 @@ def test_issue_forms_have_fields_that_github_knows(form: Path) -> None:
 
 
 def test_names_of_the_porting_page_are_where_it_says() -> None:
-    """Who ports copies the second column into an import."""
+    """A porter copies the second column into an import."""
     page = (ROOT / "docs" / "porting.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (.*) \| `(agentkit_py[\w.]*)` \|$", page, re.MULTILINE)
     assert len(rows) > 5
@@ -453,7 +453,7 @@ FRAGMENTS = {"ag-ui", "approvals", "deploys", "durable", "server", "staff", "ver
     "page", [README, *(page for page in PAGES if page.stem not in FRAGMENTS)], ids=lambda p: p.stem
 )
 def test_what_a_pages_programs_use_is_on_the_page(page: Path) -> None:
-    """Who copies them gets no NameError."""
+    """A reader who copies them gets no NameError."""
     known, used = {*dir(builtins), "__file__"}, set[str]()
     ours = [one.code for one in fences(page) if not (one.file or "").endswith(".theirs")]
     for code in ours:

@@ -88,7 +88,7 @@ class Beginning:
         """
         try:
             return await self._store(context, paused)
-        finally:  # one of several answers that it waited for gave it the lease back
+        finally:  # now that others find it paused, the thread is free
             await context.thread.pause_lease()
 
     async def _store(self, context: RunContext, paused: RunPaused) -> list[Question]:

@@ -45,7 +45,7 @@ class RunRecord:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the run waits for a person."""
+        """True if the run waits for a person."""
         return self.status == "paused"
 
     @classmethod

@@ -247,7 +247,7 @@ class Subscription:
         known = after if isinstance(after, Place) else None
         number, self.missed = _number_of(channel, after.seen if isinstance(after, Place) else after)
         self._seen = self._read = channel.next - 1 if number is None else number
-        """What was published up to here is read only if its run was open at the start."""
+        """Chunks up to this place are read only if their run was open at the start."""
 
         self._open = channel.open_keys
         if number is None or known is not None:

@@ -190,7 +190,7 @@ class _Posted:
 
 @dataclass(slots=True)
 class _Mail:
-    """What has come from outside."""
+    """Events from outside that no run has received."""
 
     json: str
     thread_id: str | None

@@ -46,21 +46,26 @@ def make(*replies):
 '''
 
 
-def test_a_question_is_listed_and_answered_in_another_process(tmp_path: Path) -> None:
-    """The run goes on there; who answered and why is kept."""
-    (tmp_path / "hats.py").write_text(SHOP)
-    db = tmp_path / "hats.db"
+def question_of(db: Path, agent: str) -> str:
+    """Write the shop's file beside a database, run one of its agents; return its question's id."""
 
-    async def ask(agent: Any) -> str:
+    async def ask(clerk: Any) -> str:
         async with SqliteHistory(db) as store:
-            agent.history = store
-            await agent.run("Money back!", thread_id="t1")
-            (question,) = await agent.pending("t1")
+            clerk.history = store
+            await clerk.run("Money back!", thread_id="t1")
+            (question,) = await clerk.pending("t1")
         return question.id
 
-    with working_in(tmp_path):
-        sys.path.insert(0, str(tmp_path))
-        question = asyncio.run(ask(importlib.import_module("hats").first()))
+    (db.parent / "hats.py").write_text(SHOP)
+    with working_in(db.parent):
+        sys.path.insert(0, str(db.parent))
+        return asyncio.run(ask(getattr(importlib.import_module("hats"), agent)()))
+
+
+def test_a_question_is_listed_and_answered_in_another_process(tmp_path: Path) -> None:
+    """The run goes on there; who answered and why is kept."""
+    db = tmp_path / "hats.db"
+    question = question_of(db, "first")
     shown = agentkit("approvals", "list", "--db", str(db))
     first, asked, thread, *_ = shown.output.splitlines()
     assert first.startswith(f"{question}  open, expires in ")
@@ -80,19 +85,8 @@ def test_a_question_is_listed_and_answered_in_another_process(tmp_path: Path) ->
 
 def test_several_people_decide_on_single_calls_and_change_what_a_tool_gets(tmp_path: Path) -> None:
     """The run goes on with the last decision; what cannot be done is refused, and changes none."""
-    (tmp_path / "hats.py").write_text(SHOP)
     db = tmp_path / "hats.db"
-
-    async def ask(agent: Any) -> str:
-        async with SqliteHistory(db) as store:
-            agent.history = store
-            await agent.run("Money back!", thread_id="t1")
-            (question,) = await agent.pending("t1")
-        return question.id
-
-    with working_in(tmp_path):
-        sys.path.insert(0, str(tmp_path))
-        question = asyncio.run(ask(importlib.import_module("hats").three()))
+    question = question_of(db, "three")
     rest = ["hats:later", question, "--db", str(db)]
 
     def answer(*options: str) -> tuple[int, str]:

@@ -147,7 +147,7 @@ async def test_a_run_pauses_and_goes_on_where_nothing_is_known_of_it(world: Worl
 async def test_a_run_that_goes_on_shows_the_model_what_one_shows_that_never_waited(
     world: World, earlier: int
 ) -> None:
-    """What the run stored before its question is not loaded a second time as an earlier turn."""
+    """Rows that the run stored before its question are not loaded again as an earlier turn."""
     before, after = (tool_call("look", {}), tool_call("refund", {"amount": 5})), "Paid."
     loaded: list[int] = []
 
@@ -359,7 +359,7 @@ async def test_a_run_that_waits_for_its_thread_pauses_and_goes_on(
 async def test_a_run_that_waits_for_its_second_answer_does_not_hold_its_thread(
     tmp_path: Path,
 ) -> None:
-    """What others say meanwhile is answered, at once."""
+    """Messages that come meanwhile are answered at once."""
     async with SqliteHistory(tmp_path / "t.db", lease=ThreadLease(on_busy="error")) as store:
         world = World(store)
         two = tool_calls(("book", {}), ("book", {}))

@@ -95,7 +95,7 @@ async def test_levels_follow_each_other_from_history_to_network_to_agent(runner:
 async def test_a_processor_asks_once_for_each_model_call_however_often_it_is_replayed(
     runner: Runner,
 ) -> None:
-    """What `once` runs is a step of the run: a replay remembers what it returned."""
+    """A function given to `once` is a step of the run: a replay remembers its value."""
     asked: list[str] = []  # not emptied by replays
 
     async def rates() -> str:

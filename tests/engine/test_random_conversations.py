@@ -34,7 +34,7 @@ MODELS = [
     gemini("gemini-3-pro", api_key="k"),
 ]
 MARKED = re.compile(r"[A-Z]\d{4}z")
-"""What users say, models say, and tools give, each once in the whole conversation."""
+"""Texts of users, models and tools, each once in the whole conversation."""
 
 pytestmark = pytest.mark.direct_only(
     "a function does not pause; random messages to functions: tests/durable/test_random_messages.py"
@@ -64,7 +64,7 @@ class World:
     task: asyncio.Task[Any] | None = None
     fails: bool = False
     twice: list[str] = field(default_factory=list[str])
-    """What stood in one request more than once."""
+    """Marks that stood in one request more than once."""
 
     count: int = 0
 

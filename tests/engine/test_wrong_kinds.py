@@ -89,7 +89,7 @@ def as_in_typescript(network: Any, call_count: Any) -> None:
 
 @pytest.mark.parametrize("hook", ["enabled", "on_start", "on_response", "on_finish", "on_route"])
 def test_a_function_that_takes_several_values_is_told_of_the_context(hook: str) -> None:
-    """Who ports from TypeScript reads which attributes to use, where the function is given."""
+    """The error names the attributes to use, where the function is given."""
     told = r"gets one context: write \(ctx\), and use ctx.network, ctx.call_count;"
     given: Any = as_in_typescript
     with pytest.raises(ConfigurationError, match=rf"Agent 'a': {hook} {told}"):
@@ -100,7 +100,7 @@ def test_a_function_that_takes_several_values_is_told_of_the_context(hook: str) 
         Network(name="n", agents=[agent()], router=given)
     with pytest.raises(ConfigurationError, match=rf"Agent 'a': history's get {told}"):
         agent(history=HistoryConfig(get=given))
-    given = lambda: None  # noqa: E731
+    given = lambda: None  # noqa: E731 - it stands for a user's
     with pytest.raises(ConfigurationError, match=r"router gets one context: write \(ctx\); it"):
         Network(name="n", agents=[agent()], router=given)
 

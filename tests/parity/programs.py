@@ -467,7 +467,7 @@ async def chat(model: Model) -> Any:
 
 
 class Command(BaseModel):
-    """What `terminal` takes."""
+    """Arguments of `terminal`."""
 
     command: str
 
@@ -480,13 +480,13 @@ class Written(BaseModel):
 
 
 class Files(BaseModel):
-    """What `writeFiles` takes."""
+    """Arguments of `writeFiles`."""
 
     files: list[Written]
 
 
 class Paths(BaseModel):
-    """What `readFiles` takes."""
+    """Arguments of `readFiles`."""
 
     files: list[str]
 

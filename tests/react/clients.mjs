@@ -8,6 +8,7 @@
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
+import { pause, random } from "./chance.mjs";
 
 const [folder, kind, url, seeds] = process.argv.slice(2);
 const require = createRequire(join(folder, "package.json"));
@@ -19,17 +20,6 @@ process.on("unhandledRejection", (error) => {
 });
 console.warn = (...words) => process.stderr.write(`${words.join(" ")}\n`);
 
-function random(seed) {
-  let state = seed * 2654435761 + 1;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
-
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 
 async function get(path, headers) {
   const answer = await fetch(`${url}${path}`, { headers });

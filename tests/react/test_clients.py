@@ -200,7 +200,7 @@ def plain_desk() -> Starlette:
 
 
 def parts_of(messages: list[dict[str, Any]]) -> list[Any]:
-    """What is shown of messages of the hook, part by part."""
+    """Return the hook's messages part by part, as a page shows them."""
     found: list[Any] = []
     for one in messages:
         for part in one["parts"]:
@@ -218,7 +218,7 @@ async def test_the_hook_shows_what_the_thread_holds(
 ) -> None:
     """The whole of useAgent, as React renders it; without a browser, so that many can be had."""
     (tmp_path / "node_modules").symlink_to(packages / "node_modules")
-    for file in (HERE / "use_agent.mjs", EXAMPLE / "src" / "server.js"):
+    for file in (HERE / "use_agent.mjs", HERE / "chance.mjs", EXAMPLE / "src" / "server.js"):
         shutil.copy(file, tmp_path)
     (tmp_path / "package.json").write_text('{"type": "module"}')
     async with served(plain_desk()) as url:

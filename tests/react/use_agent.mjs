@@ -6,6 +6,7 @@
 
 import { AsyncLocalStorage } from "node:async_hooks";
 import { Window } from "happy-dom";
+import { pause, random } from "./chance.mjs";
 
 const [url, seeds] = process.argv.slice(2);
 const window = new Window({ url });
@@ -42,17 +43,6 @@ const { AgentProvider, createDefaultHttpTransport, useAgent } = await import("@i
 const { QueryClient } = await import("@tanstack/react-query");
 const { call, storedThread } = await import("./server.js"); // the example's
 
-function random(seed) {
-  let state = seed * 2654435761 + 1;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  };
-}
-
-const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 async function until(what) {
   while (!(await what())) await pause(5);
 }

@@ -201,17 +201,21 @@ async def test_a_question_whose_run_died_long_ago_is_closed_by_the_server() -> N
 
 
 class PausingSlowly(MemoryHistory):
-    """A store in which an answer finds a run paused before the run itself has ended."""
+    """A store in which an answer comes while the run pauses: before it is stored so, or after."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_stored: bool) -> None:
         super().__init__()
-        self.paused, self.taken = asyncio.Event(), asyncio.Event()
+        self.is_stored = is_stored
+        self.pausing, self.taken = asyncio.Event(), asyncio.Event()
 
     async def save_run(self, thread_id: str, run: RunRecord) -> None:
-        await super().save_run(thread_id, run)
+        if run.status != "paused" or self.is_stored:
+            await super().save_run(thread_id, run)
         if run.status == "paused":
-            self.paused.set()
+            self.pausing.set()
             await self.taken.wait()
+            if not self.is_stored:
+                await super().save_run(thread_id, run)
 
     async def change_run(
         self,
@@ -224,54 +228,27 @@ class PausingSlowly(MemoryHistory):
         return found
 
 
-async def test_an_answer_that_comes_at_once_does_not_ask_again() -> None:
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_an_answer_that_comes_while_the_run_pauses_does_not_ask_again(
+    *, is_stored: bool
+) -> None:
     """A reader that answers each question it reads would answer a question twice."""
-    store = PausingSlowly()
+    store = PausingSlowly(is_stored=is_stored)
     paid: list[int] = []
     network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
     app = app_of(network, history=store)
     async with served(app) as url, listening(url) as stream:
         await ask(url)
         asked = (await stream.until("hitl.requested"))["data"]
-        await store.paused.wait()
+        await store.pausing.wait()
         assert (await decide(url, asked["requestId"])).status_code == 200
         await stream.until("stream.ended")
         await wait_until_idle(app)
         async with client_of(app) as client:
             thread = (await client.get("/api/threads/t1")).json()
     assert paid == [5]
-    assert stream.names.count("hitl.requested") == 1
-    assert thread["running"] == [], "the run that paused is not taken for one that still waits"
-
-
-class StoringSlowly(MemoryHistory):
-    """A store in which an answer comes before the run is stored as paused."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answered = asyncio.Event()
-
-    async def save_run(self, thread_id: str, run: RunRecord) -> None:
-        if run.status == "paused":
-            await self.answered.wait()
-        await super().save_run(thread_id, run)
-
-
-async def test_an_answer_that_comes_before_the_run_has_paused_does_not_ask_again() -> None:
-    """The run goes on by itself then; its stream holds each number once."""
-    store = StoringSlowly()
-    paid: list[int] = []
-    network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
-    app = app_of(network, history=store)
-    async with served(app) as url, listening(url) as stream:
-        await ask(url)
-        asked = (await stream.until("hitl.requested"))["data"]
-        assert (await decide(url, asked["requestId"])).status_code == 200
-        store.answered.set()
-        await stream.until("stream.ended")
-        await wait_until_idle(app)
-    assert paid == [5]
     assert stream.names.count("hitl.requested") == stream.names.count("hitl.resolved") == 1
+    assert thread["running"] == [], "the run that paused is not taken for one that still waits"
 
 
 async def test_a_denied_call_does_not_run() -> None:

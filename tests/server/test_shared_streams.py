@@ -480,7 +480,7 @@ def test_a_run_that_goes_on_in_another_process_ends_with_that_process(repeats: b
 
 
 def test_a_run_that_comes_back_to_this_process_is_its_own_again() -> None:
-    """Whoever published last works on it."""
+    """The process that published last works on the run."""
     hub, about = Hub(), {"messageId": "reply", "threadId": "t"}
     hub.receive("c", {"event": "run.started", "data": about}, "question", "other")
     hub.publish("c", {"event": "text.delta", "data": about}, answers="question")

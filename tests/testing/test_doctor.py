@@ -70,7 +70,7 @@ async def test_a_healthy_network_has_no_findings() -> None:
 
 
 class Ticket(BaseModel):
-    """What the clerk is to give."""
+    """The clerk's output."""
 
     kind: Literal["repair", "booking"]
     rooms: list[int] = Field(min_length=1)

@@ -104,7 +104,7 @@ def _thinking_where_taken(body: dict[str, Json], on: Switches) -> dict[str, Json
 
 
 def _signs(model: str, asked: dict[str, Json]) -> bool:
-    """Whether a model signs thinking: if asked for it, or if it is of no version, the newest."""
+    """Return whether a model signs thinking: asked for it, or of no version, as the newest are."""
     return ("claude" in model and _VERSION.search(model) is None) or _thinking(asked) != "disabled"
 
 

@@ -169,7 +169,7 @@ class _Operations:
         self._given, self._calling, self._data = given, calling, calling.state.data
 
     def perform(self, handler: dict[str, Json]) -> Json:
-        """What the handler returns.
+        """Return the value of the handler.
 
         Raises:
             _Thrown: It throws.
