@@ -420,6 +420,12 @@ def _build(
     if unknown:
         known = ", ".join(["name", "description", *sorted(ToolTraits.__optional_keys__)])
         raise ToolDefinitionError(name, f"a tool has no option {unknown[0]!r}; it has {known}")
+    for option in ("approval_timeout", "escalate_after"):
+        given: object = traits.get(option)
+        if given is not None and not isinstance(given, timedelta):
+            raise ToolDefinitionError(
+                name, f"{option} must be a timedelta, e.g. timedelta(hours=4), got {given!r:.80}"
+            )
     return Tool(
         name,
         description,

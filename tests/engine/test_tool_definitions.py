@@ -213,6 +213,14 @@ BAD_FUNCTIONS: list[tuple[Callable[..., Any], str]] = [
 ]
 
 
+@pytest.mark.parametrize("option", ["approval_timeout", "escalate_after"])
+def test_seconds_in_place_of_a_timedelta_are_refused_where_the_tool_is_made(option: str) -> None:
+    """The first question would fail otherwise, in the middle of a run."""
+    given: Any = {option: 30, "needs_approval": True}
+    with pytest.raises(ToolDefinitionError, match=rf"{option} must be a timedelta.*got 30"):
+        create_tool(name="refund", handler=lambda: None, **given)
+
+
 @pytest.mark.parametrize(("function", "reason"), BAD_FUNCTIONS)
 def test_a_function_that_cannot_be_a_tool_says_why(
     function: Callable[..., Any], reason: str
