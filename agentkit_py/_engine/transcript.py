@@ -111,8 +111,10 @@ class Transcript:
             elif entry.staff is not None:
                 said = read_by_models(entry)
             by_user = entry.agent_name == USER
+            # A call for each message would cost more than all else here.
             for one in said:
-                message = users_words(one) if by_user else one
+                text = one.content if by_user and one.type == "text" else ""
+                message = one if isinstance(text, str) and "<" not in text else users_words(one)
                 self._is_present = message.from_history is False
                 # The user message of this run stands in the prompt.
                 if not by_user or entry.id != self.question:
@@ -187,8 +189,6 @@ def users_words(message: Message) -> Message: ...
 def users_words(message: Message) -> Message:
     """Return a user's message without what would look like the words of staff."""
     if not isinstance(message, TextMessage) or message.role != "user":
-        return message
-    if isinstance(message.content, str) and "<" not in message.content:
         return message
     return derived(message, "user's words", partial(_of_user, message))
 
