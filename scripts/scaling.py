@@ -405,7 +405,12 @@ ROWS = {
     ),
     "words": Row("a search by words, by pieces", "ms", "", *PIECES, documents("words")),
     "bytes": Row(
-        "bytes of SQLite's file, by messages", "x JSON", "≤ 1.4", (2000,), (20_000,), stored
+        "bytes of SQLite's file, by messages",
+        "x JSON",
+        "≤ 1.4",
+        (2000, 20_000),
+        (2000, 20_000, 100_000),
+        stored,
     ),
     "cli": Row(
         "CPU of agentkit threads list", "x small typer program", "≤ 1.3", (0,), (0,), command

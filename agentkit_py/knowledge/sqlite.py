@@ -309,8 +309,9 @@ class SqliteKnowledge(SqlStore):
         total = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
         count = "SELECT COUNT(*) FROM knowledge_words WHERE knowledge_words MATCH ?"
         words = [" OR ".join(f'"{stem}"' for stem in stems) for stems in asked]
+        have = [run(count, [word])[0][0] for word in words]
         # The BM25 of a chunk of usual length that has each word once.
-        perfect = sum(rarity(total, run(count, [word])[0][0]) for word in words)
+        perfect = sum(rarity(total, one) for one in have)
         # Ids and scores alone are sorted, so that no text is read that is not shown.
         # With the sign, what passes is asked for once; without it the words, for each chunk.
         among = f" AND +rowid IN (SELECT c.id {FROM_CHUNKS} WHERE {condition})" if filters else ""
@@ -318,12 +319,19 @@ class SqliteKnowledge(SqlStore):
             "SELECT rowid AS id, -bm25(knowledge_words) AS score FROM knowledge_words "  # noqa: S608 - parameters
             f"WHERE knowledge_words MATCH ?{among} ORDER BY score DESC, rowid LIMIT ?"
         )
-        return run(
+        query = (
             f"SELECT {FOUND}, best.score / ? FROM ({best}) best "  # noqa: S608 - parameters
             "JOIN knowledge_chunks c ON c.id = best.id "
-            "JOIN knowledge_documents d ON d.id = c.document ORDER BY best.score DESC, c.id",
-            [perfect, " OR ".join(words), *([] if filters is None else values), k],
+            "JOIN knowledge_documents d ON d.id = c.document ORDER BY best.score DESC, c.id"
         )
+        values = [] if filters is None else values
+        # Words of every second chunk weigh a millionth: what has no others is last.
+        telling = [word for word, one in zip(words, have, strict=True) if 2 * one < total]
+        if telling and len(telling) < len(words):
+            found = run(query, [perfect, " OR ".join(telling), *values, k])
+            if len(found) == k:
+                return found
+        return run(query, [perfect, " OR ".join(words), *values, k])
 
 
 def _runner(connection: apsw.Connection) -> Execute:

@@ -329,5 +329,7 @@ STEPS: tuple[tuple[Change, ...], ...] = (
             "WHERE user_id IS NOT NULL AND NOT hidden GROUP BY user_id"
         ),
     ),
+    # The time of a result is in its JSON, and nothing asks for the column.
+    ("ALTER TABLE {results} DROP COLUMN created_at",),
 )
 """Each step leads from one version to the next. Steps are only ever added."""

@@ -876,8 +876,8 @@ def _append(session: Session, thread_id: str, rows: Sequence[Row]) -> None:
         values.append(_values(branch, position, row, total))
         total += row.extent
     session.execute_many(
-        "INSERT INTO {results} (thread_id, position, id, agent_name, created_at, json, metadata, "
-        "tokens, messages, size, system) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO {results} (thread_id, position, id, agent_name, json, metadata, tokens, "
+        "messages, size, system) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         values,
     )
     if session.full_text and indexed == first:  # else `index_words` has to add older ones first
@@ -915,7 +915,6 @@ def _values(thread_id: str, position: int, row: Row, before: Extent) -> tuple[An
         position,
         row.id,
         row.agent_name,
-        row.created_at,
         JsonText(row.json),
         None if row.metadata is None else JsonText(row.metadata),
         None if row.tokens is None else JsonText(row.tokens),

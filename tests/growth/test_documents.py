@@ -25,6 +25,8 @@ class CountedDocuments(SqliteKnowledge):
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.plans: list[str] = []
+        self.scored: list[str] = []
+        """Words by which chunks were scored."""
 
     def _transact(self, work: Callable[[Execute], T], *, write: bool) -> T:
         def planned(run: Execute) -> T:
@@ -32,6 +34,8 @@ class CountedDocuments(SqliteKnowledge):
                 if statement.startswith("SELECT"):
                     steps = run(f"EXPLAIN QUERY PLAN {statement}", values)
                     self.plans.extend(step[3] for step in steps)
+                if "bm25" in statement:
+                    self.scored.append(values[1])
                 return run(statement, values)
 
             return work(seen)
@@ -92,6 +96,21 @@ async def test_a_narrow_filter_finds_by_index_and_compares_what_passes(tmp_path:
     assert [step for step in scanned if "VIRTUAL TABLE" not in step] == []
     assert not any("CORRELATED" in step for step in store.plans)
     assert any("knowledge_vectors USING INTEGER PRIMARY KEY" in step for step in store.plans)
+    await store.close()
+
+
+async def test_chunks_are_not_scored_for_words_that_most_have(tmp_path: Path) -> None:
+    """Such a word weighs a millionth; only where too few have the others are all scored."""
+    store = CountedDocuments(tmp_path / "d.db")
+    pieces = [Chunk(f"straw {number}", _vector(number)) for number in range(40)]
+    await store.put(Document(id="d", source="d", hash="", metadata={}), pieces, "e")
+    (best,) = await store.matching("straw 10", None, 1)
+    assert store.scored == ['"10"']
+    several = await store.matching("straw 10", None, 5)
+    assert store.scored[1:] == ['"10"', '"straw" OR "10"']
+    assert several[0].text == best.text == "straw 10"
+    assert several[0].score == pytest.approx(best.score, abs=1e-5)
+    assert len(several) == 5
     await store.close()
 
 
