@@ -147,8 +147,11 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     @property
     def chain(self) -> tuple[HistoryProcessor, ...]:
         """Its processors, that of its isolation first, functions among them made processors."""
-        own = () if self.isolation is None else (ToolCallFilter(include="own"),)
-        return (*own, *as_processors(self.processors, f"Network {self.name!r}"))
+        return (*self._isolating, *as_processors(self.processors, f"Network {self.name!r}"))
+
+    @property
+    def _isolating(self) -> tuple[HistoryProcessor, ...]:
+        return () if self.isolation is None else (ToolCallFilter(include="own"),)
 
     def resolve(self, options: RunOptions | None = None) -> NetworkSpec:
         """Return the network as it is now, ready to run.
@@ -184,7 +187,8 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             default_model=self.default_model,
             max_iter=self.max_iter if given is None else given,
             history=self.history,
-            chain=self.chain,
+            isolation=self._isolating,
+            chain=self.chain[len(self._isolating) :],
             output=self.output,
             output_type=self.output_type,
             prefix=self.prefix,

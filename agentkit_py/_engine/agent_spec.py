@@ -214,6 +214,9 @@ class NetworkSpec:
     """Agent turns at the most; 0 or None: no limit."""
 
     history: HistoryConfig | None
+    isolation: Sequence[HistoryProcessor]
+    """Processors that run before those of all levels."""
+
     chain: Sequence[HistoryProcessor]
     output: Any = None
     """Its own output: an agent, a function, or None."""

@@ -10,10 +10,10 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Iterable
-from hashlib import blake2b
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import Any, cast
 
+from agentkit_py._core.digests import code_of, short_digest
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
 from agentkit_py._engine.guardrails import NO_GUARDRAILS, GuardrailSpec
@@ -26,11 +26,6 @@ from agentkit_py.models.base import Model
 from agentkit_py.processors.base import HistoryProcessor
 
 _HOOKS = ("enabled", "on_start", "on_response", "on_finish", "on_route")
-
-
-def short_digest(value: Any) -> str:
-    """Return a short digest of JSON."""
-    return blake2b(dumps(value).encode("utf-8", "replace"), digest_size=6).hexdigest()
 
 
 def order_free_digest(value: Any) -> str:
@@ -68,7 +63,8 @@ def definition_of(
     if network is not None:
         names = [agent.name for agent in specs]
         options = (router, network.model, network.default_model, network.output)
-        parts = [names, network.max_iter, *map(_named, options), _chain(network.chain)]
+        chain = _chain([*network.isolation, *network.chain])
+        parts = [names, network.max_iter, *map(_named, options), chain]
         found[f"network {network.name}"] = short_digest([*parts, *_guardrails(network.guardrails)])
     if history is not None:
         lease = history.lease
@@ -150,7 +146,7 @@ def _named(value: object) -> Any:
     value = inspect.unwrap(cast("Any", value)) if callable(value) else value
     function: Any = value if hasattr(value, "__code__") else _call_of(value)
     code = getattr(function, "__code__", None)
-    return [*_code(code), *_held(function)] if code else type(value).__qualname__
+    return [*code_of(code), *_held(function)] if code else type(value).__qualname__
 
 
 def _held(function: Any) -> list[Any]:
@@ -173,20 +169,9 @@ def _held(function: Any) -> list[Any]:
             ]
             found.append([name, named])
         elif isinstance(value, FunctionType):
-            found.append([name, _code(value.__code__)])
+            found.append([name, code_of(value.__code__)])
     return found
 
 
 def _call_of(value: object) -> object:
     return vars(type(value)).get("__call__")
-
-
-def _code(code: CodeType) -> list[Any]:
-    consts = [_code(c) if isinstance(c, CodeType) else _const(c) for c in code.co_consts]
-    return [code.co_code.hex(), consts, *map(list, (code.co_names, code.co_varnames))]
-
-
-def _const(value: object) -> str:
-    if isinstance(value, frozenset):  # its order differs between processes
-        return repr(sorted(map(repr, cast("frozenset[object]", value))))
-    return repr(value)

@@ -439,7 +439,11 @@ class ModelInputBuilder:
             input=run.input.text,
             prompt=prompt,
             history=history,
-            processing=replace(processing, own_view=True),
+            processing=replace(
+                processing,
+                own_view=True,
+                before=tuple(one for _, one in steps_of(self.chains)),
+            ),
         )
         start = await resolve(hook(context))
         where = f"Agent {self.agent.name!r}"

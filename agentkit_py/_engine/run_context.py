@@ -310,6 +310,8 @@ class RunContext:
         shared = () if network is None or network.history is None else network.history.chain
         own = () if agent.history is None else agent.history.chain
         levels: list[tuple[Level, Sequence[HistoryProcessor]]] = [
+            # First of all, so that no summary or text that others make holds what is hidden.
+            ("network", () if network is None else network.isolation),
             *self.inherited,
             ("history", shared),
             # A store that is wrapped for a user has the chain of the store itself.

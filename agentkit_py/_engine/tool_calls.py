@@ -11,12 +11,12 @@ from typing import Any, cast
 import anyio
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.digests import short_digest
 from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.approvals import CallDesk, refused_content
 from agentkit_py._engine.call_steps import CallSteps
 from agentkit_py._engine.concurrency import in_thread, run_in_parallel
-from agentkit_py._engine.definition import short_digest
 from agentkit_py._engine.guarding import Guards, Trip
 from agentkit_py._engine.instrumentation import CallTool, Monitor
 from agentkit_py._engine.run_context import RunContext

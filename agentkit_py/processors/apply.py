@@ -15,6 +15,8 @@ from itertools import pairwise
 from typing import Any, TypeAlias, cast
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.digests import settings_of
+from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError, ProcessorError, is_control_error
 from agentkit_py.messages import (
     Message,
@@ -146,8 +148,14 @@ async def run_chain(
         )
         entries.append(entry)
         current = left
-        context = replace(context, own_view=context.own_view or processor.by_agent)
+        context = _after(context, processor)
     return ChainOutcome(current, tuple(entries), context.protected, context.pinned)
+
+
+def _after(context: ProcessorContext, processor: HistoryProcessor) -> ProcessorContext:
+    """Return the context of what comes after a processor."""
+    own_view = context.own_view or processor.by_agent
+    return replace(context, own_view=own_view, before=(*context.before, processor))
 
 
 def steps_of(chains: Sequence[LevelChain]) -> list[tuple[Level, HistoryProcessor]]:
@@ -404,6 +412,11 @@ class _FunctionProcessor(HistoryProcessor):
         """True if it is told which agent it is for."""
         return self._with_context
 
+    @property
+    def fingerprint(self) -> JsonValue:
+        """The function's code, and what it holds."""
+        return [self.name, settings_of(self._function)]
+
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what the function makes of the messages."""
         arguments = (messages, context) if self._with_context else (messages,)
@@ -617,7 +630,7 @@ async def is_enough(
         if _looks_back(processor):
             return False
         current = (await run_chain(current, [(level, [processor])], context)).messages
-        context = replace(context, own_view=context.own_view or processor.by_agent)
+        context = _after(context, processor)
     return False
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
+from agentkit_py._core.digests import fields_of, short_digest
 from agentkit_py._core.json import JsonObject, JsonValue, record_of
 from agentkit_py.messages import Message, Messages, text_of
 
@@ -257,6 +258,9 @@ class ProcessorContext:
     """True: what came before may have left other agents something else of the history, so that
     nothing that is made of it may be shown to them."""
 
+    before: tuple[HistoryProcessor, ...] = ()
+    """Processors that ran before, on what this one is given the rest of."""
+
     shares_prefix: bool = False
     """The request begins as those of other agents: cut rarely, and where a user's turn begins."""
 
@@ -304,6 +308,15 @@ class ProcessorContext:
         return id(message) in self.protected
 
     @property
+    def view(self) -> str:
+        """A digest of what hides messages before this processor; empty: nothing does."""
+        hiding = [one for one in self.before if not one.same_for_all]
+        if not hiding:
+            return ""
+        own = sorted(self.own_tools or ()) if any(one.by_agent for one in hiding) else []
+        return short_digest([[one.fingerprint for one in hiding], own])
+
+    @property
     def held(self) -> frozenset[int]:
         """`id()` of the messages that the processor has to keep: protected and pinned ones."""
         return self.pinned if self.may_drop else self.protected | self.pinned
@@ -343,6 +356,15 @@ class HistoryProcessor(ABC):
     def by_agent(self) -> bool:
         """True unless it leaves all agents the same of messages from before the run."""
         return True
+
+    @property
+    def fingerprint(self) -> JsonValue:
+        """Its class and settings; another one where it hides something else.
+
+        A summary is not shown behind other processors than those it was made behind, such as a
+        filter that a deploy added. A class that is no dataclass says here what it goes by.
+        """
+        return [fields_of(self), self.reason]
 
     looks_back: ClassVar[bool] = True
     """False: what it leaves of newer messages does not depend on older ones; see `enough`."""

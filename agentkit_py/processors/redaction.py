@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, TypeAlias, cast
 
 from agentkit_py._core.awaiting import off_loop
+from agentkit_py._core.digests import settings_of
 from agentkit_py._core.json import JsonValue
 from agentkit_py._core.patterns import SECONDS, BoundedPattern
 from agentkit_py._core.untrusted import get_logger
@@ -77,11 +78,17 @@ class Redactor:
 
     def __init__(self, patterns: Patterns | MaskFunction = tuple(BUILT_IN)) -> None:
         self.function: MaskFunction | None = None
+        self._patterns = patterns
         self._searches: tuple[_Search, ...] = ()
         if callable(patterns) and not isinstance(patterns, Mapping):
             self.function = patterns
         else:
             self._searches = _searches(cast("Patterns", patterns))
+
+    @property
+    def fingerprint(self) -> JsonValue:
+        """What it looks for."""
+        return settings_of(self._patterns)
 
     @property
     def names(self) -> list[str]:

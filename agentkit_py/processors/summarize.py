@@ -81,8 +81,9 @@ class Summarize(ConfiguredProcessor):
         store: Where summaries are kept; None: with the thread, in the run's history.
         summary_tokens: Tokens a summary may have; None: a quarter of ``lower``.
         key: Which summary of the thread this is: processors with one key share it, if they are
-            given the same messages. None: one for the thread; one for each agent at their level,
-            and where a processor before it may leave each agent something else.
+            given the same messages: not behind others that hide something. None: one for the
+            thread; one for each agent at their level, and where a processor before it may leave
+            each agent something else.
         lock: Seconds for which others wait for a run that is making a summary, and for which nobody
             tries again after one failed.
         prompt: The instructions of the model that summarises, in place of `INSTRUCTIONS`;
@@ -164,6 +165,10 @@ class Summarize(ConfiguredProcessor):
 
     def key_in(self, context: ProcessorContext) -> str:
         """Return the key under which its summary of this context's thread is kept."""
+        view = context.view
+        return f"{self._key_in(context)}#{view}" if view else self._key_in(context)
+
+    def _key_in(self, context: ProcessorContext) -> str:
         if self.key is not None:
             return self.key
         if context.level in ("agent", "run"):

@@ -293,6 +293,8 @@ class SqlHistory(HistoryStore):
             # There may be summaries and vectors of threads that are not in this database.
             for table in ("summaries", "vectors", "leases", "line", "notes", "mail"):
                 session.execute(f"DELETE FROM {{{table}}} WHERE thread_id = ?", thread_id)
+            # Mail of earlier versions does not say which thread it is about.
+            session.execute("DELETE FROM {mail} WHERE box = ?", inbox_name(thread_id))
             return gone
 
         return await self._transact(remove, write=True, thread_id=thread_id)

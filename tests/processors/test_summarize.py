@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,13 +26,16 @@ from agentkit_py import (
 from agentkit_py.errors import ConfigurationError, HistoryError
 from agentkit_py.events import ContextActivity
 from agentkit_py.lifecycle import Lifecycle, Start, StartContext
-from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.messages import Messages, ToolCall, ToolCallMessage, ToolResultMessage, text_of
 from agentkit_py.models.base import ModelRequest
 from agentkit_py.network import index_thread
 from agentkit_py.processors import (
     ApproximateTokenizer,
+    HandoffView,
     ProcessorContext,
     ProcessorParts,
+    Redact,
+    Redactor,
     Summarize,
     Summary,
     Threshold,
@@ -389,7 +394,8 @@ async def test_the_summary_is_kept_with_the_runs_own_thread() -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["isolation", "history", "run", "chosen", "agent", "threshold", "hook"]
+    "place",
+    ["isolation", "isolation of a store", "history", "run", "chosen", "agent", "threshold", "hook"],
 )
 async def test_what_is_hidden_from_an_agent_is_in_no_summary_that_it_is_shown(place: str) -> None:
     """Each agent has a summary of what it may see, wherever the filter and `Summarize` stand."""
@@ -401,6 +407,8 @@ async def test_what_is_hidden_from_an_agent_is_in_no_summary_that_it_is_shown(pl
     given: dict[str, Any] = {}
     if place == "isolation":
         given = {"isolation": "own_tools", "processors": [policy]}
+    elif place == "isolation of a store":
+        given, chain = {"isolation": "own_tools"}, [HandoffView(), policy]
     elif place in ("chosen", "threshold"):
         choose: Callable[[Any], Any] = lambda _: chain  # noqa: E731 - it stands for a user's
         given["processors"] = chain if place == "threshold" else choose
@@ -426,7 +434,7 @@ async def test_what_is_hidden_from_an_agent_is_in_no_summary_that_it_is_shown(pl
         )
         for name, tools in {"clerk": [look], "guest": []}.items()
     ]
-    store = MemoryHistory(processors=chain if place == "history" else ())
+    store = MemoryHistory(processors=chain if place in ("history", "isolation of a store") else ())
     network = Network(
         name="desk", agents=agents, default_model=Answers("y").model, history=store, **given
     )
@@ -445,6 +453,88 @@ async def test_what_is_hidden_from_an_agent_is_in_no_summary_that_it_is_shown(pl
         shown[agent.name] = next(m.text for m in run.context[0].sent[1:] if m.type == "text")
     assert "It found S3CR3T." in shown["clerk"]
     assert "Nothing was found." in shown["guest"]
+
+
+def _deploys() -> dict[str, tuple[list[Any], list[Any]]]:
+    """Return processors before and after a deploy that hides more."""
+
+    def before(messages: Messages) -> Messages:
+        return messages
+
+    def after(messages: Messages) -> Messages:
+        return [m for m in messages if "S3CR3T" not in text_of(m)]
+
+    after.__qualname__ = before.__qualname__
+    after.__name__ = before.__name__
+    names = {"one": "S1CR1T", "two": "S3CR3T"}
+    one, two = (Redactor([re.compile(word)]) for word in names.values())
+
+    def drops(words: str) -> Any:
+        def drop(messages: Messages) -> Messages:
+            return [m for m in messages if words not in text_of(m)]
+
+        return drop
+
+    return {
+        "a filter": ([], [ToolCallFilter()]),
+        "another setting": ([ToolCallFilter(exclude=["book"])], [ToolCallFilter(exclude=["look"])]),
+        "own tools": ([ToolCallFilter(include="own")], [ToolCallFilter(include="own")]),
+        "a function": ([before], [after]),
+        "what a function holds": ([drops(names["one"])], [drops(names["two"])]),
+        "a mask": ([Redact(one)], [Redact(two)]),
+        "a threshold": ([Threshold(1, then=[Redact(one)])], [Threshold(1, then=[Redact(two)])]),
+    }
+
+
+@pytest.mark.parametrize("place", ["history", "network", "agent", "run", "hook"])
+@pytest.mark.parametrize("deploy", _deploys())
+async def test_a_summary_from_before_a_deploy_is_not_shown_where_more_is_hidden_now(
+    deploy: str, place: str, tmp_path: Path
+) -> None:
+    """It holds what a filter hides now; without a change it is used again."""
+    answers = Answers(
+        lambda body: "It found S3CR3T." if "S3CR3T" in json.dumps(body) else "Nothing was found."
+    )
+    policy = summarizer(answers, min_new=1, min_messages=2)
+    call = ToolCall("c", "look", {})
+    found = [ToolCallMessage([call], agent="clerk"), ToolResultMessage(call, {"data": "S3CR3T"})]
+    async with SqliteHistory(tmp_path / "t.db") as store:
+        await store.add_thread("t")
+        await store.append(
+            "t", [AgentResult("clerk", [m]) for m in [*history(2), *found, *history(40)]]
+        )
+
+    def look() -> str:
+        """Look."""
+        return "S3CR3T"
+
+    async def start(context: StartContext) -> Start:
+        return Start(context.prompt, await context.apply(policy))
+
+    async def shown(number: int) -> str:
+        chain = [*_deploys()[deploy][number], *([] if place == "hook" else [policy])]
+        agent = Agent(
+            name="clerk",
+            system="S",
+            tools=[] if deploy == "own tools" and number else [look],
+            token_counter=COUNT,
+            processors=chain if place in ("agent", "hook") else [],
+            lifecycle=Lifecycle[Any](on_start=start if place == "hook" else None),
+        )
+        at_history = chain if place == "history" else []
+        async with SqliteHistory(tmp_path / "t.db", processors=at_history) as store:
+            network = Network(
+                name="desk", agents=[agent], default_model=Answers("y").model, history=store,
+                processors=chain if place == "network" else [], router=once(agent),
+            )  # fmt: skip
+            given = chain if place == "run" else ()
+            run = await network.run("Now?", thread_id="t", processors=given)
+        return next(m.text for m in run.context[0].sent[1:] if m.type == "text")
+
+    assert "It found S3CR3T." in await shown(0)
+    assert "It found S3CR3T." in await shown(0)
+    assert answers.asked == 1
+    assert "Nothing was found." in await shown(1)
 
 
 async def test_a_run_asks_once_however_many_inferences_it_has() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from agentkit_py import AgentResult
+from agentkit_py import AgentResult, UserMessage
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import token_memo
 from agentkit_py.processors import Summary
@@ -299,3 +299,16 @@ async def test_several_processes_migrate_one_old_file_at_once(tmp_path: Path) ->
     async with SqliteHistory(path) as store:
         await check_thread_data(store, place=2)
         await check_thread(store)
+
+
+async def test_messages_that_an_older_version_kept_go_with_their_thread(tmp_path: Path) -> None:
+    """It did not say of mail which thread it is about; a new thread of the id has none of it."""
+    path = tmp_path / "old.db"
+    async with SqliteHistory(path) as store:
+        await store.add_thread("t")
+        await store.put_message("t", UserMessage("private", "m"))
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE mail SET thread_id = NULL")
+        assert await store.delete_thread("t")
+        await store.add_thread("t")
+        assert await store.take_messages("t", "run") == []
