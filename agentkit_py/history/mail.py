@@ -45,8 +45,13 @@ class MailStore(Protocol):
         """Return ids and contents of the mail of a box that nobody took, the oldest first."""
         ...
 
-    async def remove_mail(self, box: str, mail_id: str) -> bool:
-        """Remove mail, taken or not; return False if there is none of this id."""
+    async def remove_mail(self, box: str, mail_id: str | None = None) -> bool:
+        """Remove mail, taken or not; return False if there is none.
+
+        Args:
+            box: The name of the box.
+            mail_id: The id of the mail; None: all that is in the box.
+        """
         ...
 
 

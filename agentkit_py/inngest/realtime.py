@@ -12,17 +12,19 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Generator
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
+from uuid import uuid4
 from weakref import WeakKeyDictionary
 
 import inngest
 from inngest.experimental import realtime
 
-from agentkit_py._core.json import dumps
+from agentkit_py._core.json import as_object, dumps
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py.stores.broadcast import FUNCTION_RUN, Broadcast
+from agentkit_py.history.mail import MailStore
+from agentkit_py.stores.broadcast import FUNCTION_RUN, STREAMS, Broadcast, stream_box
 
 if TYPE_CHECKING:
     from agentkit_py.stores import HistoryStore
@@ -72,6 +74,7 @@ class StoreChannel:
 
     Pieces of texts are collected for a moment; anything else, and what was said before it, is sent
     before the function goes on, so that the order holds where another process does the next step.
+    What an open stream has sent is kept as mail, for processes that begin meanwhile.
     """
 
     _of_loop: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[int, StoreChannel]]] = (
@@ -82,7 +85,9 @@ class StoreChannel:
         self._store = store  # as long as it is here, its `id()` is its own
         self._broadcast = broadcast
         self._lock = asyncio.Lock()
-        self._waiting: list[str] = []
+        self._waiting: list[tuple[str, dict[str, Any]]] = []
+        """Ids of runs, and what each says."""
+
         self._later: asyncio.Task[None] | None = None
 
     @classmethod
@@ -108,7 +113,7 @@ class StoreChannel:
 
         async def publish(chunk: dict[str, Any]) -> None:
             said = {"from": sender_of(run_id), **facts, "chunk": chunk}
-            self._waiting.append(dumps(said))
+            self._waiting.append((run_id, said))
             if not chunk["event"].endswith(".delta"):
                 await self._send()
             elif self._later is None or self._later.done():
@@ -118,7 +123,7 @@ class StoreChannel:
 
     async def end(self, run_id: str) -> None:
         """Say that a function's run was stopped, and could not say so itself."""
-        self._waiting.append(dumps({"from": sender_of(run_id), "kind": "gone", "to": None}))
+        self._waiting.append((run_id, {"from": sender_of(run_id), "kind": "gone", "to": None}))
         await self._send()
 
     async def _send_later(self) -> None:
@@ -127,13 +132,41 @@ class StoreChannel:
 
     async def _send(self) -> None:
         async with self._lock:
-            texts, self._waiting = self._waiting, []
-            if not texts:
+            taken, self._waiting = self._waiting, []
+            if not taken:
                 return
             try:
-                await self._broadcast.post(texts)
+                await self._keep(taken)
             except Exception:
-                logger.warning("%d chunks could not be published", len(texts), exc_info=True)
+                logger.warning("%d chunks could not be kept", len(taken), exc_info=True)
+            try:
+                await self._broadcast.post([dumps(said) for _, said in taken])
+            except Exception:
+                logger.warning("%d chunks could not be published", len(taken), exc_info=True)
+
+    async def _keep(self, taken: Sequence[tuple[str, dict[str, Any]]]) -> None:
+        """Keep what is sent until its stream ends: before it is sent, so that nothing is missed."""
+        store: object = self._store
+        if not isinstance(store, MailStore):
+            return
+        for run_id in dict.fromkeys(run_id for run_id, _ in taken):
+            sent = [said for one, said in taken if one == run_id]
+            if any(_ends_stream(said) for said in sent):
+                await store.remove_mail(STREAMS, run_id)
+                await store.remove_mail(stream_box(run_id))
+                continue
+            chunks = [as_object(said["chunk"]) or {} for said in sent]
+            threads = [(as_object(one["data"]) or {}).get("threadId") for one in chunks]
+            thread_id = next((one for one in threads if isinstance(one, str)), None)
+            await store.put_mail(
+                stream_box(run_id), uuid4().hex, {"sent": sent}, thread_id=thread_id
+            )
+            if any(one["event"] == "run.started" for one in chunks):
+                await store.put_mail(STREAMS, run_id, {}, thread_id=thread_id)
+
+
+def _ends_stream(said: Mapping[str, Any]) -> bool:
+    return said["kind"] == "gone" or said["chunk"]["event"] == "stream.ended"
 
 
 def sender_of(run_id: str) -> str:

@@ -1,7 +1,8 @@
 """Workers: the processes of one server, each of which streams what any of them publishes.
 
 Each sends what its hub publishes to the others, whose hubs take it as their own. One that begins
-asks the others for the runs that are open, and ignores what they send until it has those.
+asks the others for the runs that are open, and ignores what they send until it has those. What
+functions have sent of open runs is in the store.
 """
 
 from __future__ import annotations
@@ -12,17 +13,20 @@ import multiprocessing
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from agentkit_py._core.json import as_object, dumps, strict_loads
+from agentkit_py._core.json import as_list, as_object, dumps, strict_loads
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py.errors import ConfigurationError
+from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
+from agentkit_py.history.mail import MailStore
+from agentkit_py.history.runs import RunStore
 from agentkit_py.server.hub import Entry, Hub
 from agentkit_py.stores import HistoryStore
-from agentkit_py.stores.broadcast import FUNCTION_RUN, Broadcast
+from agentkit_py.stores.broadcast import FUNCTION_RUN, STREAMS, Broadcast, stream_box
 
 logger: logging.Logger = get_logger("agentkit_py.server")
 
@@ -50,6 +54,12 @@ class Workers:
         """When it began to listen to the others; it never did where there can be none."""
 
         self._beating: asyncio.Task[None] | None = None
+        self._early: list[str] | None = None
+        """What functions send while the store is asked for what they sent before."""
+
+        self._kept: dict[str, set[str]] = {}
+        """Ids of chunks that were in the store, by the function's run, until its stream ends."""
+
         self.on_cancel: Callable[[str, str], object] = lambda _user, _thread: None
         """Called with user and thread where another process was asked to stop their runs."""
 
@@ -71,7 +81,9 @@ class Workers:
             _check_alone(store)
             return
         self._joined = asyncio.get_running_loop().time()
+        self._early = []
         await self._broadcast.open(self)
+        await self._take_kept(store)
         self._hub.on_publish = self._publish
         self._send("hello")
         self._beating = asyncio.create_task(self._beat())
@@ -83,6 +95,43 @@ class Workers:
             self._beating.cancel()
         if self._broadcast is not None:
             await self._broadcast.close()
+
+    async def _take_kept(self, store: object) -> None:
+        """Take what functions have sent of runs that are open, and then what came meanwhile."""
+        try:
+            if isinstance(store, MailStore):
+                for run_id, _ in await store.list_mail(STREAMS):
+                    mail = await store.list_mail(stream_box(run_id))
+                    texts = [one for _, kept in mail for one in as_list(kept["sent"]) or ()]
+                    sent = [as_object(one) or {} for one in texts]
+                    if await _is_over(store, sent):  # and could not say so
+                        await store.remove_mail(STREAMS, run_id)
+                        await store.remove_mail(stream_box(run_id))
+                        continue
+                    for said in sent:
+                        self._take_sent(said, keep=True)
+        except Exception:
+            logger.exception("Replies of functions that are under way are shown at their end")
+        early, self._early = self._early or [], None
+        for text in early:
+            self.receive(text)
+
+    def _take_sent(self, said: dict[str, Any], *, keep: bool = False) -> None:
+        """Take what a function sent, once: it may be in the store and come by itself."""
+        sender, kind = str(said.get("from")), said.get("kind")
+        if kind == "gone":
+            self._kept.pop(sender, None)
+            self._hub.end_runs_of(sender)
+            return
+        chunk = as_object(said["chunk"]) or {}
+        known = self._kept.get(sender, set[str]())
+        if chunk["id"] in known:
+            return
+        if keep:
+            self._kept.setdefault(sender, known).add(chunk["id"])
+        elif chunk["event"] == "stream.ended":
+            self._kept.pop(sender, None)
+        self._take(sender, "chunk", said)
 
     def cancel(self, user_id: str, thread_id: str) -> None:
         """Let the others stop their runs of a thread."""
@@ -109,16 +158,19 @@ class Workers:
         sender, kind, to = str(said.get("from")), said.get("kind"), said.get("to")
         if to not in (None, self.name):
             return
-        if kind == "hello":
+        if sender.startswith(FUNCTION_RUN):
+            if self._early is not None:
+                self._early.append(text)
+            else:
+                self._take_sent(said)
+        elif kind == "hello":
             self._greet(sender)
         elif kind == "ready":
             self._note(sender)
         elif kind == "lost":
             self._forget(sender)
             self._send("hello")
-        elif sender.startswith(FUNCTION_RUN) and kind == "gone":
-            self._hub.end_runs_of(sender)
-        elif sender in self._heard or to is not None or sender.startswith(FUNCTION_RUN):
+        elif sender in self._heard or to is not None:
             self._take(sender, str(kind), said)
 
     def _note(self, sender: str) -> None:
@@ -162,6 +214,19 @@ class Workers:
                 if not self.is_alive(sender) and self._hub.has_open_runs(sender):
                     logger.warning("A worker process has ended in the middle of its runs")
                     self._hub.end_runs_of(sender)
+
+
+async def _is_over(store: object, sent: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the run that sent these chunks has ended, as its thread says."""
+    chunk = as_object(sent[0]["chunk"]) if sent else None
+    thread_id = (as_object((chunk or {}).get("data")) or {}).get("threadId")
+    answers = sent[0]["answers"] if sent else None
+    if thread_id is None or answers is None or not isinstance(store, RunStore):
+        return not sent
+    with suppress(ThreadNotFoundError):
+        run = await store.load_run(thread_id, answers)
+        return run is not None and run.status in ("completed", "stopped")
+    return True
 
 
 _held: list[int] = []

@@ -331,5 +331,7 @@ STEPS: tuple[tuple[Change, ...], ...] = (
     ),
     # The time of a result is in its JSON, and nothing asks for the column.
     ("ALTER TABLE {results} DROP COLUMN created_at",),
+    # Old mail is removed where new mail is put: streams put much of it.
+    ("CREATE INDEX {index:mail_by_time} ON {mail} (until)",),
 )
 """Each step leads from one version to the next. Steps are only ever added."""

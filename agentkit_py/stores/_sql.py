@@ -625,7 +625,9 @@ class SqlHistory(HistoryStore):
     async def list_mail(self, box: str) -> list[tuple[str, JsonObject]]:
         return await self._transact(partial(records.list_mail, box=box))
 
-    async def remove_mail(self, box: str, mail_id: str) -> bool:
+    async def remove_mail(self, box: str, mail_id: str | None = None) -> bool:
+        if mail_id is None:
+            return await self._change("DELETE FROM {mail} WHERE box = ?", box)
         return await self._change("DELETE FROM {mail} WHERE box = ? AND id = ?", box, mail_id)
 
     async def put_message(

@@ -29,6 +29,9 @@ logger: logging.Logger = get_logger("agentkit_py.stores")
 FUNCTION_RUN = "run/"
 """Senders whose names begin so are runs of Inngest functions, which no process owns."""
 
+STREAMS = "streams"
+"""The mailbox that names the runs of functions whose streams are open."""
+
 _PAUSE = 0.02
 """Seconds for which texts are collected, and between two looks into the file."""
 
@@ -40,6 +43,11 @@ _KEPT = 60
 
 _PIECE = 1900
 """Characters of a notification: PostgreSQL takes less than 8,000 bytes."""
+
+
+def stream_box(run_id: str) -> str:
+    """Return the mailbox that keeps what an open stream of a function's run has sent."""
+    return f"{STREAMS}/{run_id}"
 
 
 class Receiver(Protocol):

@@ -730,9 +730,11 @@ class MemoryHistory(HistoryStore):
             mail = self._mail.get(box, {}).items()
             return [(key, json.loads(one.json)) for key, one in mail if one.taker is None]
 
-    async def remove_mail(self, box: str, mail_id: str) -> bool:
-        """Remove mail; return False if there is none of this id."""
+    async def remove_mail(self, box: str, mail_id: str | None = None) -> bool:
+        """Remove mail, all of the box unless an id is given; return False if there is none."""
         with self._lock:
+            if mail_id is None:
+                return bool(self._mail.pop(box, None))
             return self._mail.get(box, {}).pop(mail_id, None) is not None
 
     async def put_message(

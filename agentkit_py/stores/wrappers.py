@@ -331,7 +331,7 @@ class _WrappedStore(_WrappedThreads):
     async def list_mail(self, box: str) -> Sequence[tuple[str, JsonObject]]:
         return await self._store.list_mail(box)
 
-    async def remove_mail(self, box: str, mail_id: str) -> bool:
+    async def remove_mail(self, box: str, mail_id: str | None = None) -> bool:
         return await self._store.remove_mail(box, mail_id)
 
     async def put_message(

@@ -18,8 +18,10 @@ from agentkit_py.events import APPROVAL_EVENT
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.inngest import create_functions
 from agentkit_py.inngest.sending import CANCEL_EVENT
+from agentkit_py.server import Hub
 from agentkit_py.stores import PostgresHistory
-from agentkit_py.testing import tool_call
+from agentkit_py.stores.broadcast import STREAMS, stream_box
+from agentkit_py.testing import tool_call, tool_calls
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run
 from agentkit_py.testing.provider import Raw
 from tests.server import test_shared_streams
@@ -34,6 +36,7 @@ from tests.server.world import (
     post,
     served,
     support,
+    waiting,
 )
 
 
@@ -415,6 +418,20 @@ async def test_the_stream_of_a_function_that_is_stopped_ends(
         assert [one.status for one in asked] == ["stopped"]
 
 
+async def test_a_message_that_is_stopped_before_its_function_begins_is_named(
+    where: dict[str, Any],
+) -> None:
+    """Its stream ends under the id under which front ends show its reply."""
+    shop = carried(where)
+    with shop.executor.connection.use():
+        async with served(shop.app) as url, listening(url) as stream:
+            await shop.chat("Hats?", "t1", id="m1")
+            await post(url, "/api/chat/cancel", {"threadId": "t1"})
+            end = await stream.until("stream.ended")
+    assert end["data"]["messageId"] == "m1-reply"
+    assert stream.names == ["run.interrupted", "stream.ended"]
+
+
 @tool(name="refund", needs_approval=True)
 def _refund() -> str:
     """Pay money back."""
@@ -433,6 +450,66 @@ async def test_a_reply_that_a_killed_worker_began_is_shown_once(where: dict[str,
         thread = await thread_of(url, "/api/vercel/t1")
     assert words_of(reply) == long
     assert thread["messages"][1]["parts"][0]["text"] == long
+
+
+async def test_an_api_that_starts_in_the_middle_of_a_reply_streams_it_from_its_beginning(
+    where: dict[str, Any],
+) -> None:
+    """Its reader gets the part so far at once and the rest as it comes, each piece once."""
+    wait, begun, go = waiting()
+    first = tool_calls(("wait", {}), text="Let me look.")
+    shop = carried(where, first, "Straw hats. " * 50, tools=(wait,))
+    late = carried(where)
+    async with running(shop) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hats?", "t1", id="m1"))
+        await begun.wait()
+        async with served(late.app) as other, listening(other) as fresh:
+            asked = (await thread_of(other, "/api/threads/t1"))["running"]
+            async with opened(other, "/api/vercel/t1/stream") as reply:
+                seen = [await anext(reply)]
+                while seen[-1]["type"] != "tool-input-available":
+                    seen.append(await anext(reply))
+                assert words_of(seen) == "Let me look."
+                go.set()
+                seen += [event async for event in reply]
+            for one in (stream, fresh):
+                await one.until("stream.ended")
+            hub: Hub = late.app.state.api.hub
+            assert hub.open_runs("user:ada", "t1") == {}
+    assert asked == ["m1"]
+    assert words_of(seen) == "Let me look." + "Straw hats. " * 50
+    assert "reset-step" not in {event["type"] for event in seen[2:]}
+    assert fresh.names == stream.names
+    numbers = [chunk["sequenceNumber"] for chunk in fresh.chunks]
+    assert numbers == list(range(len(numbers)))
+
+
+@pytest.mark.parametrize("how", ["ends", "is stopped", "goes with its thread"])
+async def test_what_is_kept_of_a_reply_goes_when_it(where: dict[str, Any], how: str) -> None:
+    """An API that starts later takes it for one that is not under way."""
+    wait, begun, go = waiting()
+    shop = carried(where, tool_call("wait", {}), "Done.", tools=(wait,))
+    store: Any = shop.network.history
+    async with running(shop) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hats?", "t1", id="m1"))
+        await begun.wait()
+        (run,) = shop.runs
+        assert await store.list_mail(STREAMS)
+        assert await store.list_mail(stream_box(run.id))
+        if how == "ends":
+            go.set()
+        elif how == "is stopped":
+            await shop.executor.send_event(CANCEL_EVENT, {"userId": "ada", "threadId": "t1"})
+            go.set()
+        else:
+            await store.delete_thread("t1")
+        if how == "ends":
+            await stream.until("stream.ended")
+        elif how == "is stopped":
+            hub: Hub = shop.app.state.api.hub
+            await eventually(lambda: hub.open_runs("user:ada", "t1") == {})
+        assert [await store.list_mail(box) for box in (STREAMS, stream_box(run.id))] == [[], []]
+        go.set()
 
 
 async def test_two_users_may_choose_one_id_for_their_messages(where: dict[str, Any]) -> None:
