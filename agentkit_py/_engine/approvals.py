@@ -100,6 +100,7 @@ class CallDesk:
         wait = partial(self._answer, step_id, request)
         if run.runtime.pauses and not run.nesting.depth:
             answer = await wait()  # its thread is given back once the run is stored as paused
+            run.thread.note_wait()
         else:
             answer = await run.thread.released_while(step_id, wait)
         await run.monitor.emit(HitlResolved(**facts, request=request, answer=answer))

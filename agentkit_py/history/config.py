@@ -59,6 +59,10 @@ class HistoryContext:
     new_results: Sequence[AgentResult] = ()
     """In `append_results`: the results to save, in order."""
 
+    answers: str | None = None
+    """In `append_results`, where the run has waited: the id of the message that it answers. Later
+    messages may stand between that one and the results."""
+
     claim: LeaseClaim | None = None
     """In the appends of a config that `renews_leases`: the lease to renew with what is saved."""
 

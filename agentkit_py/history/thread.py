@@ -164,6 +164,9 @@ class Thread:
     is_taken_over: bool = field(default=False, init=False)
     """True if a person of the staff is on the thread, so that agents pause."""
 
+    has_waited: bool = field(default=False, init=False)
+    """True once the run has waited for something while others could have the thread."""
+
     load_all: bool = field(default=True, init=False)
     """True if all of the thread is loaded at once."""
 
@@ -388,8 +391,15 @@ class Thread:
         assert thread_id is not None, "a run with a store has a thread"
         return await StaffDesk(store).ask(thread_id, reason, agent=agent)
 
+    def note_wait(self) -> None:
+        """Note that later messages may have been answered while the run waited."""
+        for one in (self, self.outer_thread):
+            if one is not None:
+                one.has_waited = True
+
     async def released_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait for a person, an event or a time, the lease released meanwhile."""
+        self.note_wait()
         for lease in (self.lease, self.outer_lease):
             if lease is not None:
                 wait = partial(lease.released_while, step_id, wait)
@@ -585,7 +595,8 @@ class Thread:
             return  # the store was asked, and that is why the run failed
         author = new[0].agent_name
         count = self._saves.get(author, 0)
-        context = self._context(new_results=new)
+        waited = self.message if self.has_waited else None
+        context = self._context(new_results=new, answers=None if waited is None else waited.id)
         append = partial(self._append, self.config.append_results, context)
         self._refused = True
         await (append() if lost else self._once(f"append-results.{author}.{count}", append))

@@ -61,6 +61,9 @@ class Format(Protocol):
     has_chunks: bool
     """The chunks of the run are among the events, as they are."""
 
+    shows_last: bool
+    """Only the reply to the last message is streamed; an earlier one is read from the thread."""
+
     rows: int
     """The rows of a thread that a request looks at: all messages, where a client may need them."""
 
@@ -125,6 +128,7 @@ class _Vercel:
     headers: Mapping[str, str] = vercel.HEADERS
     last = vercel.LAST
     has_chunks = False
+    shows_last = True
     rows = _FEW
 
     def read(self, body: object) -> Asked:
@@ -222,6 +226,7 @@ class _AgUi:
     headers: Mapping[str, str] = {"x-accel-buffering": "no"}
     last = ""
     has_chunks = False
+    shows_last = True
     rows = MOST
 
     def read(self, body: object) -> Asked:
@@ -315,6 +320,7 @@ class _Own:
     headers: Mapping[str, str] = {"x-accel-buffering": "no"}
     last = ""
     has_chunks = True
+    shows_last = False
     rows = _FEW
 
     def read(self, body: object) -> Asked:

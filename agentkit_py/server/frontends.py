@@ -256,14 +256,15 @@ class _Exchange:
 
     async def under_way(self) -> str | None:
         """Return the message that is being answered, or whose run waits for a person."""
-        working = self.api.backend.working(self.user_id, self.thread_id)
-        if working:
-            return next(reversed(working))
-        asked = await self.open_questions()
-        if asked:
-            return asked[-1].run_id
+        working = [*self.api.backend.working(self.user_id, self.thread_id)]
+        asked = [one.run_id for one in await self.open_questions() if one.run_id is not None]
         elsewhere = self.api.backend.awaited(self.user_id, self.thread_id)
-        return elsewhere[-1] if elsewhere else None
+        found = [*reversed(working), *reversed(asked), *reversed(elsewhere)]
+        if not found or not self.format.shows_last:
+            return found[0] if found else None
+        view = await self.view()
+        known = [turn.message_id for turn in view.turns]
+        return next((one for one in found if one not in known[:-1]), None)
 
     async def just_answered(self) -> str | None:
         """Return the last message if its run has ended since a client may have been cut off."""

@@ -78,7 +78,10 @@ async def view_of(
 
 
 def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
-    """Return the turns that a thread's rows make."""
+    """Return the turns that a thread's rows make: a reply stands where it began, and whole.
+
+    It may have gone on after later messages, as its run waited.
+    """
     found: list[ShownTurn] = []
     for record in records:
         result = record.result
@@ -91,11 +94,13 @@ def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
             continue
         if not found:
             found.append(ShownTurn(known, record.position, result.created_at))
-        found[-1].changed_at = result.created_at
+        answers = record.metadata.get("answers")
+        turn = next((one for one in found if one.message_id == answers), found[-1])
+        turn.changed_at = result.created_at
         parts = list(parts_of(result.agent_name, result.output, result.tool_calls))
         for part in parts:
             part.by_staff = result.staff is not None
-        found[-1].parts += parts
+        turn.parts += parts
     return found
 
 

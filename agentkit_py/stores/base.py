@@ -652,12 +652,12 @@ class HistoryStore(HistoryConfig, ABC):
     async def _append_new_results(self, context: HistoryContext) -> None:
         await self._count(context.new_results)
         thread_id = _thread_of(context)
+        metadata = None if context.answers is None else {"answers": context.answers}
+        rows = [encode_row(one, thread_id, metadata) for one in context.new_results]
         if context.claim is None:
-            await self.append(thread_id, context.new_results)
-        else:
-            rows = [encode_row(one, thread_id) for one in context.new_results]
-            if not await self.append_held(thread_id, rows, context.claim):
-                raise ThreadBusyError(thread_id)
+            await self.append_rows(thread_id, rows)
+        elif not await self.append_held(thread_id, rows, context.claim):
+            raise ThreadBusyError(thread_id)
 
     async def _count(self, results: Sequence[AgentResult]) -> None:
         """Count tokens before saving: the counts are stored, so that later loads need not count."""

@@ -511,3 +511,47 @@ async def test_what_cannot_be_understood_is_refused(path: str, body: Any) -> Non
     async with client_of(app_of(support())) as client:
         answer = await client.post(path, content=json.dumps(body))
     assert answer.status_code == 400, answer.text
+
+
+async def test_a_reply_that_goes_on_after_a_later_message_stands_where_it_began() -> None:
+    """It is whole there; its end is not streamed to a client that has the later message."""
+    wait, begun, go = waiting()
+    network = support(
+        tool_call("refund", {"order": "A1"}),
+        "At nine.",
+        tool_call("wait", {}),
+        "It is paid.",
+        tools=(refund, wait),
+    )
+    app = app_of(network)
+    async with client_of(app) as client:
+        await events(client, "/api/vercel", said("Money back!"))
+        await events(client, "/api/vercel", said("When do you open?", "m2"))
+        seen = {path: (await client.get(f"{path}/t1")).json() for path in PATHS}
+        (asked,) = (await client.get("/api/approvals")).json()["approvals"]
+        answer = await client.post(f"/api/approvals/{asked['id']}", json={"action": "approve"})
+        assert answer.status_code == 200
+        await begun.wait()
+        last = await events(client, "/api/vercel/t1/stream")
+        go.set()
+        await app.state.api.backend.idle()
+        shown = {path: (await client.get(f"{path}/t1")).json()["messages"] for path in PATHS}
+        body = run_input(messages=seen["/api/ag-ui"]["messages"])
+        snapshots = await events(client, "/api/ag-ui", body)
+    assert (last[0]["messageId"], last[-1]["finishReason"]) == ("m2-reply", "stop")
+    first, reply, second, other = shown["/api/vercel"]
+    assert [one["id"] for one in (first, reply, second, other)] == [
+        "m1",
+        "m1-reply",
+        "m2",
+        "m2-reply",
+    ]
+    assert [part.get("state") for part in reply["parts"]] == ["output-available"] * 2 + ["done"]
+    assert reply["parts"][-1]["text"] == "It is paid."
+    assert [part["text"] for part in other["parts"]] == ["At nine."]
+    assert [one["messages"] for one in snapshots if one["type"] == "MESSAGES_SNAPSHOT"][-1] == (
+        shown["/api/ag-ui"]
+    )
+
+
+PATHS = ("/api/vercel", "/api/ag-ui")
