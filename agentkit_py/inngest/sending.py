@@ -16,6 +16,7 @@ from agentkit_py._core.validation import slugify
 from agentkit_py._engine.instrumentation import carried_trace
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import APPROVAL_EVENT, Answered
+from agentkit_py.events.replies import reply_id
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.mail import box_of, deliver, mail_store
 from agentkit_py.history.questions import (
@@ -101,13 +102,22 @@ class Sender:
         event = inngest.Event(name=APPROVAL_EVENT, data=data, id=f"agentkit-answer-{question.id}")
         await self._client.send(event)
 
-    async def cancel(self, user_id: str, thread_id: str, publish: Publish | None = None) -> None:
+    async def cancel(
+        self,
+        user_id: str,
+        thread_id: str,
+        publish: Publish | None = None,
+        *,
+        answers: str | None = None,
+    ) -> None:
         """Stop the user's runs in a thread, and publish so: a stopped function cannot.
 
         Args:
             user_id: The user.
             thread_id: The thread.
             publish: Sends a chunk; unless given, to Inngest's realtime.
+            answers: The id of the user's last message, if there is one: the end is that of its
+                reply, as nothing is known of a run here.
 
         Raises:
             Exception: The event could not be sent; the SDK exports no name for its error.
@@ -117,7 +127,8 @@ class Sender:
         await self._client.send(inngest.Event(name=CANCEL_EVENT, data=data))
         publish = publish or publisher(self._client, user_id)
         key = uuid4()
-        said = {**data, "scope": "network", "messageId": str(key)}
+        message_id = str(key) if answers is None else reply_id(answers)
+        said = {**data, "scope": "network", "messageId": message_id}
         for event, facts in (("run.interrupted", {"reason": "cancelled"}), ("stream.ended", {})):
             await publish(
                 {

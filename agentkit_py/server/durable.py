@@ -6,14 +6,17 @@ import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from starlette.requests import HTTPConnection
 
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py.errors import ConfigurationError
+from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
+from agentkit_py.events.replies import reply_id
 from agentkit_py.history.questions import Question
 from agentkit_py.inngest.sending import Client, Sender, stop_questions
+from agentkit_py.results import USER
 from agentkit_py.server.auth import StreamTokens
 from agentkit_py.server.config import Settings
 from agentkit_py.server.hub import Entry, Hub
@@ -122,9 +125,9 @@ class InngestRuns(Backend):
 
     async def cancel(self, user_id: str, thread_id: str) -> int:
         """Send the event that stops the user's runs in a thread; their number is not known."""
-        await _sent(
-            self._sender.cancel(user_id, thread_id, self._stopped if self.streams else None)
-        )
+        publish = self._stopped if self.streams else None
+        last = await self._last_message(user_id, thread_id)
+        await _sent(self._sender.cancel(user_id, thread_id, publish, answers=last))
         for one in list(self._sent):
             if one[:2] == (channel_of(user_id), thread_id):
                 del self._sent[one]
@@ -132,11 +135,26 @@ class InngestRuns(Backend):
         self._hub.publish(APPROVALS, {"event": "approval.changed", "data": {}})
         return 1
 
+    async def _last_message(self, user_id: str, thread_id: str) -> str | None:
+        """Return the id of the user's last message in a thread, also if no function has begun."""
+        channel = channel_of(user_id)
+        sent = [one[2] for one in self._sent if one[:2] == (channel, thread_id)]
+        if sent:
+            return sent[-1]
+        with suppress(ThreadNotFoundError):
+            store = for_user(self._settings.store, user_id)
+            _, known = await store.newest(thread_id, _LAST)
+            said = [one.result.id for one in known if one.result.agent_name == USER]
+            return said[-1] if said else None
+        return None
+
     async def _stopped(self, chunk: dict[str, Any]) -> None:
-        """Publish that a thread's runs have ended: of each that is open, else of none."""
+        """Publish that a thread's runs have ended: of each that is open, or has not begun."""
         data = chunk["data"]
-        channel = channel_of(data["userId"])
-        runs = self._hub.open_runs(channel, data["threadId"]) or {data["messageId"]: None}
+        channel, thread_id = channel_of(data["userId"]), data["threadId"]
+        sent = [one[2] for one in self._sent if one[:2] == (channel, thread_id)]
+        runs = {**self._hub.open_runs(channel, thread_id), **{reply_id(one): one for one in sent}}
+        runs = runs or {data["messageId"]: None}
         for message_id, answers in runs.items():
             own = {**chunk, "data": {**data, "messageId": message_id}}
             self._hub.publish(

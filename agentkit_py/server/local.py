@@ -37,6 +37,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.events import Event, RunFailed, RunStarted
 from agentkit_py.events.chunks import FAILED, for_hook, without_details
+from agentkit_py.events.replies import reply_id
 from agentkit_py.events.types import ToolFinished
 from agentkit_py.history.leases import STEERED
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
@@ -332,7 +333,8 @@ class LocalRun:
             "userId": self.job.user_id,
             "scope": "network" if isinstance(self.job.target, Network) else "agent",
             "name": self.job.target.name,
-            "messageId": self.root or str(uuid4()),
+            # Of a run that did not begin: the id under which front ends show its reply.
+            "messageId": self.root or reply_id(self.job.message.id or ""),
         }
         if event is not None:
             self._add(event, {**where, **facts})

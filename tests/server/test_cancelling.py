@@ -61,12 +61,15 @@ async def test_a_run_that_waits_for_its_thread_can_be_cancelled() -> None:
     async with served(app) as url, listening(url) as stream:
         await post(url, "/api/chat", message("one", "t1"))
         await begun.wait()
-        await post(url, "/api/chat", message("two", "t1"))
+        await post(url, "/api/chat", message("two", "t1", id="m2"))
         answer = await post(url, "/api/chat/cancel", {"threadId": "t1"})
         assert answer.json()["cancelled"] == 2
         await stream.until("stream.ended")
         await stream.until("stream.ended")
     assert stream.names.count("run.interrupted") == 3  # agent, network, and the one that waited
+    ended = [one["data"]["messageId"] for one in stream.chunks if one["event"] == "stream.ended"]
+    begun_as = next(one["data"]["messageId"] for one in stream.chunks)
+    assert sorted(ended) == sorted([begun_as, "m2-reply"])  # where front ends show its reply
 
 
 async def test_a_run_that_has_not_taken_its_first_step_can_be_cancelled() -> None:
