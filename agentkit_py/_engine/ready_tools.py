@@ -88,5 +88,6 @@ ask_person: Tool = tool(
     name="ask_person",
     description="Ask for a person of the staff to take this conversation over: when the user asks "
     "for one, or when you cannot help.",
+    title="Ask a colleague to join",
 )(_ask)
 """Puts the thread into the queue of staff; agents answer until a person joins."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,6 +26,11 @@ from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.words import WordSearch
 
 _TITLE_LENGTH = 80
+_MOST_LOOKED_AT = 1000
+"""Characters of a message of which its title is made."""
+
+_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\)")
+"""A link or picture of Markdown."""
 
 ALL = 2**63 - 1
 """The limit of a query that returns all rows."""
@@ -345,8 +351,9 @@ def find_words(stored: StoredResult, thread_id: str, search: WordSearch) -> Matc
 
 
 def title_of(text: str) -> str:
-    """Return a title made of the beginning of a message."""
-    line = " ".join(clean(text[: 2 * _TITLE_LENGTH]).split())
+    """Return a title made of the beginning of a message; links and pictures are their texts."""
+    words = _LINK.sub(r"\1", text[:_MOST_LOOKED_AT])
+    line = " ".join(clean(words[: 2 * _TITLE_LENGTH]).split())
     short = line if len(line) <= _TITLE_LENGTH else line[: _TITLE_LENGTH - 1] + "…"
     return short.encode("utf-8", "replace").decode()
 

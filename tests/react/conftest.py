@@ -84,7 +84,8 @@ def page(packages: Path, node: str, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("page")
     for name in ("index.html", "package.json", "vite.config.js"):
         shutil.copy(EXAMPLE / name, folder / name)
-    shutil.copytree(EXAMPLE / "src", folder / "src")
+    for name in ("src", "public"):
+        shutil.copytree(EXAMPLE / name, folder / name)
     (folder / "node_modules").symlink_to(packages / "node_modules")
     vite = packages / "node_modules" / "vite" / "bin" / "vite.js"
     built = subprocess.run(

@@ -125,6 +125,9 @@ class Desk:
         found: dict[str, Any] = self.page.evaluate("axe.run({resultTypes: ['violations']})")
         assert found["violations"] == [], json.dumps(found["violations"], indent=1)[:4000]
         assert not self.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        assert self.page.evaluate(
+            "[...document.querySelectorAll('[role=log] img')].every((one) => one.naturalWidth)"
+        )
 
 
 @pytest.fixture

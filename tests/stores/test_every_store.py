@@ -182,6 +182,14 @@ async def test_a_new_thread_is_titled_by_its_first_message(store: HistoryStore) 
     assert info.title.endswith("…")
 
 
+async def test_links_and_pictures_in_a_title_are_their_texts(store: HistoryStore) -> None:
+    """A list of conversations shows no addresses."""
+    said = "It is broken. ![lamp.png](/files/1) See [the order](https://shop.example/a?b=1)."
+    state = await take_turn(store, said, [])
+    title = (await store.get_thread(state.thread_id or "")).title
+    assert title == "It is broken. lamp.png See the order."
+
+
 async def test_an_empty_thread_is_titled_by_its_first_user_message(
     store: HistoryStore, reply: Callable[[str], AgentResult]
 ) -> None:
