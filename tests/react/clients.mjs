@@ -1,16 +1,16 @@
 // Conversations of the packages from npm with a server, as rough as the world is:
-// node clients.mjs FOLDER KIND URL SEEDS > [{seed, client, thread, counts}]
+// node clients.mjs FOLDER KIND URL SEEDS EVENTS > [{seed, client, thread, counts}]
 //
 // Each conversation has its own seed. Connections break at any byte, pages are loaded again,
 // questions are answered either way, and replies are stopped. What the client shows in the end is
-// printed beside what the thread holds.
+// printed beside what the thread holds. It goes on until each of these has happened EVENTS times.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { pause, random } from "./chance.mjs";
 
-const [folder, kind, url, seeds] = process.argv.slice(2);
+const [folder, kind, url, seeds, events] = process.argv.slice(2);
 const require = createRequire(join(folder, "package.json"));
 const load = (name) => import(pathToFileURL(require.resolve(name)).href);
 console.error = () => {};
@@ -68,7 +68,13 @@ function world(seed) {
 }
 
 const TURNS = 3;
+const MOST_TURNS = 80;
 const TRIES = 40;
+
+function goesOn(turn, counts) {
+  const few = Object.values(counts).some((count) => count < Number(events));
+  return turn < TURNS || (few && turn < MOST_TURNS);
+}
 
 async function vercel(seed) {
   const { Chat } = await load("@ai-sdk/react");
@@ -90,7 +96,7 @@ async function vercel(seed) {
     return next;
   };
   let chat = open([]);
-  for (let turn = 0; turn < TURNS; turn += 1) {
+  for (let turn = 0; goesOn(turn, counts); turn += 1) {
     calm.on = false;
     const stopping = maybeStop(id);
     await chat.sendMessage({ text: `${seed} ${turn}` });
@@ -144,7 +150,7 @@ async function agUi(seed) {
     return next;
   };
   let agent = open([]);
-  for (let turn = 0; turn < TURNS; turn += 1) {
+  for (let turn = 0; goesOn(turn, counts); turn += 1) {
     calm.on = false;
     const stopping = maybeStop(threadId);
     agent.addMessage({ id: `${threadId}-${turn}`, role: "user", content: `${seed} ${turn}` });
