@@ -103,7 +103,7 @@ class ToolRunner:
             StateConflictError: Two parallel tools changed the same key.
         """
         prepared = [self._prepare(index, call) for index, call in enumerate(calls)]
-        checked = any(one.tool is not None and self.guards.check(one.tool) for one in prepared)
+        checked = [one for one in prepared if one.tool and self.guards.check(one.tool)]
         if checked:
             await self._guard_calls(prepared)
         asked = cast("list[int] | None", self.run.runtime.recorded(f"{self.path}.approve"))
@@ -119,7 +119,7 @@ class ToolRunner:
                 await self._run(one)
                 self.trip = self.trip or one.trip
         if checked:
-            self.trip = self.trip or next((one.trip for one in prepared if one.trip), None)
+            self.trip = self.trip or next((one.trip for one in checked if one.trip), None)
         return tuple([one.result for one in prepared if one.result is not None])
 
     def _is_together(self, waiting: Sequence[Prepared]) -> bool:

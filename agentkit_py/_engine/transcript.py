@@ -190,6 +190,8 @@ def users_words(message: Message) -> Message:
     """Return a user's message without what would look like the words of staff."""
     if not isinstance(message, TextMessage) or message.role != "user":
         return message
+    if isinstance(message.content, str) and "<" not in message.content:
+        return message
     return derived(message, "user's words", partial(_of_user, message))
 
 

@@ -677,7 +677,7 @@ def _offered(parameters: Mapping[str, Any]) -> Callable[[OpaqueMessage], bool]:
 
     "… blocks, but no `web_search` tool was provided"
     """
-    tools = list(objects(parameters.get("tools")))
+    tools = objects(parameters.get("tools"))
     names = {tool.get("name") for tool in tools}
     dated = [_WEB_TOOL.fullmatch(text_or_empty(tool.get("type"))) for tool in tools]
     if any(found is not None and found[1] >= _RUNS_CODE for found in dated):

@@ -289,7 +289,7 @@ def with_bindings(
 
 def has_reasoning(request: ModelRequest) -> bool:
     """Return whether a request holds messages of reasoning."""
-    return bool([m for m in request.messages if m.type == "reasoning"])
+    return ReasoningMessage in {*map(type, request.messages)}
 
 
 def missing(

@@ -221,7 +221,7 @@ def finished(
     Of a word that is not among ``words`` the messages show the end.
     """
     reason = words.get(word, "stop")
-    calls = any(isinstance(message, ToolCallMessage) for message in messages)
+    calls = ToolCallMessage in map(type, messages)
     if reason in ("stop", "tool_calls"):
         reason = "tool_calls" if calls else "stop"
     said = {name: value for name, value in (details or {}).items() if value not in (None, "", [])}
@@ -241,7 +241,7 @@ def checked_reply(
     Raises:
         EmptyReplyError: It says nothing, and not because the model was done.
     """
-    says = any(m.type in ("tool_call", "opaque") or _has_words(m) for m in messages)
+    says = [m for m in messages if m.type in ("tool_call", "opaque") or _has_words(m)]
     if not says and finish.reason not in ("stop", "pause"):
         raise empty_reply(model, finish, usage)
     return ModelReply(messages=ended(messages, stop or finish.stop), usage=usage, finish=finish)

@@ -408,8 +408,7 @@ def _finish(messages: Sequence[Message], choices: list[dict[str, Any]]) -> Finis
     A refusal is one whatever it says.
     """
     ends = [_end(messages, one) for one in choices]
-    said = (end for end in ends if end.word)
-    return next((end for end in ends if end.is_cut), None) or next(said, ends[0])
+    return min(ends, key=lambda end: 0 if end.is_cut else 1 if end.word else 2)
 
 
 def _end(messages: Sequence[Message], choice: dict[str, Any]) -> Finish:
@@ -427,7 +426,7 @@ def _read_choice(model: Model, body: object, choice: dict[str, Any]) -> list[Mes
     reasoning = read_reasoning(model, message)
     if reasoning is not None:
         result.append(reasoning)
-    chunks = list(objects(message.get("content")))
+    chunks = objects(message.get("content"))
     if any(chunk.get("type", "text") != "text" for chunk in chunks):
         result += [_read_chunk(model, chunk) for chunk in chunks]
     else:
@@ -436,7 +435,7 @@ def _read_choice(model: Model, body: object, choice: dict[str, Any]) -> list[Mes
             result.append(TextMessage("assistant", text))
     if calls:
         result.append(ToolCallMessage(calls))
-    return citing(result, list(objects(message.get("annotations"))))
+    return citing(result, objects(message.get("annotations")))
 
 
 def _read_chunk(model: Model, chunk: Block) -> Message:

@@ -43,8 +43,8 @@ CHUNKS = "content"
 def read_reasoning(model: Model, message: dict[str, Any]) -> ReasoningMessage | None:
     """Return the reasoning in an assistant's message, if there is any."""
     texts = {name: text for name in TEXT_FIELDS if (text := text_or_empty(message.get(name)))}
-    details = list(objects(message.get(DETAILS)))
-    if not details and not any(text.strip() for text in texts.values()):
+    details = objects(message.get(DETAILS))
+    if not details and not any(map(str.strip, texts.values())):
         return None
     text = next(iter(texts.values()), "") or "".join(map(_text_of, details))
     kept: dict[str, Any] = {"fields": list(texts)}
@@ -138,7 +138,7 @@ def _given(metadata: JsonObject | None) -> list[Any]:
 
 
 def _details(metadata: JsonObject | None) -> list[dict[str, Any]]:
-    return [wired(one) for one in objects(as_list(_kept(metadata).get(DETAILS)))]
+    return [wired(one) for one in objects(_kept(metadata).get(DETAILS))]
 
 
 def bind_reasoning(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from agentkit_py._core.json import (
@@ -47,19 +47,16 @@ def checked_body(model: Model, body: object) -> dict[str, Any]:
     raise error_in_body(model, body) or unexpected(model, body, "the answer is no JSON object")
 
 
-def objects(value: object) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a JSON array; nothing where it is none."""
-    for item in as_list(value) or ():
-        found = as_object(item)
-        if found is not None:
-            yield found
+def objects(value: object) -> list[dict[str, Any]]:
+    """Return the objects of a JSON array; nothing where it is none."""
+    return [found for item in as_list(value) or () if (found := as_object(item)) is not None]
 
 
-def count(source: object, name: str, inner: str | None = None) -> int:
+def count(source: object, *names: str) -> int:
     """Return the number under a name, or under a second name inside of that; 0: there is none."""
-    value: Any = (as_object(source) or {}).get(name)
-    if inner is not None:
-        return count(value, inner)
+    value: Any = source
+    for name in names:
+        value = (as_object(value) or {}).get(name)
     return value if type(value) is int and value > 0 else 0
 
 

@@ -431,8 +431,8 @@ class Replaying(Protocol):
 def uuid_of(digits: str, version: int) -> str:
     """Return 32 hexadecimal digits as the text of a UUID; `uuid.UUID` takes four times as long."""
     variant = "89ab"[int(digits[16], 16) & 3]
-    start, end = f"{digits[:8]}-{digits[8:12]}", f"{digits[17:20]}-{digits[20:]}"
-    return f"{start}-{version}{digits[13:16]}-{variant}{end}"
+    middle = f"{version}{digits[13:16]}-{variant}{digits[17:20]}"
+    return f"{digits[:8]}-{digits[8:12]}-{middle}-{digits[20:]}"
 
 
 def computed_id(name: str) -> str:
