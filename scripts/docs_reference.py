@@ -3,7 +3,8 @@
 A line ``<!-- public names: agent network -->`` on a page becomes one entry for each public name of
 ``agentkit_py.agent`` and ``agentkit_py.network``, except those that the page has an entry for. A
 name that the package or a public module in it exports and that no page takes fails the build. A
-page that begins with ``<!-- whole file: CHANGELOG.md -->`` shows that file, not its own text.
+page that begins with ``<!-- whole file: CHANGELOG.md -->`` shows that file, not its own text. The
+search puts recipes first, since they are named by the field's words.
 """
 
 from __future__ import annotations
@@ -54,8 +55,10 @@ def _target(path: str) -> str:
     return str((thing.final_target if thing.is_alias else thing).path)
 
 
-def on_page_markdown(markdown: str, **_: Any) -> str:
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Put the entries in the place of the mark, or the file in the place of the page."""
+    if page.file.src_uri.startswith("recipes/"):
+        page.meta["search"] = {"boost": 3}
     whole = WHOLE.match(markdown)
     if whole:
         return Path(whole["file"]).read_text(encoding="utf-8")
