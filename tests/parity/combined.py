@@ -222,6 +222,123 @@ def mixture(spec: Spec, rand: random.Random) -> None:
         spec["runs"][0]["options"]["state"] = "m"
 
 
+def teams(spec: Spec, rand: random.Random) -> None:
+    """Several networks that share agents, stores, states and models, run in turns."""
+    accents.history(spec, rand)
+    agents = [name for name, agent in spec["agents"].items() if agent["type"] == "agent"]
+    if len(agents) < 2:
+        spec["agents"]["z"] = {"type": "agent", "name": "Z", "system": "You are Z."}
+        agents.append("z")
+    spec["states"]["team"] = {"data": {"n": 0}, "threadId": rand.choice(("T-1", "", "t"))}
+    for number in range(3):
+        turns = [rand.choice((agents[0], agents, agents[1], None)) for _ in range(3)]
+        rules = [{"when": {"callCount": at}, "return": each} for at, each in enumerate(turns)]
+        network: Spec = {"name": rand.choice(("net", f"net{number}")), "agents": agents}
+        network |= {
+            "defaultModel": rand.choice(list(spec["models"])),
+            "maxIter": rand.choice((2, 3)),
+        }
+        network["router"] = {"kind": "fn", "rules": rules}
+        if rand.random() < 0.5:
+            network["history"] = rand.choice(list(spec["histories"]))
+        if rand.random() < 0.5:
+            network["defaultState"] = "team"
+        spec["networks"][f"k{number}"] = network
+    options: Spec = {}
+    if rand.random() < 0.4:
+        options["streaming"] = {"simulateChunking": rand.random() < 0.5}
+    spec["runs"] = []
+    for text in rand.sample(accents.TEXTS, rand.randint(2, 4)):
+        target = rand.choice(
+            (
+                {"network": f"k{rand.randrange(3)}"},
+                {"network": "k0"},
+                {"agent": rand.choice(agents)},
+            )
+        )
+        state = {"state": "team"} if rand.random() < 0.4 else {}
+        spec["runs"].append({"target": target, "input": text, "options": {**options, **state}})
+
+
+def again(spec: Spec, rand: random.Random) -> None:
+    """One message that is sent again, on a thread whose store knows it, and whose rows repeat."""
+    accents.inputs(spec, rand)
+    given = rand.choice(spec["runs"])["input"]
+    rows = [accents.made_result(rand) for _ in range(2)]
+    said = {**_USER, "content": given["content"]}
+    known = {**rows[0], "agentName": "user", "output": [said], "toolCalls": [], "id": given["id"]}
+    found = rand.choice(([known], [known, rows[1]], [rows[0], known, rows[1]], [rows[0], rows[0]]))
+    store: Spec = {"get": {"return": found}, "appendUserMessage": {}, "appendResults": {}}
+    spec["histories"]["again"] = store
+    spec["states"]["again"] = {
+        "threadId": "T-1",
+        "data": {"userId": rand.choice(("u", 7, "", None))},
+    }
+    for owner in [*spec["agents"].values(), *spec["networks"].values()]:
+        if owner.get("type") != "routing":
+            owner["history"] = "again"
+    for run in spec["runs"]:
+        run["options"]["state"] = "again"
+    spec["runs"] = [copy.deepcopy(rand.choice(spec["runs"])) for _ in range(rand.randint(1, 3))]
+    if rand.random() < 0.4:
+        accents.streaming(spec, rand)
+
+
+def nothing(spec: Spec, rand: random.Random) -> None:
+    """Nothing where there may be nothing: no agents, rows, texts, arguments or words."""
+    for agent in spec["agents"].values():
+        for name, empty in _EMPTY.items():
+            if rand.random() < 0.3:
+                agent[name] = empty
+    for tool in spec["tools"].values():
+        tool.update(rand.choice(({"description": ""}, {"handler": {"op": "returnUndefined"}}, {})))
+    for network in spec["networks"].values():
+        if rand.random() < 0.3:
+            network["agents"] = []
+        if rand.random() < 0.3:
+            network["router"] = {"kind": "fn", "rules": []}
+    names = [tool["name"] for tool in spec["tools"].values()]
+    write = WRITERS[next(iter(spec["models"].values()))["provider"]]
+    calls = [("c0", rand.choice(names), {})] if names and rand.random() < 0.5 else []
+    spec["llm"] = [{"json": write(rand.choice(("", " ", "\n")), calls)}, *spec["llm"]]
+    spec["states"]["none"] = rand.choice(({}, {"data": {}}, {"messages": [], "results": []}))
+    for run in spec["runs"]:
+        run["input"] = rand.choice(("", " ", {"id": "m", "role": "user", "content": ""}))
+        run["options"] |= rand.choice(({}, {"state": "none"}, {"streaming": {}}))
+
+
+_EMPTY: Spec = {"system": "", "description": "", "assistant": "", "tools": [], "lifecycle": {}}
+
+
+def long(spec: Spec, rand: random.Random) -> None:
+    """A turn of many inferences, with calls that fail, cut replies and texts in between."""
+    accents.handlers(spec, rand)
+    names = [tool["name"] for tool in spec["tools"].values()]
+    write = WRITERS[next(iter(spec["models"].values()))["provider"]]
+    spec["llm"] = []
+    for number in range(rand.randint(5, 9)):
+        calls = [
+            (
+                f"c{number}{at}",
+                rand.choice((*names, *names, "ghost")),
+                {rand.choice("ab"): odd(rand)},
+            )
+            for at in range(rand.choice((1, 1, 2)))
+        ]
+        spec["llm"].append({"json": write(rand.choice(("", "so", " ")), calls)})
+    if rand.random() < 0.5:
+        rand.choice((accents.replies, accents.lifecycle, corners.cycles))(spec, rand)
+    for run in spec["runs"]:
+        if "agent" in run["target"]:
+            run["options"]["maxIter"] = rand.randint(4, 9)
+
+
+def triple(spec: Spec, rand: random.Random) -> None:
+    """Three of the families that do not set the whole scenario."""
+    for accent in rand.sample(_WITHIN, 3):
+        accent(spec, rand)
+
+
 _WITHIN: tuple[Accent, ...] = (
     accents.lifecycle, accents.history, accents.messages, accents.inputs, accents.streaming,
     accents.parallel, accents.handlers, accents.options, corners.values, corners.routers,
@@ -237,5 +354,10 @@ COMBINED: dict[str, Accent] = {
     "inside": inside,
     "served": served,
     "mixture": mixture,
+    "teams": teams,
+    "again": again,
+    "nothing": nothing,
+    "long": long,
+    "triple": triple,
 }
 """Additions of a family, by name."""

@@ -14,6 +14,8 @@ MISSING = "(nothing)"
 
 def differences(expected: Json, observed: Json, path: Path = ()) -> list[tuple[Path, Json, Json]]:
     """Return path, expected and observed value of each difference."""
+    if expected is observed:
+        return []
     if isinstance(expected, dict) and isinstance(observed, dict):
         found: list[tuple[Path, Json, Json]] = []
         for key in [*expected, *(key for key in observed if key not in expected)]:

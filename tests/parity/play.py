@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import json
 import re
 from dataclasses import dataclass
@@ -55,9 +56,13 @@ class _Player:
         self._transport = ScriptedTransport(replies, self._journal.note)
         self._world = World(spec, self._journal, self._transport, mode)
         self._runtime = DirectRuntime(environment={})
-        self._server = Server(self._runtime, self._transport, self._journal.step)
         self._problems: list[str] = []
         self._stored = {*re.findall(_ISO, json.dumps(spec)), STORED}
+
+    @functools.cached_property
+    def _server(self) -> Server:
+        """Made where a run is durable: the SDK's clients read all certificates."""
+        return Server(self._runtime, self._transport, self._journal.step)
 
     async def play(self) -> Played:
         runs: list[dict[str, Json]] = []
