@@ -52,7 +52,7 @@ from agentkit_py.models.base import Model, ModelReply
 from agentkit_py.models.fallback import FallbackModel
 from agentkit_py.processors.report import ReportEntry
 from agentkit_py.results import NO_VALUE, AgentResult, replied
-from agentkit_py.runtime.asking import first_answer, say_failover
+from agentkit_py.runtime.asking import first_answer, read_reply, say_failover
 
 if TYPE_CHECKING:
     from agentkit_py._engine.output_schema import PartialOutput
@@ -193,7 +193,8 @@ async def _ask_for_guardrail(
 class _Answer(NamedTuple):
     """The request and reply of a model call."""
 
-    model: Model
+    model: Model | None
+    """None: it was exchanged since, so that its reasoning belongs to none that is asked now."""
     made: ModelInput
     body: object
     reply: ModelReply
@@ -488,7 +489,9 @@ class _AgentLoop:
         output = [replied(message, name) for message in reply.messages]
         result = AgentResult(
             name,
-            bound_reply(model, sent.request, output, healed=sent.healed),
+            bound_reply(model, sent.request, output, healed=sent.healed)
+            if model
+            else tuple(output),
             (),
             run.runtime.now(path),
             sent.report.prompt,
@@ -544,8 +547,9 @@ class _AgentLoop:
             refused = error
         if refused is not None:
             body, made = await self._send_less(builder, made, refused, step_id)
-        model = builder.turn.model
-        return _Answer(model, made, body, self.run.meter.read(model, body))
+        run, model = self.run, builder.turn.model
+        by, reply = read_reply(model, body, run.runtime, run.meter.read)
+        return _Answer(model if by is model else None, made, body, reply)
 
     async def _failed_over(self, other: Model, error: ModelError) -> None:
         name = self.turn.agent.name

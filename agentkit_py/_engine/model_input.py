@@ -37,7 +37,7 @@ from agentkit_py.processors.tokenizers import count_messages, count_text
 from agentkit_py.processors.tool_results import head_and_tail
 from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.processors.windowing import TokenLimiter
-from agentkit_py.runtime.asking import Replied, first_answer
+from agentkit_py.runtime.asking import Replied, first_answer, read_reply
 from agentkit_py.runtime.keys import bind_keys
 from agentkit_py.search.vectors import VectorIndex
 from agentkit_py.state import tenant_of
@@ -96,7 +96,7 @@ class TurnServices:
             call = ModelCall(run_id=self.turn.run_id, step_id=step, model=one, request=request)
             with run.monitor.model_call(call):
                 body = await run.runtime.infer(step, one, lambda: one.encode(request))
-            return Replied(run.meter.read(one, body))
+            return Replied(read_reply(one, body, run.runtime, run.meter.read)[1])
 
         asked = run.guarded(bind_keys(model, run.context_of(agent)))
         return (await first_answer(asked, ask, run.runtime, step_id)).reply

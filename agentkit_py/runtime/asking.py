@@ -8,7 +8,13 @@ from dataclasses import replace
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py.errors import ModelError, ModelNotAskedError, ModelStreamError, RejectedReplyError
+from agentkit_py.errors import (
+    ModelError,
+    ModelNotAskedError,
+    ModelResponseError,
+    ModelStreamError,
+    RejectedReplyError,
+)
 from agentkit_py.models.base import Model, ModelReply, ModelRequest
 from agentkit_py.models.fallback import FallbackModel, ReplyCheck
 from agentkit_py.runtime.current import choose_runtime
@@ -126,6 +132,35 @@ class Replied(NamedTuple):
     reply: ModelReply
 
 
+def read_reply(
+    model: Model, body: object, runtime: Runtime, read: Callable[[Model, object], ModelReply]
+) -> tuple[Model, ModelReply]:
+    """Return a model's reply, and as whose it was read.
+
+    Args:
+        model: The model that was asked, or that a deploy has put in its place since.
+        body: Its answer, which a durable runtime may have remembered.
+        runtime: Where it was asked.
+        read: Reads an answer as that of a model.
+
+    Raises:
+        ModelResponseError: The answer is not what the model's API promises; a remembered one: nor
+            what another API does.
+    """
+    try:
+        return model, read(model, body)
+    except ModelResponseError:
+        if not runtime.durable:
+            raise
+        from agentkit_py.models.exchanged import reader_of_other_api  # noqa: PLC0415 - loads all APIs
+
+        if (other := reader_of_other_api(model, body)) is None:
+            raise
+        said = "A reply that is remembered is one of %s, not of %s: the model was exchanged since"
+        logger.warning(said, other.provider, model.provider)
+        return other, read(other, body)
+
+
 async def respond(model: Model, request: ModelRequest, step_id: str) -> ModelReply:
     """Ask a model without an agent, in the runtime that is here."""
     runtime = choose_runtime()
@@ -134,7 +169,9 @@ async def respond(model: Model, request: ModelRequest, step_id: str) -> ModelRep
     async def ask(one: Model, step: str) -> Replied:
         asked = one.for_request(request)
         body = await runtime.infer(f"{name}{step}", asked, lambda: one.encode(request))
-        reply = one.decode(body)
+        by, reply = read_reply(one, body, runtime, Model.decode)
+        if by is not one:
+            return Replied(reply)
         return Replied(replace(reply, messages=one.bind(request, reply.messages)))
 
     async def failed(other: Model, error: ModelError) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,13 +19,15 @@ from agentkit_py import (
     Network,
     RouterContext,
     ToolContext,
+    anthropic,
+    gemini,
     openai,
     tool,
 )
 from agentkit_py._core.json import as_object
 from agentkit_py.inngest import AgentKitMiddleware, create_functions, patched
 from agentkit_py.inngest.guard import OnVersionMismatch
-from agentkit_py.models import Model
+from agentkit_py.models import Model, openai_responses
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import FakeProvider, tool_call
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
@@ -307,3 +310,50 @@ async def test_a_run_goes_on_where_models_are_asked_from_elsewhere_now(
     run = await executor.run("app/agent-clerk", {"input": "Go.", "threadId": "t"})
     assert (run.status, charged) == ("completed", ["a"]), run.error
     assert (run.output["text"], len(fake.requests)) == ("Done.", 2)
+
+
+APIS: dict[str, Callable[[], Model]] = {
+    "chat": lambda: openai("gpt-4o", api_key="k"),
+    "responses": lambda: openai_responses("gpt-5", api_key="k"),
+    "anthropic": lambda: anthropic("claude-sonnet-4-5", api_key="k", max_tokens=4000),
+    "gemini": lambda: gemini("gemini-2.5-pro", api_key="k"),
+}
+
+
+@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize(("first", "then"), list(itertools.permutations(APIS, 2)))
+async def test_a_run_goes_on_with_a_model_of_another_api(
+    first: str, then: str, inference: Inference, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the first one said is read as what it is; its reasoning stays with it."""
+    asked = [await with_another_api(first, then, inference, number) for number in (3, 5, 7)]
+    assert any(len(paths) == 2 for paths in asked)
+    assert "the model was exchanged since" in caplog.text
+
+
+async def with_another_api(first: str, then: str, inference: Inference, number: int) -> set[str]:
+    """Exchange the model when a process is killed; return the paths that were asked."""
+    reasons = {"reasoning": "They want it.", **tool_call("charge", {"key": "a"})}
+    fake, store, charged = FakeProvider([reasons, "Done."]), MemoryHistory(), list[str]()
+    waiting = [first]
+
+    @tool
+    def charge(key: str) -> str:
+        """Charge."""
+        charged.append(key)
+        return f"charged {key}"
+
+    client = inngest.Inngest(app_id="app", is_production=False)
+
+    def functions() -> list[inngest.Function[Any]]:
+        model = APIS[waiting.pop() if waiting else then]()
+        agent = Agent(name="clerk", system="S", model=model, tools=[charge], history=store)
+        local = DirectRuntime(transport=fake.transport)
+        return create_functions(client, agents=[agent], inference=inference, local=local)
+
+    kill = KillAt(request=number, when="after")
+    executor = ReplayExecutor(client, functions, transport=fake.transport, kill=kill)
+    run = await executor.run("app/agent-clerk", {"input": "Go.", "threadId": "t"})
+    assert (run.status, charged) == ("completed", ["a"]), run.error
+    assert (run.output["text"], fake.rejections) == ("Done.", [])
+    return {request.path for request in fake.requests}
