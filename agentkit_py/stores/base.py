@@ -652,6 +652,9 @@ class HistoryStore(HistoryConfig, ABC):
     async def _append_new_results(self, context: HistoryContext) -> None:
         await self._count(context.new_results)
         thread_id = _thread_of(context)
+        if context.claim is None and context.answers is None:
+            await self.append(thread_id, context.new_results)
+            return
         metadata = None if context.answers is None else {"answers": context.answers}
         rows = [encode_row(one, thread_id, metadata) for one in context.new_results]
         if context.claim is None:
