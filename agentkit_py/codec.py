@@ -101,16 +101,23 @@ def call_to_dict(call: ToolCall) -> dict[str, Any]:
     return record
 
 
-def message_from_dict(record: object, *, where: str = "message", path: str = "") -> Message:
+def message_from_dict(
+    record: object, *, where: str = "message", path: str = "", past: bool | None = None
+) -> Message:
     """Read the message that ``record`` holds.
+
+    Args:
+        record: A message as JSON.
+        where: What errors name as the place of the record.
+        path: The beginning of the path of a field that is wrong.
+        past: Its ``from_history``, which JSON does not have.
 
     Raises:
         InvalidRecordError: Something is missing or of the wrong kind; it names ``where`` and the
             field, whose path begins with ``path``.
     """
-    reader = _Reader(record, where, path)
-    kind = reader.one_of("type", tuple(_READERS))
-    return _READERS[kind](reader)
+    reader = _Reader(record, where, path, past=past)
+    return _READERS[reader.one_of("type", _TYPES)](reader)
 
 
 def _text(reader: _Reader) -> Message:
@@ -154,8 +161,10 @@ def _opaque(reader: _Reader) -> Message:
 class _Reader:
     """Reads fields of one JSON object; its errors name the field that is wrong."""
 
-    def __init__(self, record: object, where: str, path: str) -> None:
-        self._where, self._path = where, path
+    __slots__ = ("_past", "_path", "_record", "_where")
+
+    def __init__(self, record: object, where: str, path: str, *, past: bool | None = None) -> None:
+        self._where, self._path, self._past = where, path, past
         if type(record) is not dict and not isinstance(record, Mapping):  # quicker for nearly all
             raise self._wrong("", f"expected an object, got {record!r:.80}")
         self._record = cast("Record", record)
@@ -262,9 +271,12 @@ class _Reader:
         agent = self._record.get("agent")
         if agent is not None and not isinstance(agent, str):
             raise self._wrong("agent", f"expected a string, got {agent!r:.80}")
-        found = {"agent": agent, "provider_metadata": self.metadata()}
-        common = {key: value for key, value in found.items() if value is not None}
-        return {**common, "stop_reason": stop} if "stop_reason" in self._record else common
+        found: dict[str, Any] = {"agent": agent, "from_history": self._past}
+        if "providerMetadata" in self._record:
+            found["provider_metadata"] = self.metadata()
+        if "stop_reason" in self._record:
+            found["stop_reason"] = stop
+        return found
 
 
 def _image(reader: _Reader) -> ImageContent:
@@ -287,6 +299,7 @@ _READERS: dict[str, Callable[[_Reader], Message]] = {
     "reasoning": _reasoning,
     "opaque": _opaque,
 }
+_TYPES = tuple(_READERS)
 
 
 def user_message_to_dict(message: UserMessage) -> dict[str, Any]:

@@ -300,8 +300,15 @@ class AgentResult:
         return record
 
     @classmethod
-    def from_dict(cls, record: object, *, where: str = "result") -> AgentResult:
+    def from_dict(
+        cls, record: object, *, where: str = "result", past: bool | None = None
+    ) -> AgentResult:
         """The result that ``record`` (ours or TypeScript's) holds.
+
+        Args:
+            record: A result as JSON.
+            where: What errors name as the place of the record.
+            past: The ``from_history`` of its messages, which JSON does not have.
 
         Raises:
             InvalidRecordError: A field is missing or of the wrong kind.
@@ -313,8 +320,8 @@ class AgentResult:
         usage = fields.get("usage")
         return cls(
             _string(fields, "agentName", where),
-            _messages(fields, "output", where),
-            _tool_results(fields, where) if fields.get("toolCalls") != [] else (),
+            _messages(fields, "output", where, past=past),
+            _tool_results(fields, where, past=past) if fields.get("toolCalls") != [] else (),
             _time(fields, where),
             # What stores leave out is not looked for: each row of a thread comes here.
             _messages(fields, "prompt", where) if "prompt" in fields else (),
@@ -500,19 +507,27 @@ def _string(fields: Mapping[str, Any], name: str, where: str) -> str:
     return value
 
 
-def _messages(fields: Mapping[str, Any], name: str, where: str) -> tuple[Message, ...]:
+def _messages(
+    fields: Mapping[str, Any], name: str, where: str, *, past: bool | None = None
+) -> tuple[Message, ...]:
     value: object = fields.get(name)
     if not value and (value == [] or name not in fields):
         return ()
     if not isinstance(value, list):
         raise InvalidRecordError(f"expected a list, got {value!r:.80}", where=where, field=name)
     records = cast("list[object]", value)
-    items = enumerate(records)
-    return tuple([message_from_dict(m, where=where, path=f"{name}[{i}]") for i, m in items])
+    return tuple(
+        [
+            message_from_dict(one, where=where, path=f"{name}[{index}]", past=past)
+            for index, one in enumerate(records)
+        ]
+    )
 
 
-def _tool_results(fields: Mapping[str, Any], where: str) -> tuple[ToolResultMessage, ...]:
-    found = _messages(fields, "toolCalls", where)
+def _tool_results(
+    fields: Mapping[str, Any], where: str, *, past: bool | None
+) -> tuple[ToolResultMessage, ...]:
+    found = _messages(fields, "toolCalls", where, past=past)
     for index, message in enumerate(found):
         if message.type != "tool_result":
             problem = f"expected a tool_result, got a message of type {message.type}"

@@ -20,8 +20,9 @@ from rich.text import Text
 
 from agentkit_py._core.awaiting import interruptible, run_interruptibly
 from agentkit_py._core.untrusted import clean
-from agentkit_py.cli.console import RunPrinter, Terminal, call_line
+from agentkit_py.cli.console import Terminal
 from agentkit_py.cli.explain import print_context
+from agentkit_py.cli.printing import RunPrinter, call_line
 from agentkit_py.cli.target import (
     BaseUrlOption,
     DbOption,

@@ -62,10 +62,13 @@ class StoreOptions:
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[HistoryStore]:
         """Open the store, as the user may see it."""
-        from agentkit_py.stores.wrappers import for_user  # noqa: PLC0415 - slow to load
-
         async with self._store() as store:
-            yield store if self.user is None else for_user(store, self.user)
+            if self.user is None:
+                yield store
+                return
+            from agentkit_py.stores.wrappers import for_user  # noqa: PLC0415 - slow to load
+
+            yield for_user(store, self.user)
 
     def _store(self) -> HistoryStore:
         if not self.is_server:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -17,7 +17,7 @@ from rich.text import Text
 
 from agentkit_py._core.databases import create_private
 from agentkit_py._core.untrusted import clean, escaped
-from agentkit_py.cli.console import ProgressBar, RunPrinter, counted, message_line, shorten
+from agentkit_py.cli.console import ProgressBar, counted, shorten
 from agentkit_py.cli.stores import (
     PREFIX,
     SCHEMA,
@@ -35,6 +35,9 @@ from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import Format, ThreadInfo
 from agentkit_py.stores.words import WordSearch
 from agentkit_py.stores.workspace import Workspace
+
+if TYPE_CHECKING:
+    from agentkit_py.cli.printing import RunPrinter
 
 _PAGE = 200
 """Results that are read at once."""
@@ -79,6 +82,8 @@ async def show(
     ] = None,
 ) -> None:
     """Show the messages of a thread, and its forks."""
+    from agentkit_py.cli.printing import RunPrinter  # noqa: PLC0415 - slow to load
+
     printer = RunPrinter(console)
     count = await store.count_results(thread)
     begin = 0 if last is None else max(0, count - last)
@@ -197,6 +202,8 @@ async def search(
 
 def _found(result: AgentResult, sought: WordSearch) -> str:
     """Return the text of the first message that holds the words."""
+    from agentkit_py.cli.printing import message_line  # noqa: PLC0415 - slow to load
+
     found = (m for m in result.messages if sought.find(text_of(m)) is not None)
     return next(map(message_line, found), "")
 

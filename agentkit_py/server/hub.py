@@ -17,7 +17,7 @@ import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from agentkit_py._core.json import as_object, dumps
@@ -94,7 +94,7 @@ class HubLimits:
                 raise ConfigurationError(f"HubLimits: {one.name} must be 1 or more")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _OpenRun:
     """A run that has not ended."""
 
@@ -170,10 +170,11 @@ class _Channel:
 
         A run that paused may go on in another process; it is that one's then.
         """
-        for name, run in self.open.items():
+        for run in self.open.values():
             if run.answers == entry.answers is not None:
-                last = max(run.last, number) if isinstance(number, int) else run.last
-                self.open[name] = replace(run, source=entry.source, last=last)
+                run.source = entry.source
+                if isinstance(number, int):
+                    run.last = max(run.last, number)
         message = data.get("messageId")
         if not isinstance(message, str):
             return

@@ -305,8 +305,10 @@ class LocalRun:
         if event == "run.interrupted":
             reason = "timeout" if self.slot.expired else self._stopped or "cancelled"
             chunk = {**chunk, "data": {**data, "reason": reason}}
-        words, recoverable = public_message(self._error)
-        self.send(for_hook(without_details(chunk, words, recoverable=recoverable)))
+        if event in ("run.failed", "part.failed"):
+            words, recoverable = public_message(self._error)
+            chunk = without_details(chunk, words, recoverable=recoverable)
+        self.send(for_hook(chunk) if "callPartId" in data else chunk)
 
     async def _keep_parts(self, data: dict[str, Any]) -> None:
         """Keep the ids that calls have in the stream, by which the hook answers."""

@@ -184,13 +184,13 @@ def decode_row(
     tokens: str | bytes | None = None,
     before: Extent | None = None,
 ) -> StoredResult:
-    """Return the result that a row holds.
+    """Return the result that a row holds; its messages are from before any run that reads them.
 
     Raises:
         InvalidRecordError: The row is damaged; the error names thread, position and field.
     """
     where = f"Thread {thread_id!r}, position {position}"
-    result = AgentResult.from_dict(from_json(text, where, "(whole)"), where=where)
+    result = AgentResult.from_dict(from_json(text, where, "(whole)"), where=where, past=True)
     kept: JsonObject = {} if metadata is None else _as_object(metadata, where)
     if tokens is not None:
         remember_tokens(result, as_object(from_json(tokens, where, "tokens")) or {})

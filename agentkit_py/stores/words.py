@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from hashlib import blake2b
 
 _MAX_WORD = 64
@@ -26,9 +27,17 @@ _ALONE = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-_LETTER = re.compile(f"[^\\W_{_ALONE}]")
-_WORD = re.compile(f"[{_ALONE}]|[^\\W_{_ALONE}]+")
 _PIECE = re.compile(r'"([^"]+)"|(\S+)')
+
+
+@cache  # slow to make, and many programs do not search
+def _letter() -> re.Pattern[str]:
+    return re.compile(f"[^\\W_{_ALONE}]")
+
+
+@cache
+def _word() -> re.Pattern[str]:
+    return re.compile(f"[{_ALONE}]|[^\\W_{_ALONE}]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +66,9 @@ class WordSearch:
         """Return words that a message must have, each with whether its beginning is enough."""
         found: dict[tuple[str, bool], None] = {}
         for piece in self.pieces:
-            places = list(_WORD.finditer(piece))
+            places = list(_word().finditer(piece))
             for one in places:
-                is_open = one.end() == len(piece) and _LETTER.match(one[0]) is not None
+                is_open = one.end() == len(piece) and _letter().match(one[0]) is not None
                 found[one[0][:_MAX_WORD], is_open] = None
         long = [one for one in found if not one[1] or len(one[0]) >= _MIN_BEGINNING]
         return long or list(found)
@@ -73,8 +82,8 @@ class WordSearch:
 def _place(text: str, piece: str) -> int:
     """Return where a piece stands in a text, at the beginning of a word; -1: nowhere."""
     place = text.find(piece)
-    while place > 0 and _LETTER.match(text[place]) and _LETTER.match(text[place - 1]):
-        word = _WORD.match(text, place)
+    while place > 0 and _letter().match(text[place]) and _letter().match(text[place - 1]):
+        word = _word().match(text, place)
         place = text.find(piece, place + 1 if word is None else word.end())
     return place
 
@@ -87,7 +96,7 @@ def index_entry(texts: Iterable[str], user_id: str | None) -> str:
     found: dict[str, None] = {}
     size = 0
     for text in texts:
-        for one in _WORD.finditer(text.lower()):
+        for one in _word().finditer(text.lower()):
             word = one[0][:_MAX_WORD]
             if word not in found:
                 found[word] = None

@@ -11,7 +11,8 @@ from rich.console import Console
 from agentkit_py import Agent, MemoryHistory, Network, State, TextMessage, TokenLimiter
 from agentkit_py._core.untrusted import clean, escaped
 from agentkit_py._engine.transcript import users_words
-from agentkit_py.cli.console import call_line, shorten, wrap
+from agentkit_py.cli.console import shorten, wrap
+from agentkit_py.cli.printing import call_line
 from agentkit_py.errors import AgentKitError, ModelError, ToolDefinitionError
 from agentkit_py.events import assemble
 from agentkit_py.knowledge import Knowledge, SqliteKnowledge

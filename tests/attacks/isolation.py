@@ -36,7 +36,7 @@ from agentkit_py import (
     create_tool,
     explain,
 )
-from agentkit_py.cli.console import message_line
+from agentkit_py.cli.printing import message_line
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.messages import ToolCall, ToolCallMessage
 from agentkit_py.models import ModelReply, ModelRequest

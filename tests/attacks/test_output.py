@@ -22,7 +22,7 @@ from typer.main import get_command
 
 from agentkit_py._core.untrusted import clean, escaped, get_logger
 from agentkit_py.cli.app import app
-from agentkit_py.cli.console import call_line
+from agentkit_py.cli.printing import call_line
 from agentkit_py.errors import AgentKitError, ToolSourceError
 from agentkit_py.mcp import MCPServer, Stdio
 from agentkit_py.messages import ToolCall

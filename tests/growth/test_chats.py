@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from collections import Counter
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
+from starlette.applications import Starlette
 
-from agentkit_py import AgentResult
-from agentkit_py.stores import ThreadLease, for_user
+from agentkit_py import AgentResult, MemoryHistory
+from agentkit_py.processors import MessageWindow
+from agentkit_py.server import Hub, lifespan
+from agentkit_py.stores import HistoryStore, ThreadLease, for_user
 from tests.growth.counting import CountedStore
 from tests.server.world import app_of, client_of, message, support, wait_until_idle
 
 
-async def _filled(store: CountedStore, results: int) -> None:
+async def _filled(store: HistoryStore, results: int) -> None:
     mine = for_user(store, "ada")
     await mine.add_thread("t", title="Hats")
     turns = [AgentResult.from_user(f"Hat {n}?", id=f"m{n}") for n in range(results)]
@@ -38,6 +46,63 @@ async def test_a_chat_is_few_transactions(
         assert store.counts.rows <= results + 20
     assert [r.agent_name for r in await for_user(store, "ada").load("t")][-2:] == ["user", "clerk"]
     await store.close()
+
+
+async def _chat(app: Starlette, message_id: str) -> None:
+    """Send a message, and read the stream to the end of the reply."""
+    content = json.dumps(message("Any hats?", "t", id=message_id)).encode()
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": content}
+
+    async def send(part: Any) -> None:
+        sent.append(part)
+
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/api/chat",
+        "query_string": b"",
+        "headers": [(b"x-user", b"ada"), (b"host", b"localhost")],
+        "client": ("127.0.0.1", 1),
+    }
+    hub: Hub = app.state.api.hub
+    with hub.subscribe("user:ada") as reader:
+        await app(scope, receive, send)
+        assert sent[0]["status"] == 200, sent
+        while not any('"stream.ended"' in one.text for one in (await reader.next()).entries):
+            pass
+
+
+async def _calls(results: int) -> Counter[str]:
+    """Return the calls, by module, in one chat on a thread of so many results."""
+    store, calls = MemoryHistory(), Counter[str]()
+    app = app_of(support("Yes.", "Yes.", processors=[MessageWindow(20)]), history=store)
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls[frame.f_globals.get("__name__", "")] += 1
+
+    async with lifespan(app):
+        await _filled(store, results)
+        await _chat(app, "warm")
+        before = sys.getprofile()
+        sys.setprofile(seen)
+        try:
+            await _chat(app, "new")
+        finally:
+            sys.setprofile(before)
+        await wait_until_idle(app)
+    return calls
+
+
+async def test_a_chat_copies_no_rows_and_looks_at_no_signatures() -> None:
+    """Rows are used as they are read, and a store's own methods are known to take a context."""
+    few, many = await _calls(2), await _calls(200)
+    assert few["inspect"] < 150
+    assert few["dataclasses"] < 80
+    assert many["dataclasses"] < few["dataclasses"] + 30
 
 
 async def _steps(path: Path, threads: int) -> dict[str, int]:

@@ -17,11 +17,11 @@ from uuid import uuid4
 from rich.console import Console
 from rich.text import Text
 
-from agentkit_py.cli.console import RunPrinter
 from agentkit_py.cli.demo.network import support_network
 from agentkit_py.cli.demo.script import CUSTOMER, LATER, QUESTIONS, scripted_model
 from agentkit_py.cli.demo.travel import TravelData
 from agentkit_py.cli.explain import print_context
+from agentkit_py.cli.printing import RunPrinter
 from agentkit_py.cli.target import DEV_FOLDER, check_file, load_model
 from agentkit_py.messages import Usage
 from agentkit_py.models import openai
