@@ -87,19 +87,6 @@ class MemoryIndex:
         known = self._vectors.get((thread_id, key), {})
         return nearest(vector, {one: known[one] for one in ids if one in known}, k)
 
-    def of_thread(self, thread_id: str) -> dict[str, dict[str, Vector]]:
-        """Return all vectors of a thread, by key and id."""
-        return {
-            key: dict(known)
-            for (thread, key), known in self._vectors.items()
-            if thread == thread_id
-        }
-
-    def forget(self, thread_id: str) -> None:
-        """Remove the vectors of a thread."""
-        for found in [key for key in self._vectors if key[0] == thread_id]:
-            del self._vectors[found]
-
 
 _NEAR = 1e-6
 

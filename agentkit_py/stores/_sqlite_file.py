@@ -1,10 +1,11 @@
-"""One SQLite file: its dialect, a pool of connections, transactions, errors by name.
+"""SQLite: its dialect, a file with a pool of connections, a database in memory, errors by name.
 
 The module loads when a store is first used.
 """
 
 from __future__ import annotations
 
+import atexit
 import logging
 import os
 import sqlite3
@@ -13,6 +14,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
+from functools import cache
 from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
@@ -322,11 +324,7 @@ class SqliteFile:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
-        # As in PostgreSQL: the time of a transaction is one time.
-        weak = weakref.ref(connection)
-        for name in ("now", "clock_timestamp"):
-            connection.create_function(name, 0, lambda: getattr(weak(), "moment", None))
-        connection.create_function("unix_time", 0, time.time)
+        _add_functions(connection)
         connection.full_text = self._full_text and _has_fts5(connection)
         if self._full_text and not connection.full_text:
             logger.warning(_NO_FTS5, self.path)
@@ -360,7 +358,7 @@ class SqliteFile:
         except sqlite3.Error as error:
             raise HistoryError(self._explain(error)) from error
         except UnicodeEncodeError as error:
-            raise HistoryError(f"{error.object!r:.80} is not valid Unicode.") from error
+            raise _no_unicode(error) from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = _code(error)
@@ -378,6 +376,65 @@ class SqliteFile:
             sqlite3.SQLITE_CORRUPT: "is damaged; restore it from a backup",
         }
         return f"{self.path} {reasons.get(code, 'failed')} ({error})"
+
+
+class SqliteMemory:
+    """A database in memory: one connection, with one transaction at a time."""
+
+    def __init__(self) -> None:
+        """Make the tables."""
+        self._connection = _in_memory()
+        # Several event loops, each in its own thread, may share it.
+        self._lock = Lock()
+        weakref.finalize(self, self._connection.close)
+        _empty().backup(self._connection)
+
+    def transact(
+        self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
+    ) -> T:
+        """Run ``work`` in a transaction."""
+        del write, repeatable  # there are no others meanwhile, and nothing is done twice
+        try:
+            with self._lock, _transaction(self._connection, "BEGIN"):
+                return work(_SqliteSession(self._connection))
+        except sqlite3.Error as error:
+            raise HistoryError(f"The store in memory failed ({error})") from error
+        except UnicodeEncodeError as error:
+            raise _no_unicode(error) from error
+
+    def close(self) -> None:
+        """Keep what is there: it would be gone."""
+
+
+def _in_memory() -> _Connection:
+    connection = sqlite3.connect(
+        ":memory:", isolation_level=None, check_same_thread=False, factory=_Connection
+    )
+    connection.execute("PRAGMA foreign_keys = ON")
+    _add_functions(connection)
+    return connection
+
+
+@cache
+def _empty() -> _Connection:
+    """Return a database of tables alone: copying it takes 0.3 ms, making the tables 14."""
+    connection = _in_memory()
+    atexit.register(connection.close)
+    with _transaction(connection, "BEGIN"):
+        migrate(_SqliteSession(connection), 0)
+    return connection
+
+
+def _no_unicode(error: UnicodeEncodeError) -> HistoryError:
+    return HistoryError(f"{error.object!r:.80} is not valid Unicode.")
+
+
+def _add_functions(connection: _Connection) -> None:
+    # As in PostgreSQL: the time of a transaction is one time.
+    weak = weakref.ref(connection)
+    for name in ("now", "clock_timestamp"):
+        connection.create_function(name, 0, lambda: getattr(weak(), "moment", None))
+    connection.create_function("unix_time", 0, time.time)
 
 
 @contextmanager

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self, cast
+from functools import wraps
+from types import CoroutineType
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar, cast
 
 from agentkit_py._core.awaiting import off_loop
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
 from agentkit_py.history.config import HistoryContext
-from agentkit_py.history.questions import Question, QuestionFilter
-from agentkit_py.history.runs import LeaseClaim, OpenedRun, RunRecord, RunStore, Unfinished
+from agentkit_py.history.mail import InboxStore, MailStore
+from agentkit_py.history.questions import Question, QuestionFilter, QuestionStore
+from agentkit_py.history.runs import LeaseClaim, RunRecord, RunStore
 from agentkit_py.history.staff import Takeover, TakeoverStatus, TakeoverStore
-from agentkit_py.history.users import Fact
+from agentkit_py.history.users import Fact, FactStore
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Summary, SummaryStore
 from agentkit_py.results import AgentResult
-from agentkit_py.search.vectors import Vector, VectorIndex
+from agentkit_py.search.vectors import VectorIndex
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import (
     Match,
     Row,
-    StoredResult,
     StoreStats,
     ThreadInfo,
     check_text,
@@ -33,7 +35,6 @@ from agentkit_py.stores.rows import (
     encode_row,
     new_thread_id,
 )
-from agentkit_py.stores.thread_data import ThreadData
 
 if TYPE_CHECKING:
     from agentkit_py.processors.redaction import MaskFunction, Patterns, Redactor
@@ -88,6 +89,32 @@ def _has_thread_data(store: HistoryStore) -> bool:
     return known and isinstance(store, RunStore)
 
 
+P = ParamSpec("P")
+T = TypeVar("T")
+Method: TypeAlias = "Callable[P, CoroutineType[Any, Any, T]]"
+
+
+def _passed_on(method: Method[P, T]) -> Method[P, T]:
+    """Return a method that calls the one of the same name of the other store."""
+
+    @wraps(method, updated=())
+    async def call(self: Any, *values: Any, **options: Any) -> Any:
+        return await getattr(self._store, method.__name__)(*values, **options)
+
+    return call
+
+
+def _about_thread(method: Method[P, T]) -> Method[P, T]:
+    """Return a method that does the same once the thread, its first argument, may be used."""
+
+    @wraps(method, updated=())
+    async def call(self: Any, thread_id: str, *values: Any, **options: Any) -> Any:
+        store = await self._own(thread_id)
+        return await getattr(store, method.__name__)(thread_id, *values, **options)
+
+    return call
+
+
 class _WrappedThreads(HistoryStore):
     """Delegates to another store and shares its connections."""
 
@@ -106,10 +133,6 @@ class _WrappedThreads(HistoryStore):
         own = self.create_thread == self._create_for_run
         return own and self._store.looks_first
 
-    async def clean_sometimes(self, thread_id: str) -> None:
-        """Let the other store do it."""
-        await self._store.clean_sometimes(thread_id)
-
     async def _own(self, thread_id: str) -> Any:
         """Return the store to ask for this thread."""
         del thread_id
@@ -124,151 +147,77 @@ class _WrappedThreads(HistoryStore):
         view._store = inner  # noqa: SLF001 - a copy of this object
         return view
 
-    async def setup(self) -> None:
-        await self._store.setup()
+    setup = _passed_on(HistoryStore.setup)
+    close = _passed_on(HistoryStore.close)
+    clean_sometimes = _passed_on(HistoryStore.clean_sometimes)
+    insert_thread = _passed_on(HistoryStore.insert_thread)
+    add_thread = _passed_on(HistoryStore.add_thread)
+    select_threads = _passed_on(HistoryStore.select_threads)
+    thread_page = _passed_on(HistoryStore.thread_page)
+    thread_exists = _passed_on(HistoryStore.thread_exists)
+    search = _passed_on(HistoryStore.search)
+    index_words = _passed_on(HistoryStore.index_words)
+    stats = _passed_on(HistoryStore.stats)
 
-    async def close(self) -> None:
-        """Close the other store."""
-        await self._store.close()
+    get_thread = _about_thread(HistoryStore.get_thread)
+    set_times = _about_thread(HistoryStore.set_times)
+    forks = _about_thread(HistoryStore.forks)
+    rewind = _about_thread(HistoryStore.rewind)
+    append_rows = _about_thread(HistoryStore.append_rows)
+    append_held = _about_thread(HistoryStore.append_held)
+    append_user_row = _about_thread(HistoryStore.append_user_row)
+    open_run = _about_thread(HistoryStore.open_run)
+    end_run = _about_thread(HistoryStore.end_run)
+    stored_results = _about_thread(HistoryStore.stored_results)
+    page = _about_thread(HistoryStore.page)
+    newest = _about_thread(HistoryStore.newest)
+    count_results = _about_thread(HistoryStore.count_results)
+    thread_data = _about_thread(HistoryStore.thread_data)
 
-    async def insert_thread(self, thread: ThreadInfo) -> None:
-        await self._store.insert_thread(thread)
-
-    async def add_thread(
-        self,
-        thread_id: str | None = None,
-        *,
-        user_id: str | None = None,
-        title: str = "",
-        metadata: JsonObject | None = None,
-    ) -> str:
-        return await self._store.add_thread(
-            thread_id, user_id=user_id, title=title, metadata=metadata
-        )
+    # The other store owns the files.
 
     async def insert_fork(
         self, thread_id: str, at: str | int | None, fork_id: str, title: str | None
     ) -> str:
-        # The other store owns the files.
         own = await self._own(thread_id)
         return await own.fork(thread_id, at, fork_id=fork_id, title=title)
 
-    async def rewind(self, thread_id: str, at: str | int) -> None:
-        await (await self._own(thread_id)).rewind(thread_id, at)
-
-    async def forks(self, thread_id: str, *, limit: int | None = 50) -> list[ThreadInfo]:
-        return await (await self._own(thread_id)).forks(thread_id, limit=limit)
-
-    async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
-        await (await self._own(thread_id)).append_rows(thread_id, rows)
-
-    async def append_held(self, thread_id: str, rows: Sequence[Row], claim: LeaseClaim) -> bool:
-        return await (await self._own(thread_id)).append_held(thread_id, rows, claim)
-
-    async def append_user_row(self, thread_id: str, row: Row, claim: LeaseClaim | None) -> bool:
-        return await (await self._own(thread_id)).append_user_row(thread_id, row, claim)
-
-    async def open_run(
-        self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
-    ) -> OpenedRun | None:
-        return await (await self._own(thread_id)).open_run(thread_id, claim, run_id, limit)
-
-    async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:
-        return await (await self._own(thread_id)).end_run(thread_id, owner, run)
-
-    async def stored_results(self, thread_id: str) -> list[StoredResult]:
-        return await (await self._own(thread_id)).stored_results(thread_id)
-
-    async def page(self, thread_id: str, before: int, limit: int) -> list[StoredResult]:
-        return await (await self._own(thread_id)).page(thread_id, before, limit)
-
-    async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
-        return await (await self._own(thread_id)).newest(thread_id, limit)
-
-    async def thread_data(self, thread_id: str) -> ThreadData:
-        return await (await self._own(thread_id)).thread_data(thread_id)
-
-    async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
-        await (await self._own(thread_id)).set_times(thread_id, created_at, updated_at)
-
-    async def search(
-        self, words: str, *, user_id: str | None = None, limit: int = 50
-    ) -> list[Match]:
-        return await self._store.search(words, user_id=user_id, limit=limit)
-
-    async def index_words(self, most: int = 1000) -> int:
-        return await self._store.index_words(most)
-
-    async def stats(self, user_id: str | None = None) -> StoreStats:
-        return await self._store.stats(user_id)
-
-    async def get_thread(self, thread_id: str) -> ThreadInfo:
-        return await (await self._own(thread_id)).get_thread(thread_id)
-
-    async def select_threads(self, limit: int | None, user_id: str | None) -> list[ThreadInfo]:
-        return await self._store.select_threads(limit, user_id)
-
-    async def thread_page(
-        self,
-        limit: int,
-        *,
-        user_id: str | None = None,
-        offset: int = 0,
-        before: tuple[datetime, str] | None = None,
-    ) -> tuple[list[ThreadInfo], int]:
-        return await self._store.thread_page(limit, user_id=user_id, offset=offset, before=before)
-
-    async def thread_exists(self, thread_id: str) -> bool:
-        return await self._store.thread_exists(thread_id)
-
-    async def count_results(self, thread_id: str) -> int:
-        return await (await self._own(thread_id)).count_results(thread_id)
-
     async def remove_thread(self, thread_id: str) -> bool:
-        """Remove a thread with all data and files, since the other store owns the files."""
         return await self._store.delete_thread(thread_id)
 
 
 class _WrappedStore(_WrappedThreads):
     """Delegates thread data as well."""
 
-    async def load_summary(self, thread_id: str, key: str) -> Summary | None:
-        return await (await self._own(thread_id)).load_summary(thread_id, key)
-
-    async def lock_summary(self, thread_id: str, key: str, owner: str, seconds: float) -> bool:
-        return await (await self._own(thread_id)).lock_summary(thread_id, key, owner, seconds)
-
-    async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
-        return await (await self._own(thread_id)).save_summary(thread_id, key, summary, owner)
-
-    async def unlock_summary(self, thread_id: str, key: str, owner: str) -> None:
-        await (await self._own(thread_id)).unlock_summary(thread_id, key, owner)
-
-    async def missing_vectors(self, thread_id: str, key: str, ids: Sequence[str]) -> list[str]:
-        return await (await self._own(thread_id)).missing_vectors(thread_id, key, ids)
-
-    async def add_vectors(self, thread_id: str, key: str, vectors: Mapping[str, Vector]) -> None:
-        await (await self._own(thread_id)).add_vectors(thread_id, key, vectors)
-
-    async def nearest_vectors(
-        self, thread_id: str, key: str, vector: Vector, ids: Collection[str], k: int
-    ) -> list[tuple[str, float]]:
-        return await (await self._own(thread_id)).nearest_vectors(thread_id, key, vector, ids, k)
-
-    async def lock_thread(self, thread_id: str, owner: str, seconds: float) -> bool:
-        return await (await self._own(thread_id)).lock_thread(thread_id, owner, seconds)
-
-    async def wait_in_line(self, thread_id: str, owner: str, seconds: float) -> bool:
-        return await (await self._own(thread_id)).wait_in_line(thread_id, owner, seconds)
-
-    async def unlock_thread(self, thread_id: str, owner: str) -> str | None:
-        return await (await self._own(thread_id)).unlock_thread(thread_id, owner)
-
-    async def note_calls(self, thread_id: str, owner: str, notes: Mapping[str, JsonObject]) -> bool:
-        return await (await self._own(thread_id)).note_calls(thread_id, owner, notes)
-
-    async def drop_notes(self, thread_id: str, owner: str) -> None:
-        await (await self._own(thread_id)).drop_notes(thread_id, owner)
+    load_summary = _about_thread(SummaryStore.load_summary)
+    lock_summary = _about_thread(SummaryStore.lock_summary)
+    save_summary = _about_thread(SummaryStore.save_summary)
+    unlock_summary = _about_thread(SummaryStore.unlock_summary)
+    missing_vectors = _about_thread(VectorIndex.missing_vectors)
+    add_vectors = _about_thread(VectorIndex.add_vectors)
+    nearest_vectors = _about_thread(VectorIndex.nearest_vectors)
+    lock_thread = _about_thread(RunStore.lock_thread)
+    wait_in_line = _about_thread(RunStore.wait_in_line)
+    unlock_thread = _about_thread(RunStore.unlock_thread)
+    note_calls = _about_thread(RunStore.note_calls)
+    drop_notes = _about_thread(RunStore.drop_notes)
+    stop_execution = _passed_on(RunStore.stop_execution)
+    is_stopped = _passed_on(RunStore.is_stopped)
+    save_run = _about_thread(RunStore.save_run)
+    load_run = _about_thread(RunStore.load_run)
+    change_run = _about_thread(QuestionStore.change_run)
+    load_question = _passed_on(QuestionStore.load_question)
+    list_questions = _passed_on(QuestionStore.list_questions)
+    change_takeover = _about_thread(TakeoverStore.change_takeover)
+    list_takeovers = _passed_on(TakeoverStore.list_takeovers)
+    take_mail = _passed_on(MailStore.take_mail)
+    list_mail = _passed_on(MailStore.list_mail)
+    remove_mail = _passed_on(MailStore.remove_mail)
+    put_message = _about_thread(InboxStore.put_message)
+    take_messages = _about_thread(InboxStore.take_messages)
+    add_fact = _passed_on(FactStore.add_fact)
+    list_facts = _passed_on(FactStore.list_facts)
+    remove_facts = _passed_on(FactStore.remove_facts)
 
     async def save_question(self, question: Question) -> None:
         await (await self._own(question.thread_id)).save_question(question)
@@ -280,95 +229,16 @@ class _WrappedStore(_WrappedThreads):
             return None
         return await self._store.change_question(question_id, change)
 
-    async def change_run(
-        self, thread_id: str, run_id: str, change: Callable[[RunRecord], RunRecord | None]
-    ) -> RunRecord | None:
-        return await (await self._own(thread_id)).change_run(thread_id, run_id, change)
-
-    async def load_question(self, question_id: str) -> Question | None:
-        return await self._store.load_question(question_id)
-
-    async def list_questions(
-        self,
-        *,
-        thread_id: str | None = None,
-        user_id: str | None = None,
-        status: QuestionFilter | None = "open",
-        limit: int | None = 50,
-    ) -> list[Question]:
-        return await self._store.list_questions(
-            thread_id=thread_id, user_id=user_id, status=status, limit=limit
-        )
-
     async def load_takeover(self, thread_id: str) -> Takeover | None:
         if not isinstance(self._store, TakeoverStore):  # each run asks
             return None
         return await (await self._own(thread_id)).load_takeover(thread_id)
-
-    async def change_takeover(
-        self, thread_id: str, change: Callable[[Takeover], Takeover | None]
-    ) -> Takeover:
-        return await (await self._own(thread_id)).change_takeover(thread_id, change)
-
-    async def list_takeovers(
-        self,
-        *,
-        status: TakeoverStatus | None = None,
-        user_id: str | None = None,
-        limit: int | None = 50,
-    ) -> list[Takeover]:
-        return await self._store.list_takeovers(status=status, user_id=user_id, limit=limit)
 
     async def put_mail(
         self, box: str, mail_id: str, content: JsonObject, *, thread_id: str | None = None
     ) -> None:
         store = self._store if thread_id is None else await self._own(thread_id)
         await store.put_mail(box, mail_id, content, thread_id=thread_id)
-
-    async def take_mail(self, box: str, taker: str) -> JsonObject | None:
-        return await self._store.take_mail(box, taker)
-
-    async def list_mail(self, box: str) -> Sequence[tuple[str, JsonObject]]:
-        return await self._store.list_mail(box)
-
-    async def remove_mail(self, box: str, mail_id: str | None = None) -> bool:
-        return await self._store.remove_mail(box, mail_id)
-
-    async def put_message(
-        self, thread_id: str, message: UserMessage, *, interrupts: bool = False
-    ) -> None:
-        await (await self._own(thread_id)).put_message(thread_id, message, interrupts=interrupts)
-
-    async def take_messages(
-        self, thread_id: str, taker: str, *, at_work: bool = False
-    ) -> Sequence[UserMessage] | None:
-        store = await self._own(thread_id)
-        return await store.take_messages(thread_id, taker, at_work=at_work)
-
-    async def add_fact(self, fact: Fact) -> bool:
-        return await self._store.add_fact(fact)
-
-    async def list_facts(
-        self, tenant: str, user_id: str, *, replaced: bool = False, limit: int | None = None
-    ) -> list[Fact]:
-        return await self._store.list_facts(tenant, user_id, replaced=replaced, limit=limit)
-
-    async def remove_facts(
-        self, user_id: str, *, tenant: str | None = None, fact_id: str | None = None
-    ) -> int:
-        return await self._store.remove_facts(user_id, tenant=tenant, fact_id=fact_id)
-
-    async def stop_execution(self, execution: str) -> list[Unfinished]:
-        return await self._store.stop_execution(execution)
-
-    async def is_stopped(self, execution: str) -> bool:
-        return await self._store.is_stopped(execution)
-
-    async def save_run(self, thread_id: str, run: RunRecord) -> None:
-        await (await self._own(thread_id)).save_run(thread_id, run)
-
-    async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
-        return await (await self._own(thread_id)).load_run(thread_id, run_id)
 
 
 class _UserThreads(_WrappedThreads):
