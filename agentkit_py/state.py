@@ -544,7 +544,7 @@ def load_data(like: D, dumped: JsonValue) -> D:
         ) from error
 
 
-def put_back(data: D, dumped: JsonValue) -> D:
+def restore_data(data: D, dumped: JsonValue) -> D:
     """``data`` as `dump_data` gave it: itself where it can be changed, since others may hold it.
 
     Raises:

@@ -14,7 +14,7 @@ from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall, Monitor, Rehearsal
 from agentkit_py._engine.lifecycle import Start, StartContext
 from agentkit_py._engine.limits import START, expect
-from agentkit_py._engine.prompt import join
+from agentkit_py._engine.prompt import join_history
 from agentkit_py._engine.reasoning import (
     LEVELS,
     refused_reasoning,
@@ -30,7 +30,7 @@ from agentkit_py.messages import Message, ToolResultMessage, lineage
 from agentkit_py.models.base import Compaction, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.binding import digest_of
 from agentkit_py.models.capabilities import window_of
-from agentkit_py.processors.apply import Restored, is_enough, put_back, run_chain, steps_of
+from agentkit_py.processors.apply import Restored, is_enough, restore_held, run_chain, steps_of
 from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore, Tokenizer
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages, count_text
@@ -187,7 +187,7 @@ class ModelInputBuilder:
         prompt, history = tuple(start.prompt), tuple(start.history)
         # Without its own calls the model would make them again and again.
         held = context.protected.difference(map(id, prompt))
-        restored = put_back(before, history, held) if held else Restored(history)
+        restored = restore_held(before, history, held) if held else Restored(history)
         history = restored.messages
         if self.services is not None:  # it is no rehearsal
             self.run.runtime.decide(
@@ -286,7 +286,7 @@ class ModelInputBuilder:
         wishes: Sequence[Compaction] = (),
     ) -> ModelInput:
         agent, run, model = self.agent, self.run, self.turn.model
-        joined, prefill = join(prompt, history, run.mode)
+        joined, prefill = join_history(prompt, history, run.mode)
         sent = run.sent
         known = len(sent) if sent and joined[: len(sent)] == sent else 0
         joined = run.sent = tuple(_valid(joined, entries, agent, known))

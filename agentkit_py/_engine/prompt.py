@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from agentkit_py.messages import Message, TextMessage
 
 HistoryMode: TypeAlias = Literal["chronological", "typescript"]
-"""The order of prompt and history; see `join`."""
+"""The order of prompt and history; see `join_history`."""
 
 
 _USUAL = ["system", "user"]
@@ -34,7 +34,7 @@ def assemble(
     return tuple(found)
 
 
-def join(
+def join_history(
     prompt: Sequence[Message], history: Sequence[Message], mode: HistoryMode = "chronological"
 ) -> tuple[tuple[Message, ...], int]:
     """Prompt and history in one list, and how many messages at its end are prefill.

@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, cast
 from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.concurrency import scheduled_in
 from agentkit_py.results import AgentResult
-from agentkit_py.state import State, differs, put_back
+from agentkit_py.state import State, differs, restore_data
 
 Scheduled: TypeAlias = str | tuple[str, ...]
 """The name of an agent that is next, or of several that run at the same time."""
@@ -67,7 +67,7 @@ class StateChanges:
         """Apply a record."""
         found = cast("dict[str, Any]", recorded or {})
         if "state" in found:
-            self.state.data = put_back(self.state.data, found["state"])
+            self.state.data = restore_data(self.state.data, found["state"])
         if "results" in found:
             self.state.set_transcript(_in_place(found["results"], self.state.transcript))
         if "threadId" in found:

@@ -16,7 +16,7 @@ from typing import Any
 from agentkit_py._core.json import dumps
 from agentkit_py.events.consume import StreamedPart
 from agentkit_py.events.replies import (
-    Change,
+    PartChange,
     ReplyChange,
     ReplyEnd,
     Waiting,
@@ -66,7 +66,7 @@ class AgUiWriter:
         self._where = {"threadId": thread_id, "runId": run_id}
         self._before = list(before)
         self._known = list(known)
-        self._open: dict[str, Change] = {}
+        self._open: dict[str, PartChange] = {}
         self._asked: dict[str, dict[str, Any]] = {}
 
     def begin(self) -> list[dict[str, Any]]:
@@ -83,16 +83,16 @@ class AgUiWriter:
         """Return the events of a change."""
         if isinstance(change, Waiting):
             return [{"type": "CUSTOM", "name": WAITING, "value": dict(change.question)}]
-        if isinstance(change, Change):
+        if isinstance(change, PartChange):
             return self._changed(change)
         closed = [event for one in list(self._open.values()) for event in self._close(one)]
         self._asked.clear()
         again: list[dict[str, Any]] = []
         for place, part in enumerate(change.parts):
             if part.approval is not None and part.approval.approved is None:
-                self._changed(Change("asked", place, part))
+                self._changed(PartChange("asked", place, part))
             if part.status == "open":  # it goes on: its message exists already
-                again += self._changed(Change("opened", place, part))
+                again += self._changed(PartChange("opened", place, part))
         sent = [(one["id"], one["role"]) for one in self._before]
         return [*closed, *self._snapshots([*sent, *self._known], change.parts), *again]
 
@@ -115,7 +115,7 @@ class AgUiWriter:
         lists.append([*self._before, *now])
         return [{"type": "MESSAGES_SNAPSHOT", "messages": one, "metadata": _OURS} for one in lists]
 
-    def _changed(self, change: Change) -> list[dict[str, Any]]:
+    def _changed(self, change: PartChange) -> list[dict[str, Any]]:
         part, name = change.part, part_id(self._reply, change.place)
         match change.kind:
             case "opened":
@@ -147,7 +147,7 @@ class AgUiWriter:
                 return [{"type": "TOOL_CALL_RESULT", **result}]
         return []
 
-    def _close(self, change: Change) -> list[dict[str, Any]]:
+    def _close(self, change: PartChange) -> list[dict[str, Any]]:
         part, name = change.part, part_id(self._reply, change.place)
         if part.type == "data":
             self._known.append((name, "activity"))

@@ -31,7 +31,7 @@ decided; the call has its output."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PartChange:
     """A change of one part."""
 
     kind: ChangeKind
@@ -59,7 +59,7 @@ class Waiting:
     question: Mapping[str, Any]
 
 
-ReplyChange: TypeAlias = Change | Rewritten | Waiting
+ReplyChange: TypeAlias = PartChange | Rewritten | Waiting
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +201,7 @@ class Reply:
             place = self._places[id(part)] = len(self.parts)
             self._known[part.message_id, part.id] = part
             self.parts.append(part)
-            yield Change("opened", place, part)
+            yield PartChange("opened", place, part)
             return
         place = self._places.get(id(part))
         if place is None:
@@ -214,12 +214,12 @@ class Reply:
         elif is_open and event == "part.completed":
             yield from self._completed(place, part, text)
         elif is_open and event in _GROWING and part.type != "data":
-            yield Change("grew", place, part, str(data.get("delta", "")))
+            yield PartChange("grew", place, part, str(data.get("delta", "")))
 
     def _output(self, place: int, part: StreamedPart) -> Iterator[ReplyChange]:
         if place not in self._answered and part.output is not None:  # a repeated run says it again
             self._answered.add(place)
-            yield Change("answered", place, part)
+            yield PartChange("answered", place, part)
 
     def _completed(self, place: int, part: StreamedPart, known: str) -> Iterator[ReplyChange]:
         if part.type in ("text", "reasoning"):
@@ -227,8 +227,8 @@ class Reply:
                 yield Rewritten(tuple(self.parts))
                 return
             if len(part.text) > len(known):
-                yield Change("grew", place, part, part.text[len(known) :])
-        yield Change("ended", place, part)
+                yield PartChange("grew", place, part, part.text[len(known) :])
+        yield PartChange("ended", place, part)
 
     def _drop(self, place: int) -> None:
         del self.parts[place]
@@ -256,7 +256,7 @@ class Reply:
                 return
             for place, approval in self._asked(data):
                 self.parts[place].approval = approval
-                yield Change("asked", place, self.parts[place])
+                yield PartChange("asked", place, self.parts[place])
             return
         decisions = [as_object(one) or {} for one in as_list(data.get("decisions")) or ()]
         for place, part in enumerate(self.parts):
@@ -267,7 +267,7 @@ class Reply:
             approved = word.get("approved", data.get("resolution") == "approved")
             part.approval.approved = approved is True
             part.approval.reason = str(word.get("reason") or "")
-            yield Change("decided", place, part)
+            yield PartChange("decided", place, part)
 
     def _asked(self, data: Mapping[str, Any]) -> Iterator[tuple[int, PartApproval]]:
         calls = [as_object(call) or {} for call in as_list(data.get("toolCalls")) or ()]

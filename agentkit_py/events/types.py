@@ -72,7 +72,7 @@ class AgentsRouted(_Event):
     """The next agents; empty: the run is done."""
 
 
-class Report(Protocol):
+class ContextFigures(Protocol):
     """The part of a `ContextReport` that this layer needs; that class is in a higher one."""
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,7 +85,7 @@ class ContextBuilt(_Event):
     """The input of a model call was put together."""
 
     message_id: str
-    report: Report
+    report: ContextFigures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

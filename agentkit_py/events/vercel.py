@@ -16,7 +16,7 @@ from typing import Any
 from agentkit_py.events.consume import PartApproval, StreamedPart
 from agentkit_py.events.replies import (
     REFUSED,
-    Change,
+    PartChange,
     ReplyChange,
     ReplyEnd,
     Waiting,
@@ -69,7 +69,7 @@ class VercelWriter:
     def _chunks(self, change: ReplyChange) -> list[dict[str, Any]]:
         if isinstance(change, Waiting):
             return [{"type": WAITING, "data": dict(change.question), "transient": True}]
-        if isinstance(change, Change):
+        if isinstance(change, PartChange):
             return _changed(self._reply, change)
         whole = [
             chunk
@@ -87,23 +87,23 @@ class VercelWriter:
         return [*aborted, {"type": "finish", "finishReason": _FINISHES[end.reason]}]
 
 
-def changes_of(place: int, part: StreamedPart) -> list[Change]:
+def changes_of(place: int, part: StreamedPart) -> list[PartChange]:
     """Return the changes after which a part is as it is."""
-    found = [Change("opened", place, part)]
+    found = [PartChange("opened", place, part)]
     if part.type != "data" and part.text:
-        found.append(Change("grew", place, part, part.text))
+        found.append(PartChange("grew", place, part, part.text))
     if part.status == "completed":
-        found.append(Change("ended", place, part))
+        found.append(PartChange("ended", place, part))
     if part.approval is not None:
-        found.append(Change("asked", place, part))
+        found.append(PartChange("asked", place, part))
         if part.approval.approved is not None:
-            found.append(Change("decided", place, part))
+            found.append(PartChange("decided", place, part))
     if part.type == "tool-call" and part.output is not None:
-        found.append(Change("answered", place, part))
+        found.append(PartChange("answered", place, part))
     return found
 
 
-def _changed(reply: str, change: Change) -> list[dict[str, Any]]:
+def _changed(reply: str, change: PartChange) -> list[dict[str, Any]]:
     part, name = change.part, part_id(reply, change.place)
     if part.type == "tool-call":
         return _call(change, name)
@@ -120,7 +120,7 @@ def _author(part: StreamedPart) -> dict[str, Any]:
     return {"agentkit": {"agent": part.agent, **author_of(part)}}
 
 
-def _call(change: Change, name: str) -> list[dict[str, Any]]:
+def _call(change: PartChange, name: str) -> list[dict[str, Any]]:
     part, about = change.part, {"toolCallId": name}
     # The server carries it out, which keeps the client from doing so or waiting for it.
     ours = {"toolName": part.tool, "providerExecuted": True, "toolMetadata": {"agent": part.agent}}

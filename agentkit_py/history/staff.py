@@ -151,7 +151,7 @@ class Takeover:
         return replace(self, waiting_since=waits, spoke_at=max(at, self.spoke_at or at))
 
 
-Change: TypeAlias = Callable[[Takeover], Takeover | None]
+TakeoverChange: TypeAlias = Callable[[Takeover], Takeover | None]
 
 
 @runtime_checkable
@@ -162,7 +162,7 @@ class TakeoverStore(Protocol):
         """Return who is on a thread or wanted; None: nobody."""
         ...
 
-    async def change_takeover(self, thread_id: str, change: Change) -> Takeover:
+    async def change_takeover(self, thread_id: str, change: TakeoverChange) -> Takeover:
         """Change who is on a thread in one transaction.
 
         Args:

@@ -83,10 +83,10 @@ class Chunking:
         return chunks + splitter.chunks(text[start:])
 
 
-def passages(content: str | bytes, kind: Format, source: str) -> list[str]:
-    """Return the content in passages, none of which is to be joined with another.
+def sections(content: str | bytes, kind: Format, source: str) -> list[str]:
+    """Return the content in sections, none of which is to be joined with another.
 
-    A text is one passage, a PDF one for each page, CSV one for each row (``column: value``), JSON
+    A text is one section, a PDF one for each page, CSV one for each row (``column: value``), JSON
     one for each item of a list (``path: value``).
 
     Raises:

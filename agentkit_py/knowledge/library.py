@@ -28,7 +28,7 @@ from agentkit_py.knowledge.documents import (
     Hit,
     KnowledgeStore,
     Progress,
-    passages,
+    sections,
 )
 from agentkit_py.knowledge.filters import (
     AND,
@@ -241,8 +241,8 @@ class Knowledge:
             self.embedder.key,
         ]
         digest = sha256(dumps(described).encode())
-        for passage in loaded.passages:
-            digest.update(f"{len(passage)}:".encode() + passage.encode())
+        for section in loaded.sections:
+            digest.update(f"{len(section)}:".encode() + section.encode())
         named = digest.hexdigest()
         source = loaded.source or f"text-{named[:12]}"
         return Document(id=_id(source), source=source, hash=named, metadata=facts)
@@ -254,11 +254,11 @@ class _Loaded:
 
     source: str | None
     kind: Format
-    passages: list[str]
+    sections: list[str]
 
     def cut(self, chunking: Chunking) -> list[str]:
-        """Return the chunks of all passages."""
-        return [chunk for one in self.passages for chunk in chunking.cut(one, self.kind)]
+        """Return the chunks of all sections."""
+        return [chunk for one in self.sections for chunk in chunking.cut(one, self.kind)]
 
 
 async def _load(content: str | bytes | Path, source: str | None, kind: Format | None) -> _Loaded:
@@ -272,7 +272,7 @@ async def _load(content: str | bytes | Path, source: str | None, kind: Format | 
     if source is not None and (not source or not is_storable(source)):
         raise KnowledgeError(f"{source!r:.80} cannot be a source")
     how: Format = kind or "text"
-    found = await anyio.to_thread.run_sync(passages, content, how, source or "The text")
+    found = await anyio.to_thread.run_sync(sections, content, how, source or "The text")
     return _Loaded(source, how, found)
 
 

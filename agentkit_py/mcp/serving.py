@@ -41,10 +41,10 @@ def make_host(target: Target) -> Host:
     description = target.description or f"Ask {target.name}."
     host = Host(name, log_level="WARNING")  # its INFO is each request, on the client's terminal
 
-    async def ask(input: Said, ctx: Context) -> CallToolResult:  # noqa: A002 - as in run()
+    async def ask(input: InputText, ctx: Context) -> CallToolResult:  # noqa: A002 - as in run()
         return await _run(target, input, None, ctx)
 
-    async def converse(input: Said, ctx: Context, thread_id: Thread = None) -> CallToolResult:  # noqa: A002 - the name that clients send
+    async def converse(input: InputText, ctx: Context, thread_id: Thread = None) -> CallToolResult:  # noqa: A002 - the name that clients send
         return await _run(target, input, thread_id, ctx)
 
     handler = ask if target.history is None else converse
@@ -52,7 +52,7 @@ def make_host(target: Target) -> Host:
     return host
 
 
-Said: TypeAlias = Annotated[str, Field(description="What to say or ask.")]
+InputText: TypeAlias = Annotated[str, Field(description="What to say or ask.")]
 Thread: TypeAlias = Annotated[
     str | None, Field(description="The conversation to go on with; a new one unless given.")
 ]

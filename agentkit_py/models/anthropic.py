@@ -75,7 +75,7 @@ from agentkit_py.models.blocks import (
     turn_mark,
     with_turn_mark,
 )
-from agentkit_py.models.caching import MARK, Turn, mark_for_claude
+from agentkit_py.models.caching import MARK, WireTurn, mark_for_claude
 from agentkit_py.models.capabilities import ANTHROPIC, IMAGE_TYPES, Capabilities, reads_thinking
 from agentkit_py.models.compaction import KIND as COMPACTION
 from agentkit_py.models.compaction import compacted, is_compaction, with_compactions_bound
@@ -104,7 +104,7 @@ from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
     count,
-    join,
+    joined_text,
     objects,
     parse_call,
     text_or_empty,
@@ -499,7 +499,7 @@ class _Turns(TurnWriter):
             for place in places:
                 place.reason = place.reason or "turn"
 
-    def finished(self) -> tuple[list[Turn], Turn | None]:
+    def finished(self) -> tuple[list[WireTurn], WireTurn | None]:
         """Return the turns as they are sent, and the one with which the last request ended.
 
         That is without the thinking that is not sent, and with the beginning of a reply.
@@ -516,7 +516,7 @@ class _Turns(TurnWriter):
             sent.append({"role": "assistant", "content": self.prefill})
         return sent, asked
 
-    def _form(self, turn: Turn) -> Turn | None:
+    def _form(self, turn: WireTurn) -> WireTurn | None:
         """Return a turn as it is sent; one text is sent as it is.
 
         But not to a model that may think: where thinking goes, a cache mark comes, or a model that
@@ -932,9 +932,9 @@ class _Block:
         block = dict(self.start)
         for name, pieces in self.pieces.items():
             if name == "partial_json":
-                block["input"] = _input(join(pieces), block.get("input"))
+                block["input"] = _input(joined_text(pieces), block.get("input"))
             else:
-                block[name] = join([text_or_empty(block.get(name)), *pieces])
+                block[name] = joined_text([text_or_empty(block.get(name)), *pieces])
         if self.citations:
             block["citations"] = [*(as_list(block.get("citations")) or []), *self.citations]
         return block

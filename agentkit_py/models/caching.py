@@ -25,7 +25,7 @@ CHARACTERS_PER_TOKEN = 4
 _MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """Blocks that take a mark; thinking does not, and neither do changes of tools."""
 
-Turn = dict[str, Any]
+WireTurn = dict[str, Any]
 
 
 def cache_key(model: Model, request: ModelRequest) -> str:
@@ -35,7 +35,7 @@ def cache_key(model: Model, request: ModelRequest) -> str:
 
 
 def mark_for_claude(
-    model: Model, request: ModelRequest, body: dict[str, Any], asked: Turn | None
+    model: Model, request: ModelRequest, body: dict[str, Any], asked: WireTurn | None
 ) -> None:
     """Set the marks of a request, four at the most.
 
@@ -64,7 +64,7 @@ def mark_for_claude(
         if wanted <= 0:
             blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
             body["system"] = _marked(blocks, control) or system
-    turns: list[Turn] = body["messages"]
+    turns: list[WireTurn] = body["messages"]
     goes_on = request.cache_key or tools or any(turn["role"] == "assistant" for turn in turns)
     if not goes_on or "messages" in model.default_parameters:
         return
@@ -73,7 +73,7 @@ def mark_for_claude(
         turns[index] = {**turn, "content": _marked(_blocks(turn), control) or turn["content"]}
 
 
-def _ends(turns: Sequence[Turn], asked: Turn | None, wanted: int) -> list[int]:
+def _ends(turns: Sequence[WireTurn], asked: WireTurn | None, wanted: int) -> list[int]:
     """Return the indices of the user's turns with which the last request ended, and this one ends.
 
     So many characters are ``wanted`` before a mark.
@@ -92,7 +92,7 @@ def _ends(turns: Sequence[Turn], asked: Turn | None, wanted: int) -> list[int]:
     return ends
 
 
-def _blocks(turn: Turn) -> Sequence[Any]:
+def _blocks(turn: WireTurn) -> Sequence[Any]:
     content = turn["content"]
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 

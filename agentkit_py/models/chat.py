@@ -79,7 +79,7 @@ from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
     count,
-    join,
+    joined_text,
     objects,
     parse_call,
     text_in,
@@ -522,7 +522,7 @@ class _Call:
     """The number of pieces that were given as deltas: none before the name is known."""
 
     def whole(self) -> dict[str, Any]:
-        function = {"name": self.name, "arguments": join(self.pieces)}
+        function = {"name": self.name, "arguments": joined_text(self.pieces)}
         return {"id": self.id, "type": "function", "function": function}
 
 
@@ -561,7 +561,7 @@ class _Choice:
         return last
 
     def whole(self) -> dict[str, Any]:
-        content = {name: join(pieces) for name, pieces in self.texts.items()}
+        content = {name: joined_text(pieces) for name, pieces in self.texts.items()}
         message: dict[str, Any] = {"role": self.role, "content": None, "refusal": None, **content}
         if self.details:
             message[DETAILS] = self.details

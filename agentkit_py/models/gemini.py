@@ -86,7 +86,7 @@ from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
     count,
-    join,
+    joined_text,
     objects,
     parse_call,
     text_or_empty,
@@ -646,7 +646,7 @@ class _Part:
         )
 
     def whole(self) -> dict[str, Any]:
-        return {**self.first, "text": join(self.pieces)} if self.pieces else self.first
+        return {**self.first, "text": joined_text(self.pieces)} if self.pieces else self.first
 
 
 @dataclass(slots=True)

@@ -213,7 +213,7 @@ class PartDeltas:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def _ready(self, key: Hashable, piece: str) -> str:
-        text = join([self._held.pop(key, ""), piece])
+        text = joined_text([self._held.pop(key, ""), piece])
         if key not in self._numbers and not text.strip():
             self._held[key] = text
             return ""
@@ -223,7 +223,7 @@ class PartDeltas:
         return text
 
 
-def join(pieces: Iterable[str]) -> str:
+def joined_text(pieces: Iterable[str]) -> str:
     """Return the pieces as one text, surrogate pairs that were cut in two made whole."""
     text = "".join(pieces)
     if text.isascii():

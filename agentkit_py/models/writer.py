@@ -47,17 +47,17 @@ _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 Said: TypeAlias = TextMessage | ReasoningMessage | OpaqueMessage
 """A message that is no tool's."""
 
-Entry: TypeAlias = "Said | list[Said | ToolExchange]"
+HistoryItem: TypeAlias = "Said | list[Said | ToolExchange]"
 """A part of a conversation: a message, or a reply from its first call on, with the results."""
 
 
-def _entries(messages: Sequence[Message], ids: _UniqueIds) -> list[Entry]:
+def _entries(messages: Sequence[Message], ids: _UniqueIds) -> list[HistoryItem]:
     """Return the conversation with the calls of each reply as tool exchanges.
 
     What a model said between its calls, or after them, stands between them or after them. A result
     without a call cannot be sent anywhere and is left out; valid histories have none.
     """
-    found: list[Entry] = []
+    found: list[HistoryItem] = []
     index = 0
     while index < len(messages):
         message = messages[index]
@@ -211,7 +211,7 @@ class Writer(ABC):
         self.reply: frozenset[int] = frozenset()
         """The `id()` of messages that the model has just given."""
 
-        self._last: Entry | None = None
+        self._last: HistoryItem | None = None
         self._ids = _UniqueIds(model.takes.call_id_length)
         self._standing = Standing(model, request)
 

@@ -130,7 +130,7 @@ async def run_chain(
             left = await around(processor, level, current, run)
         kept_back = 0
         if context.held and left is not current:
-            restored = put_back(current, left, context.held)
+            restored = restore_held(current, left, context.held)
             left, kept_back = restored.messages, restored.count
             context = replace(
                 context,
@@ -467,7 +467,7 @@ class Restored:
         return frozenset(self.rewritten.get(one, one) for one in ids)
 
 
-def put_back(before: Messages, after: Messages, held: frozenset[int]) -> Restored:
+def restore_held(before: Messages, after: Messages, held: frozenset[int]) -> Restored:
     """Put held messages of ``before`` that are not in ``after`` back where they were.
 
     The model asked for its calls and waits for their results, so a history without them makes it

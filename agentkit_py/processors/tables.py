@@ -87,7 +87,7 @@ class TableResults(ConfiguredProcessor):
         older: set[int] = set()
         if self.used_rows:
             older.update(older_results(messages, context.held, self.keep_recent))
-        said = _Said(messages) if older else None
+        said = _LaterWords(messages) if older else None
         rewrites: dict[int, Message] = {}
         for index, message in enumerate(messages):
             if (
@@ -111,7 +111,7 @@ def _arguments_of(messages: Messages, found: tuple[int, int] | None) -> Mapping[
     return arguments if isinstance(arguments, dict) else {}
 
 
-class _Said:
+class _LaterWords:
     """Words with digits that were said after each message, looked up from the end."""
 
     def __init__(self, messages: Messages) -> None:

@@ -12,7 +12,7 @@ from agentkit_py.stores import _sql_words as words
 from agentkit_py.stores._sql_session import Session
 from agentkit_py.stores.rows import from_json
 
-Change: TypeAlias = "str | Callable[[Session], None]"
+SchemaChange: TypeAlias = "str | Callable[[Session], None]"
 
 _BATCH = 1000
 
@@ -88,7 +88,7 @@ def _extent_of(text: str | bytes) -> Extent:
         return Extent(size=len(text))
 
 
-STEPS: tuple[tuple[Change, ...], ...] = (
+STEPS: tuple[tuple[SchemaChange, ...], ...] = (
     (
         """
         CREATE TABLE {threads} (

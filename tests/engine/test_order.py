@@ -20,7 +20,7 @@ from agentkit_py import (
     ToolContext,
     tool,
 )
-from agentkit_py._engine.prompt import assemble, join, split_sides
+from agentkit_py._engine.prompt import assemble, join_history, split_sides
 from agentkit_py.lifecycle import ResultContext, Start, StartContext
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.testing import ScriptedModel, tool_call
@@ -66,26 +66,26 @@ def test_what_a_client_adds_follows_the_system_prompt() -> None:
 def test_old_history_stands_before_the_question_and_new_history_after_it() -> None:
     """The prefill is last: the model goes on writing there."""
     history = [text("a", old=True), text("b", old=True), text("c", old=False)]
-    joined, prefill = join((SYSTEM, QUESTION, PREFILL), history)
+    joined, prefill = join_history((SYSTEM, QUESTION, PREFILL), history)
     assert (contents(joined), prefill) == ("SabQcP", 1)
 
 
 def test_all_leading_system_messages_of_a_prompt_stay_in_front() -> None:
     """Hooks add further ones."""
     second = TextMessage("system", "T")
-    joined, prefill = join((SYSTEM, second, QUESTION), [text("a")])
+    joined, prefill = join_history((SYSTEM, second, QUESTION), [text("a")])
     assert (contents(joined), prefill) == ("STaQ", 0)
 
 
 def test_a_prompt_of_system_messages_only_stands_before_all_history() -> None:
     """An agent that goes on without a new question."""
-    joined, prefill = join((SYSTEM,), [text("a"), text("b", old=False)])
+    joined, prefill = join_history((SYSTEM,), [text("a"), text("b", old=False)])
     assert (contents(joined), prefill) == ("Sab", 0)
 
 
 def test_a_prompt_of_prefill_only_has_it_last() -> None:
     """A hook may take away everything else."""
-    joined, prefill = join((PREFILL,), [text("a")])
+    joined, prefill = join_history((PREFILL,), [text("a")])
     assert (contents(joined), prefill) == ("aP", 1)
 
 
@@ -116,9 +116,9 @@ def test_an_unmarked_message_takes_the_side_of_the_one_before(
 def test_typescript_order_is_the_prompt_and_then_all_history() -> None:
     """This run's history comes last, too, so a prefill works only without history."""
     history = [text("a", old=True), text("b", old=False)]
-    joined, prefill = join((SYSTEM, QUESTION, PREFILL), history, "typescript")
+    joined, prefill = join_history((SYSTEM, QUESTION, PREFILL), history, "typescript")
     assert (contents(joined), prefill) == ("SQPab", 0)
-    joined, prefill = join((SYSTEM, QUESTION, PREFILL), [], "typescript")
+    joined, prefill = join_history((SYSTEM, QUESTION, PREFILL), [], "typescript")
     assert (contents(joined), prefill) == ("SQP", 1)
 
 

@@ -21,7 +21,7 @@ from agentkit_py import (
     ToolCallFilter,
     ToolContext,
 )
-from agentkit_py._engine.prompt import join
+from agentkit_py._engine.prompt import join_history
 from agentkit_py.errors import NonRetriableError, ProcessorError
 from agentkit_py.lifecycle import Start, StartContext
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
@@ -318,7 +318,7 @@ def entries_add_up(report: ContextReport) -> None:
     before = report.history
     for entry in report.entries:
         if entry.before is not before and list(entry.before) != list(before):
-            joined, _ = join(report.prompt, before)
+            joined, _ = join_history(report.prompt, before)
             assert list(entry.before) == list(joined)
         before = entry.after
         assert entry.messages_before - len(entry.removed) + len(entry.added) == entry.messages_after
@@ -350,7 +350,7 @@ async def test_the_reports_entries_follow_each_other_without_a_gap(runner: Runne
         assert filtered.tool_call_ids == ["old"]
         assert filtered.tokens_before == report.tokens_before
         assert filtered.tokens_after == limited.tokens_before
-        sent, _ = join(report.prompt, limited.after)
+        sent, _ = join_history(report.prompt, limited.after)
         assert tuple(sent) == tuple(report.sent)
         assert report.tokens_after == report.prompt_tokens + limited.tokens_after
         assert limited.reason == "limit of 30 tokens"

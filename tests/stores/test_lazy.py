@@ -76,6 +76,11 @@ class Counting(MemoryHistory):
         self.read += len(found)
         return found
 
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+        count, found = await super().newest(thread_id, limit)
+        self.read += len(found)
+        return count, found
+
 
 def result(number: int, rng: random.Random) -> AgentResult:
     """Any kind of result, calls with odd ids among them."""

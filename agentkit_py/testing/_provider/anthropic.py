@@ -563,7 +563,7 @@ def unanswered_server_tool(request: Request) -> Iterator[Problem]:
 
 
 @dataclass(slots=True)
-class Turn:
+class CombinedTurn:
     """Neighbouring messages of one role, which the API combines into a single turn.
 
     Source: platform.claude.com/docs/en/api/messages/create ("Consecutive `user` or `assistant`
@@ -580,14 +580,14 @@ class Turn:
 
 
 @view
-def _turns(request: Request) -> list[Turn]:
+def _turns(request: Request) -> list[CombinedTurn]:
     """Return the conversation as turns; system messages stand between, and are left out."""
-    found: list[Turn] = []
+    found: list[CombinedTurn] = []
     for block in _blocks(request):
         if block.role == "system":
             continue
         if not found or found[-1].role != block.role:
-            found.append(Turn(block.role, block.message))
+            found.append(CombinedTurn(block.role, block.message))
         found[-1].blocks.append(block)
     return found
 
@@ -595,7 +595,7 @@ def _turns(request: Request) -> list[Turn]:
 @view
 def _rounds(request: Request) -> list[ToolRound]:
     """Return each turn's calls with the results in the turn right after it."""
-    given = [Turn("", 0), *_turns(request), Turn("", 0)]
+    given = [CombinedTurn("", 0), *_turns(request), CombinedTurn("", 0)]
     return [
         ToolRound(
             _pairs(before.of("tool_use"), "id"),
