@@ -13,6 +13,7 @@ from agentkit_py import (
     Agent,
     MemoryHistory,
     Network,
+    NetworkRun,
     RouterContext,
     SqliteHistory,
     State,
@@ -445,20 +446,23 @@ async def test_a_message_that_comes_again_while_its_run_is_at_work_finds_its_que
         world = World(store)
         thread = (await world.network("Hello.").run("Hi")).thread_id
         assert thread is not None
-        message = UserMessage("Money back!", id="m1")
+        message, at_work = UserMessage("Money back!", id="m1"), asyncio.Event()
 
         @tool
         async def look_up() -> str:
             """Look, until the message has come again."""
+            at_work.set()
             await store.entered.wait()
             return "seen"
+
+        async def come_again() -> NetworkRun:
+            await at_work.wait()
+            return await world.network().run(message, thread_id=thread)
 
         first = world.network(tool_call("look_up", {}), tool_call("refund", {"amount": 5}))
         first.agents[0].tools = [look_up, *world.tools()]
         store.entered.clear()
-        run, again = await asyncio.gather(
-            first.run(message, thread_id=thread), world.network().run(message, thread_id=thread)
-        )
+        run, again = await asyncio.gather(first.run(message, thread_id=thread), come_again())
         assert [run.stop_reason, again.stop_reason] == ["pending", "pending"]
         assert [one.id for one in again.pending] == [one.id for one in run.pending]
         await world.network(tool_call("refund", {"amount": 5})).run("Money!", thread_id=thread)
