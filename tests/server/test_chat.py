@@ -300,7 +300,7 @@ class AgedLine(MemoryHistory):
         """Return whether all that was put into a box is removed."""
         return self.boxes[box] == 0
 
-    async def remove_mail(self, box: str, mail_id: str) -> bool:
+    async def remove_mail(self, box: str, mail_id: str | None = None) -> bool:
         """Count what is left."""
         gone = await super().remove_mail(box, mail_id)
         self.boxes[box] -= gone
