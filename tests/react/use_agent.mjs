@@ -28,12 +28,13 @@ const fetchAs = (user) => async (path, init) => {
   }
 };
 globalThis.fetch = (path, init) => fetchAs(users.getStore())(path, init);
-const sockets = new Map(); // the open one of each user
+const sockets = new Map(); // those that each user's page has made, the newest one last
 globalThis.WebSocket = class extends NativeSocket {
   constructor(address) {
     super(address);
     const [body] = new URL(address).searchParams.get("token").split(".");
-    sockets.set(JSON.parse(Buffer.from(body, "base64url"))[0], this);
+    const [user] = JSON.parse(Buffer.from(body, "base64url"));
+    sockets.set(user, [...(sockets.get(user) ?? []), this]);
   }
 };
 
@@ -75,6 +76,9 @@ async function converse(seed) {
   async function open() {
     const known = await storedThread(thread).catch(() => null);
     root?.unmount();
+    // A page that goes takes its connections along; the hook leaves those open that had just begun.
+    for (const socket of sockets.get(user) ?? []) socket.close();
+    sockets.delete(user);
     root = createRoot(document.createElement("div"));
     const transport = createDefaultHttpTransport({ fetch: fetchAs(user) });
     const queryClient = new QueryClient({ defaultOptions: { queries: { retry: false } } });
@@ -105,7 +109,7 @@ async function converse(seed) {
       const kind = chance();
       if (kind < 0.2) {
         counts.cuts += 1;
-        sockets.get(user).close();
+        sockets.get(user).at(-1).close();
         await pause(5);
         await until(() => hook.isConnected);
       } else if (kind < 0.3) {
@@ -133,6 +137,7 @@ async function converse(seed) {
   for (let n = 0; n < 100 && texts(hook.messages) !== texts(messages); n += 1) await pause(20);
   const found = { seed, client: hook.messages, thread: messages, counts };
   root.unmount();
+  for (const socket of sockets.get(user)) socket.close();
   return found;
 }
 
