@@ -41,7 +41,7 @@ NEEDS = [
     (
         "knowledge",
         "pypdf",
-        "from agentkit_py.knowledge.documents import passages; passages(b'', 'pdf', 'a.pdf')",
+        "from agentkit_py.knowledge.documents import sections; sections(b'', 'pdf', 'a.pdf')",
     ),
     (
         "knowledge",

@@ -43,11 +43,16 @@ async def kept(path: Path) -> Any:
     async with SqliteHistory(path) as store:
         [thread] = await store.list_threads()
         records = await store.stored_results(thread.id)
-    assert len({record.result.id for record in records}) == len(records)
-    rows = [
-        (record.position, without_ids(record.result.to_dict()), record.metadata)
-        for record in records
-    ]
+    ids = [record.result.id for record in records]
+    assert len(set(ids)) == len(records)
+    rows: list[Any] = []
+    for record in records:
+        metadata: dict[str, Any] = {**record.metadata}
+        answered = metadata.pop("answers", None)
+        if answered is not None:  # by a run that waited: the id of the user's message
+            users = [one for one in records[: record.position] if one.result.agent_name == "user"]
+            assert answered == users[-1].result.id
+        rows.append((record.position, without_ids(record.result.to_dict()), metadata))
     return thread.title, thread.metadata, rows
 
 
