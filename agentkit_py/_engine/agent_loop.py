@@ -548,7 +548,7 @@ class _AgentLoop:
         if refused is not None:
             body, made = await self._send_less(builder, made, refused, step_id)
         run, model = self.run, builder.turn.model
-        by, reply = read_reply(model, body, run.runtime, run.meter.read)
+        by, reply = read_reply(model, body, run.runtime, step_id, run.meter.read)
         return _Answer(model if by is model else None, made, body, reply)
 
     async def _failed_over(self, other: Model, error: ModelError) -> None:

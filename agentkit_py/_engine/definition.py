@@ -6,7 +6,6 @@ and a router are made of, their functions' code included; not what these call.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import inspect
 from collections.abc import Iterable
@@ -111,15 +110,8 @@ def _without_output(agent: AgentSpec) -> list[Any]:
 
 
 def _chain(chain: Iterable[HistoryProcessor]) -> list[Any]:
-    """Return processors by name, with their settings as far as these are plain values."""
-    return [[one.name, *_plain_fields(one)] for one in chain]
-
-
-def _plain_fields(value: object) -> list[Any]:
-    if not dataclasses.is_dataclass(value):
-        return []
-    known = [(one.name, getattr(value, one.name)) for one in dataclasses.fields(value)]
-    return [[name, one] for name, one in known if isinstance(one, bool | int | float | str)]
+    """Return processors by name, with their settings."""
+    return [[one.name, one.fingerprint] for one in chain]
 
 
 @functools.lru_cache(maxsize=512)

@@ -96,7 +96,7 @@ class TurnServices:
             call = ModelCall(run_id=self.turn.run_id, step_id=step, model=one, request=request)
             with run.monitor.model_call(call):
                 body = await run.runtime.infer(step, one, lambda: one.encode(request))
-            return Replied(read_reply(one, body, run.runtime, run.meter.read)[1])
+            return Replied(read_reply(one, body, run.runtime, step, run.meter.read)[1])
 
         asked = run.guarded(bind_keys(model, run.context_of(agent)))
         return (await first_answer(asked, ask, run.runtime, step_id)).reply
@@ -442,7 +442,7 @@ class ModelInputBuilder:
             processing=replace(
                 processing,
                 own_view=True,
-                before=tuple(one for _, one in steps_of(self.chains)),
+                hiding=tuple(one for _, one in steps_of(self.chains) if not one.same_for_all),
             ),
         )
         start = await resolve(hook(context))

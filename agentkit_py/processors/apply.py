@@ -155,7 +155,10 @@ async def run_chain(
 def _after(context: ProcessorContext, processor: HistoryProcessor) -> ProcessorContext:
     """Return the context of what comes after a processor."""
     own_view = context.own_view or processor.by_agent
-    return replace(context, own_view=own_view, before=(*context.before, processor))
+    if processor.same_for_all and own_view is context.own_view:
+        return context
+    hiding = () if processor.same_for_all else (processor,)
+    return replace(context, own_view=own_view, hiding=(*context.hiding, *hiding))
 
 
 def steps_of(chains: Sequence[LevelChain]) -> list[tuple[Level, HistoryProcessor]]:

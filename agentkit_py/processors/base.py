@@ -258,8 +258,8 @@ class ProcessorContext:
     """True: what came before may have left other agents something else of the history, so that
     nothing that is made of it may be shown to them."""
 
-    before: tuple[HistoryProcessor, ...] = ()
-    """Processors that ran before, on what this one is given the rest of."""
+    hiding: tuple[HistoryProcessor, ...] = ()
+    """Processors that ran before and may have hidden something: all but those `same_for_all`."""
 
     shares_prefix: bool = False
     """The request begins as those of other agents: cut rarely, and where a user's turn begins."""
@@ -310,11 +310,10 @@ class ProcessorContext:
     @property
     def view(self) -> str:
         """A digest of what hides messages before this processor; empty: nothing does."""
-        hiding = [one for one in self.before if not one.same_for_all]
-        if not hiding:
+        if not self.hiding:
             return ""
-        own = sorted(self.own_tools or ()) if any(one.by_agent for one in hiding) else []
-        return short_digest([[one.fingerprint for one in hiding], own])
+        own = sorted(self.own_tools or ()) if any(one.by_agent for one in self.hiding) else []
+        return short_digest([[one.fingerprint for one in self.hiding], own])
 
     @property
     def held(self) -> frozenset[int]:

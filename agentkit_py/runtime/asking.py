@@ -133,14 +133,19 @@ class Replied(NamedTuple):
 
 
 def read_reply(
-    model: Model, body: object, runtime: Runtime, read: Callable[[Model, object], ModelReply]
+    model: Model,
+    body: object,
+    runtime: Runtime,
+    step_id: str,
+    read: Callable[[Model, object], ModelReply],
 ) -> tuple[Model, ModelReply]:
     """Return a model's reply, and as whose it was read.
 
     Args:
         model: The model that was asked, or that a deploy has put in its place since.
-        body: Its answer, which a durable runtime may have remembered.
+        body: Its answer, which may be remembered from before the deploy.
         runtime: Where it was asked.
+        step_id: The step that asked.
         read: Reads an answer as that of a model.
 
     Raises:
@@ -150,7 +155,7 @@ def read_reply(
     try:
         return model, read(model, body)
     except ModelResponseError:
-        if not runtime.durable:
+        if not (runtime.durable or runtime.remembers(step_id)):
             raise
         from agentkit_py.models.exchanged import reader_of_other_api  # noqa: PLC0415 - loads all APIs
 
@@ -168,8 +173,9 @@ async def respond(model: Model, request: ModelRequest, step_id: str) -> ModelRep
 
     async def ask(one: Model, step: str) -> Replied:
         asked = one.for_request(request)
-        body = await runtime.infer(f"{name}{step}", asked, lambda: one.encode(request))
-        by, reply = read_reply(one, body, runtime, Model.decode)
+        step = f"{name}{step}"
+        body = await runtime.infer(step, asked, lambda: one.encode(request))
+        by, reply = read_reply(one, body, runtime, step, Model.decode)
         if by is not one:
             return Replied(reply)
         return Replied(replace(reply, messages=one.bind(request, reply.messages)))

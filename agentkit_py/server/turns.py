@@ -83,19 +83,20 @@ def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
     It may have gone on after later messages, as its run waited.
     """
     found: list[ShownTurn] = []
+    of_message: dict[object, ShownTurn] = {}
     for record in records:
         result = record.result
         known = result.id or f"position-{record.position}"
         if result.agent_name == USER:
             text = "".join(one.text for one in result.output if one.type == "text")
             found.append(ShownTurn(known, record.position, result.created_at, text))
+            of_message[known] = found[-1]
             continue
         if is_note(result):
             continue
         if not found:
             found.append(ShownTurn(known, record.position, result.created_at))
-        answers = record.metadata.get("answers")
-        turn = next((one for one in found if one.message_id == answers), found[-1])
+        turn = of_message.get(record.metadata.get("answers"), found[-1])
         turn.changed_at = result.created_at
         parts = list(parts_of(result.agent_name, result.output, result.tool_calls))
         for part in parts:

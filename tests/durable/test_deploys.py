@@ -6,7 +6,7 @@ import itertools
 import os
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,18 +19,17 @@ from agentkit_py import (
     Network,
     RouterContext,
     ToolContext,
-    anthropic,
-    gemini,
     openai,
     tool,
 )
 from agentkit_py._core.json import as_object
 from agentkit_py.inngest import AgentKitMiddleware, create_functions, patched
 from agentkit_py.inngest.guard import OnVersionMismatch
-from agentkit_py.models import Model, openai_responses
+from agentkit_py.models import Model
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import FakeProvider, tool_call
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
+from tests.apis import APIS
 
 from .shops import REPLIES, VERSIONS, Shop, Version, check, make
 from .world import EVENT, INFERENCES, Inference, Script, at
@@ -312,14 +311,6 @@ async def test_a_run_goes_on_where_models_are_asked_from_elsewhere_now(
     assert (run.output["text"], len(fake.requests)) == ("Done.", 2)
 
 
-APIS: dict[str, Callable[[], Model]] = {
-    "chat": lambda: openai("gpt-4o", api_key="k"),
-    "responses": lambda: openai_responses("gpt-5", api_key="k"),
-    "anthropic": lambda: anthropic("claude-sonnet-4-5", api_key="k", max_tokens=4000),
-    "gemini": lambda: gemini("gemini-2.5-pro", api_key="k"),
-}
-
-
 @pytest.mark.parametrize("inference", INFERENCES)
 @pytest.mark.parametrize(("first", "then"), list(itertools.permutations(APIS, 2)))
 async def test_a_run_goes_on_with_a_model_of_another_api(
@@ -346,7 +337,7 @@ async def with_another_api(first: str, then: str, inference: Inference, number: 
     client = inngest.Inngest(app_id="app", is_production=False)
 
     def functions() -> list[inngest.Function[Any]]:
-        model = APIS[waiting.pop() if waiting else then]()
+        model = APIS[waiting.pop() if waiting else then]
         agent = Agent(name="clerk", system="S", model=model, tools=[charge], history=store)
         local = DirectRuntime(transport=fake.transport)
         return create_functions(client, agents=[agent], inference=inference, local=local)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -22,15 +23,22 @@ from agentkit_py import (
     UserMessage,
     tool,
 )
-from agentkit_py.errors import ConfigurationError, NotPendingError, ReplayError
+from agentkit_py.errors import (
+    ConfigurationError,
+    ModelResponseError,
+    NotPendingError,
+    ReplayError,
+)
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import record_answer
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import together
+from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import redacted
-from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
+from agentkit_py.testing import FakeProvider, Raw, ScriptedModel, tool_call, tool_calls
+from tests.apis import APIS
 
 pytestmark = pytest.mark.direct_only(
     "a function does not pause, it waits for an event: tests/durable/test_questions.py"
@@ -91,10 +99,10 @@ class World:
             parallel_tools=options.pop("parallel", False),
         )
         options.setdefault("router", clerk_once)
+        options.setdefault("default_model", ScriptedModel(*replies))
         return Network(
             name="shop",
             agents=[clerk, *options.pop("agents", ())],
-            default_model=ScriptedModel(*replies),
             history=self.store,
             **options,
         )
@@ -467,3 +475,31 @@ async def test_a_message_that_comes_again_while_its_run_is_at_work_finds_its_que
         assert [one.id for one in again.pending] == [one.id for one in run.pending]
         await world.network(tool_call("refund", {"amount": 5})).run("Money!", thread_id=thread)
         assert not store.was_free, "a message that came now would begin anew"
+
+
+@pytest.mark.parametrize(("first", "then"), list(itertools.permutations(APIS, 2)))
+async def test_a_run_that_waits_goes_on_with_a_model_of_another_api(
+    first: str, then: str, world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What the first one said is read as what it is; its reasoning is not sent to the other."""
+    call = {"reasoning": "They want it.", **tool_call("refund", {"amount": 5})}
+    fake = FakeProvider([call, "Paid."])
+    local = DirectRuntime(transport=fake.transport)
+    run = await world.network(default_model=APIS[first]).run("Money back!", runtime=local)
+    assert run.thread_id is not None
+    answers = {run.pending[0].id: True}
+    later = await world.network(default_model=APIS[then]).resume(
+        run.thread_id, answers, runtime=local
+    )
+    assert (later.text, world.done, fake.rejections) == ("Paid.", [("refund", 5)], [])
+    assert "the model was exchanged since" in caplog.text
+
+
+async def test_a_reply_of_another_api_that_comes_now_is_an_error(world: World) -> None:
+    """The model's base_url is another one's: nothing was exchanged."""
+    fake = FakeProvider(
+        [Raw(json={"choices": [{"message": {"role": "assistant", "content": "Hi"}}]})]
+    )
+    local = DirectRuntime(transport=fake.transport)
+    with pytest.raises(ModelResponseError, match="the answer is no message"):
+        await world.network(default_model=APIS["anthropic"]).run("Hi", runtime=local)
