@@ -525,7 +525,7 @@ class LocalRuns(Backend):
         runs.remove(run)
         if not runs:
             del self._runs[run.job.user_id]
-        if run.pending:
+        if run.pending and self._same(run.job) is None:  # else it goes on already
             self._keep_paused(run)
 
     def _keep_paused(self, run: LocalRun) -> None:
@@ -548,7 +548,14 @@ class LocalRuns(Backend):
             raise ApiError(502, "unavailable", "The run waits elsewhere. Please try again there.")
         if not isinstance(store, QuestionStore) or question.run_id is None:
             return
-        taken = await take(store, question.thread_id, question.run_id)
+        key = question.thread_id, question.run_id
+        waited = self._paused.pop(key, None)  # else a look would miss it among the paused
+        taken: Resumption | None = None
+        try:
+            taken = await take(store, *key)
+        finally:
+            if taken is None and waited is not None:
+                self._paused[key] = waited
         if taken is None:
             return
         kind, name = taken.target
@@ -564,7 +571,7 @@ class LocalRuns(Backend):
             message=taken.message,
         )
         run = self._run(job, self._slots.later(_key(job)))
-        before = self._paused.pop((job.thread_id, job.message.id or ""), None) or self._same(job)
+        before = waited or self._same(job)
         root = None if before is None else before.root
         run.repeat = root is None or not self._hub.holds(channel_of(job.user_id), root)
         run.taken = taken

@@ -247,6 +247,7 @@ async def test_an_answer_that_comes_while_the_run_pauses_does_not_ask_again(
         async with client_of(app) as client:
             thread = (await client.get("/api/threads/t1")).json()
     assert paid == [5]
+    assert stream.resets == []
     assert stream.names.count("hitl.requested") == stream.names.count("hitl.resolved") == 1
     assert thread["running"] == [], "the run that paused is not taken for one that still waits"
 
@@ -781,3 +782,50 @@ async def test_a_run_that_another_process_took_and_died_with_hides_no_later_repl
             assert [m["type"] for m in found["messages"]] == ["user", "user", "agent"]
             resumed.cancel()
             await asyncio.gather(resumed, return_exceptions=True)
+
+
+class TakenSlowly(MemoryHistory):
+    """A store that takes its time once a paused run is taken, and counts looks at all questions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken, self.goes_on = asyncio.Event(), asyncio.Event()
+        self.looks = 0
+
+    async def change_run(
+        self,
+        thread_id: str,
+        run_id: str,
+        change: Callable[[RunRecord], RunRecord | None],
+    ) -> RunRecord | None:
+        found = await super().change_run(thread_id, run_id, change)
+        if found is not None and found.status == "running":
+            self.taken.set()
+            await self.goes_on.wait()
+        return found
+
+    async def list_questions(self, **filters: Any) -> list[Question]:
+        self.looks += self.taken.is_set() and filters == {"limit": None}
+        return await super().list_questions(**filters)
+
+
+async def test_a_look_while_a_run_goes_on_does_not_take_it_for_one_of_another_process() -> None:
+    """Its readers were told that something is lost, and asked the same again."""
+    store, paid = TakenSlowly(), list[int]()
+    call = tool_call("refund", {"amount": 5})
+    app = app_of(support(call, call, call, call, tools=(refund(paid),)), history=store)
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]
+        await wait_until_idle(app)
+        answering = asyncio.create_task(decide(url, asked["requestId"]))
+        await store.taken.wait()
+        for number in (2, 3, 4):  # it looks whenever a question is asked
+            if store.looks < 2:
+                await said(app, "Money back!", f"t{number}", user="eve")
+        store.goes_on.set()
+        assert (await answering).status_code == 200
+        await stream.until("hitl.resolved")
+    assert store.looks > 1
+    assert stream.resets == []
+    assert stream.names.count("hitl.requested") == 1
