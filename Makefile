@@ -66,7 +66,7 @@ bench-peers: setup-dev  ## Compare with other frameworks, each in an environment
 crash: setup-dev  ## Kill writers of both databases a thousand times, and count what is lost
 	@$(PYTHON) tests/soak/crash_stores.py --kills 520 $(ARGS)
 
-check: lint types test docs  ## Everything CI checks, without coverage
+check: lint types test docs  ## Everything that CI's gate checks
 
 constraints:  ## Pin the newest releases in constraints.txt (needs uv)
 	scripts/constraints
