@@ -120,6 +120,11 @@ class FactStore(Protocol):
         ...
 
 
+def user_scope(user_id: str) -> str:
+    """Return the scope of a user's counters, which go with the user: ``Budgets.of(user=…)``."""
+    return f"user:{user_id}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
     """An amount for one counter."""

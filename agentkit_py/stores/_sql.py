@@ -32,7 +32,7 @@ from agentkit_py.history.mail import inbox_name
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import Known, LeaseClaim, OpenedRun, RunRecord, Unfinished
 from agentkit_py.history.staff import Takeover, TakeoverStatus
-from agentkit_py.history.users import Fact, Refused, Spending
+from agentkit_py.history.users import Fact, Refused, Spending, user_scope
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.results import USER
@@ -723,6 +723,12 @@ class SqlHistory(HistoryStore):
     async def spent(self, scope: str) -> Mapping[tuple[str, str], float]:
         """Return the counters of a scope."""
         return await self._transact(partial(records.spent, scope=scope))
+
+    async def delete_user(self, user_id: str) -> int:
+        count = await super().delete_user(user_id)
+        forget = partial(records.remove_spending, scope=user_scope(user_id))
+        await self._transact(forget, write=True)
+        return count
 
     async def thread_data(self, thread_id: str) -> ThreadData:
         return await self._transact(partial(_thread_data, thread_id=thread_id), thread_id=thread_id)

@@ -372,11 +372,14 @@ def spend(session: Session, *, spendings: Sequence[Spending]) -> None:
     """
     for one in spendings:
         key = (one.scope, one.kind, one.period)
-        session.execute(
+        added = session.execute(
             "INSERT INTO {budgets} (scope, kind, period, used) VALUES (?, ?, ?, 0) "
             "ON CONFLICT DO NOTHING",
             *key,
         )
+        if added.rowcount:  # a period has begun: those of its length that are over are not read
+            query = "DELETE FROM {budgets} WHERE scope = ? AND kind = ? AND period < ? "
+            session.execute(f"{query}AND length(period) = ?", *key, len(one.period))
         # The row is locked from here on, and the condition holds for what others have committed.
         query = "UPDATE {budgets} SET used = used + ? WHERE scope = ? AND kind = ? AND period = ?"
         values = [one.amount, *key]
@@ -393,6 +396,11 @@ def spent(session: Session, *, scope: str) -> dict[tuple[str, str], float]:
     query = "SELECT kind, period, used FROM {budgets} WHERE scope = ?"
     rows = session.execute(query, scope).fetchall()
     return {(session.given(row[0]), session.given(row[1])): float(row[2]) for row in rows}
+
+
+def remove_spending(session: Session, *, scope: str) -> None:
+    """Remove a scope's counters."""
+    session.execute("DELETE FROM {budgets} WHERE scope = ?", scope)
 
 
 _STOPS_KEPT = 7 * 24 * 3600.0

@@ -158,6 +158,7 @@ class _WrappedThreads(HistoryStore):
     search = _passed_on(HistoryStore.search)
     index_words = _passed_on(HistoryStore.index_words)
     stats = _passed_on(HistoryStore.stats)
+    delete_user = _passed_on(HistoryStore.delete_user)
 
     get_thread = _about_thread(HistoryStore.get_thread)
     set_times = _about_thread(HistoryStore.set_times)
@@ -322,6 +323,9 @@ class _UserThreads(_WrappedThreads):
         if user_id not in (None, self._user_id):
             return StoreStats(0, 0, 0, 0)
         return await self._store.stats(self._user_id)
+
+    async def delete_user(self, user_id: str) -> int:
+        return await self._store.delete_user(user_id) if user_id == self._user_id else 0
 
     async def thread_exists(self, thread_id: str) -> bool:
         try:

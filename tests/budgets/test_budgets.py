@@ -5,19 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, PostgresHistory, SqliteHistory
-from agentkit_py.budgets import Budgets, Price, Prices, UsageLimit
+from agentkit_py.budgets import Budgets, Per, Price, Prices, UsageLimit
 from agentkit_py.errors import BudgetExceededError, ConfigurationError, HistoryError
 from agentkit_py.history.users import Refused, Spending, SpendingStore
 from agentkit_py.messages import Usage
 from agentkit_py.models import openai
+from agentkit_py.stores import for_user, redacted
 from agentkit_py.testing import ScriptedModel, error
 
 from .processes import LARGEST, spend_in_processes
@@ -55,6 +57,30 @@ async def test_store_counts_all_or_nothing(
         assert await store.spend([other, one]) == Refused(one, 6.0)
         assert await store.spent("user:ä") == {("tokens", "d"): 6.0}
         assert await store.spent("tenant:t") == {("tokens", "d"): 6.0}
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+async def test_counters_go_with_their_period_and_with_their_user(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """A row for each user and day would stay for ever; and the deletion of a user is complete."""
+    limits: Mapping[str, Per] = {"user": "day", "tenant": "month", "app": "total"}
+    plans = {name: UsageLimit(runs=9, per=per) for name, per in limits.items()}
+    async with opened(kind, tmp_path, request) as store:
+        for month, day in ((1, 30), (1, 31), (1, 31), (2, 1)):
+            now = datetime(2026, month, day, tzinfo=UTC)
+            budgets = Budgets(store, plans, clock=lambda now=now: now)
+            await budgets.of(user="u", tenant="acme", app="a").begin()
+            await budgets.of(user="v").begin()
+        assert await store.spent("user:u") == {("runs", "2026-02-01"): 1}
+        assert await store.spent("tenant:acme") == {("runs", "2026-02"): 1}
+        assert await store.spent("app:a") == {("runs", ""): 4}
+        await for_user(store, "v").delete_user("u")
+        assert await store.spent("user:u") == {("runs", "2026-02-01"): 1}
+        await redacted(for_user(store, "u"), str.upper).delete_user("u")
+        assert await store.spent("user:u") == {}
+        assert await store.spent("user:v") == {("runs", "2026-02-01"): 1}
+        assert await store.spent("tenant:acme") == {("runs", "2026-02"): 1}
 
 
 async def test_failed_calls_give_back_what_was_reserved() -> None:
