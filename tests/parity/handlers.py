@@ -10,6 +10,7 @@ from typing import Any
 from agentkit_py import Tool, ToolContext, create_tool
 
 from .journal import Journal, snapshot
+from .small_code import Operations
 from .vectors import Json
 
 
@@ -156,85 +157,36 @@ def _returning(value: Json) -> Callable[[], Awaitable[Json]]:
 
 
 def _at_once(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    operation = _OPERATIONS[handler["op"]]
-    return operation(handler, given, context)
+    return _Operations(given, context).perform(handler)
 
 
-def _throw(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    raise error_of(handler["error"])
+class _Operations(Operations):
+    """Those of a call, on ours."""
 
+    def __init__(self, given: Any, context: ToolContext) -> None:
+        super().__init__(given, context.state.data, None, error_of)
+        self._context = context
 
-def _throw_value(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    raise thrown_value(handler.get("value"))
+    def op_throw_value(self, handler: dict[str, Json]) -> Any:
+        raise thrown_value(handler.get("value"))
 
+    def op_kv_set(self, handler: dict[str, Json]) -> Any:
+        self.data[handler["key"]] = handler["value"]
+        return "kv set"
 
-def _value(handler: dict[str, Json], given: Any) -> Any:
-    name = handler.get("fromInput")
-    if name is None or name is True:
-        return handler.get("value") if name is None else given
-    if given is None:
-        said = f"Cannot read properties of null (reading '{name}')"
-        raise error_of({"name": "TypeError", "message": said})
-    return given.get(name) if isinstance(given, dict) else None
+    op_kv_get = Operations.op_get_state
 
+    def op_schedule(self, handler: dict[str, Json]) -> Any:
+        if self._context.network is not None:
+            self._context.network.schedule(handler["agent"])
+        return f"scheduled {handler['agent']}"
 
-def _set_state(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    value = _value(handler, given)
-    context.state.data[handler["key"]] = value
-    return handler.get("returns")
-
-
-def _append_state(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    value = _value(handler, given)
-    context.state.data.setdefault(handler["key"], []).append(value)
-    return handler.get("returns")
-
-
-def _increment(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    data = context.state.data
-    data[handler["key"]] = data.get(handler["key"], 0) + handler.get("by", 1)
-    return data[handler["key"]]
-
-
-def _get_state(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    return context.state.data.get(handler["key"])
-
-
-def _kv_set(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    context.state.data[handler["key"]] = handler["value"]
-    return "kv set"
-
-
-def _schedule(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    if context.network is not None:
-        context.network.schedule(handler["agent"])
-    return f"scheduled {handler['agent']}"
-
-
-def _network_info(handler: dict[str, Json], given: Any, context: ToolContext) -> Any:
-    network, state = context.network, context.state
-    return {
-        "name": network.name if network else "default",
-        "agents": list(network.agents) if network else [],
-        "resultCount": state.result_count,
-        "messages": len(state.messages),
-        "agent": context.agent.name,
-    }
-
-
-_OPERATIONS: dict[str, Callable[[dict[str, Json], Any, ToolContext], Any]] = {
-    "return": lambda handler, given, context: handler.get("value"),
-    "returnUndefined": lambda handler, given, context: None,
-    "echo": lambda handler, given, context: {"received": given},
-    "throw": _throw,
-    "throwSync": _throw,
-    "throwValue": _throw_value,
-    "setState": _set_state,
-    "appendState": _append_state,
-    "incState": _increment,
-    "getState": _get_state,
-    "kvSet": _kv_set,
-    "kvGet": _get_state,
-    "schedule": _schedule,
-    "networkInfo": _network_info,
-}
+    def op_network_info(self, handler: dict[str, Json]) -> Any:
+        network, state = self._context.network, self._context.state
+        return {
+            "name": network.name if network else "default",
+            "agents": list(network.agents) if network else [],
+            "resultCount": state.result_count,
+            "messages": len(state.messages),
+            "agent": self._context.agent.name,
+        }

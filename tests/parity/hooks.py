@@ -15,6 +15,7 @@ from agentkit_py.lifecycle import AgentContext, ResultContext, Start, StartConte
 from .handlers import error_of
 from .journal import Journal, message_record, result_record, short_result, snapshot
 from .reference.js import truthy
+from .small_code import holds, rearrange, routed
 from .vectors import Json
 
 _ONLY_OURS = {"system": {"agent", "state"}, "hook": {"state", "processing"}, "router": {"state"}}
@@ -172,20 +173,11 @@ def _on_start(spec: dict[str, Json], agent: str, journal: Journal) -> Callable[[
         prompt, history = list(context.prompt), list(context.history)
         for op in spec.get("ops", []):
             target = prompt if op["op"].endswith("Prompt") else history
-            _rearrange(op["op"], target, messages_of(op["messages"]))
+            rearrange(op["op"], target, messages_of(op["messages"]))
         stop = bool(spec.get("stop")) or spec.get("stopOnCall") == number
         return Start(prompt, history, stop=stop)
 
     return on_start
-
-
-def _rearrange(op: str, target: list[Message], messages: list[Message]) -> None:
-    if op.startswith("append"):
-        target.extend(messages)
-    elif op.startswith("prepend"):
-        target[:0] = messages
-    else:
-        target[:] = messages
 
 
 def _on_result(
@@ -243,26 +235,13 @@ def _on_route(
         journal.callback("onRoute", **_result_facts(context, agent))
         if "throw" in spec:
             raise error_of(spec["throw"])
-        return _routed(spec, context.result)
+        result = context.result
+        call = result.tool_calls[0] if result.tool_calls else None
+        asked = (call.tool.arguments, call.content) if call is not None else (None, None)
+        texts = (m.text for m in result.output if isinstance(m, TextMessage))
+        return routed(spec, texts, asked) or spec.get("agents")
 
     return on_route
-
-
-def _routed(spec: dict[str, Json], result: AgentResult) -> list[str] | None:
-    match spec["kind"]:
-        case "const":
-            return spec.get("agents")
-        case "firstText":
-            text = next((m.text for m in result.output if isinstance(m, TextMessage)), "DONE")
-            return None if text == "DONE" else [text]
-        case "firstToolData":
-            content = result.tool_calls[0].content if result.tool_calls else None
-            data = content.get("data") if isinstance(content, dict) else None
-            return [data] if isinstance(data, str) else None
-        case _:
-            given = result.tool_calls[0].tool.arguments if result.tool_calls else None
-            name = given.get("name") if isinstance(given, dict) else None
-            return [name] if isinstance(name, str) else None
 
 
 def user_record(message: UserMessage) -> dict[str, Json]:
@@ -326,18 +305,10 @@ def _router_facts(context: RouterContext) -> dict[str, Json]:
 
 
 def _holds(when: dict[str, Json], context: RouterContext) -> bool:
-    data = context.network.state.data
-    last = context.last_result
+    last, data = context.last_result, context.network.state.data
     called = [m.tool.name for m in last.tool_calls] if last is not None else []
-    tests: dict[str, Callable[[Json], bool]] = {
-        "callCount": lambda value: context.call_count == value,
-        "callCountLt": lambda value: context.call_count < value,
-        "stateTruthy": lambda key: truthy(data.get(key)),
-        "stateFalsy": lambda key: not truthy(data.get(key)),
-        "lastResultAgent": lambda name: last is not None and last.agent_name == name,
-        "lastToolCalled": lambda name: name in called,
-    }
-    return all(tests[name](value) for name, value in when.items())
+    author = None if last is None else last.agent_name
+    return holds(when, count=context.call_count, data=data, last=author, called=called)
 
 
 def _do(step: dict[str, Json], context: RouterContext, agent_of: Callable[[str], Any]) -> None:

@@ -178,7 +178,8 @@ class _Player:
             "network": self._network_option,
         }
         options: dict[str, Any] = {}
-        for name in sorted(spec):  # of router and defaultRouter, the first wins
+        # Of router and defaultRouter the first wins; a model may be refused, which ends it all.
+        for name in sorted(spec, key=lambda name: (name == "model", name)):
             options |= readers[name](spec[name])
         return options
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from ..small_code import rearrange
 from ..vectors import Json
 from . import anthropic, chat, gemini
 from .core import (
@@ -253,7 +254,7 @@ class Turn:
         prompt, history = list(prompt), list(history)
         for op in hook.get("ops", []):
             target = prompt if op["op"].endswith("Prompt") else history
-            _rearrange(op["op"], target, read(op["messages"], self.on))
+            rearrange(op["op"], target, read(op["messages"], self.on))
         lost = [m for m in complete if self._is_own_call(m) and not any(m is k for k in history)]
         kept = self.play.mode.chronological  # history_mode="typescript" protects nothing
         if kept and lost and self.on("on-start-keeps-an-agents-calls"):
@@ -339,7 +340,7 @@ class Turn:
         content = result_of_call(call, self.tools, self._calling(path))
         if self.stream is not None:
             self.stream.output(self.who, call["name"], content)
-        return result_message(call, content, self.on)
+        return {**result_message(call, content, self.on), "_by": self.agent["name"]}
 
     def _calling(self, path: str) -> Calling:
         network = self.network
@@ -426,15 +427,6 @@ def _put_back(lost: list[Json], before: list[Json], after: list[Json]) -> list[J
         elif id(message) in places:
             at = places[id(message)] + 1
     return [m for i in range(len(after) + 1) for m in (*inserted.get(i, ()), *after[i : i + 1])]
-
-
-def _rearrange(op: str, target: list[Json], messages: list[Json]) -> None:
-    if op.startswith("append"):
-        target.extend(messages)
-    elif op.startswith("prepend"):
-        target[:0] = messages
-    else:
-        target[:] = messages
 
 
 def _changed(result: Result, op: dict[str, Json], on: Switches) -> Result:

@@ -329,7 +329,10 @@ def _block(block: Json, body: Json, on: Switches) -> Json:
             "stop_reason": "stop",
             **({"_block": block} if block.keys() - {"type", "text"} else {}),
         }
-    call = {"type": "tool", "id": block["id"], "name": block["name"], **_input(block, on)}
+    call = {name: block.get(name, UNDEFINED) for name in ("id", "name")}
+    if not isinstance(call["id"], str) and on("answers-are-checked"):
+        call["id"] = ""
+    call |= {"type": "tool", **_input(block, on)}
     return {
         "type": "tool_call",
         "role": role,

@@ -95,14 +95,17 @@ def _joined(found: list[Any], on: Switches, *, grok: bool) -> list[Json]:
     """The messages, with a text and the calls for which the model stopped after it in one."""
     joined: list[Json] = []
     before: Any = None
+    sent = 0
     for unit in found:
         made = _unit(unit, on, grok=grok)
-        if isinstance(unit, Exchange) and before is not None and joined:
-            more = made[0]["content"] or ""
-            made = [{**made[0], "content": joined.pop()["content"] + more}, *made[1:]]
+        if isinstance(unit, Exchange) and before is not None:
+            words = text_of(before) + (made[0]["content"] or "")
+            words = words if words.strip() or not grok else None
+            joined = joined[: len(joined) - sent]
+            made = [{**made[0], "content": words}, *made[1:]]
         joined += made
         stopped = not isinstance(unit, Exchange) and unit.get("stop_reason") in ("tool", *_CUT)
-        before = unit if stopped and made else None
+        before, sent = unit if stopped else None, len(made)
     return joined
 
 

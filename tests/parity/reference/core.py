@@ -106,8 +106,8 @@ class Result:
 
     @property
     def messages(self) -> list[Json]:
-        """Output and tool results, each signed by its author."""
-        return [{**message, "_by": self.agent} for message in [*self.output, *self.tool_calls]]
+        """Output and tool results, each signed by its author: of a result, who ran the tool."""
+        return [{"_by": self.agent, **message} for message in [*self.output, *self.tool_calls]]
 
     @classmethod
     def of(cls, record: dict[str, Json], on: Switches) -> Result:

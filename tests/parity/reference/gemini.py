@@ -59,7 +59,11 @@ def encode(
 
 
 def _sendable(messages: list[Json]) -> list[Json]:
-    """The messages without code that has no outcome, unless the user has not spoken since."""
+    """The messages without code that has no outcome, unless the user has not spoken since.
+
+    A part that held nothing is none.
+    """
+    messages = [m for m in messages if m["type"] != "opaque" or m["content"]]
     running: dict[str, Json] = {}
     calls: dict[str, Json] = {}
     kept: list[Json] = []
@@ -163,6 +167,8 @@ def _turns(unit: Unit) -> Turns:
 def _said(message: Json) -> list[Json]:
     if message["type"] == "opaque":
         return [message["content"]]
+    if message.get("_part", {}).get("text") == message["content"]:
+        return [message["_part"]]
     pieces = text_pieces(message)
     return [{"text": "".join(pieces)}] if pieces else []
 
@@ -226,10 +232,12 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
         }
         shape = {"role": "assistant", "type": "tool_call", "stop_reason": "tool"}
         return [{**shape, "tools": [call]}]
-    if "text" not in part:
-        return [_opaque(part)]
+    if part.get("text") is None and on("unknown-parts"):
+        return [_opaque({name: value for name, value in part.items() if value is not None})]
+    text = part["text"]
     kind = "reasoning" if part.get("thought") and on("thoughts-are-reasoning") else "text"
-    return [{"role": "assistant", "type": kind, "content": part["text"]}]
+    blank = {"_part": part} if text and not text.strip() else {}
+    return [{"role": "assistant", "type": kind, "content": text, **blank}]
 
 
 def _users(part: Json) -> Json:
@@ -245,7 +253,7 @@ def _users(part: Json) -> Json:
 def _opaque(part: Json) -> Json:
     """A part for which there is no type, as it came."""
     record = {"type": "opaque", "role": "assistant", "content": part, "format": "gemini"}
-    kind = {"executableCode": "call", "codeExecutionResult": "result"}.get(next(iter(part)))
+    kind = {"executableCode": "call", "codeExecutionResult": "result"}.get(next(iter(part), ""))
     hosted = {"toolName": "code_execution", "part": kind} if kind else {}
     return {**record, "host": "parity.invalid", **hosted}
 
@@ -271,10 +279,10 @@ def _with_ids(found: list[Json], body: Json, on: Switches) -> list[Json]:
 
 
 def _stopped(found: list[Json], on: Switches) -> list[Json]:
-    texts = [m for m in found if m["type"] == "text"]
-    if not texts or not on("gemini-texts-stop"):
+    said = [m for m in found if m["type"] not in ("tool_call", "reasoning")]
+    if not said or not on("gemini-texts-stop"):
         return found
     calls = any(m["type"] == "tool_call" for m in found)
-    for message in [m for m in found if m["type"] not in ("tool_call", "reasoning")]:
+    for message in said:
         message["stop_reason"] = "tool" if calls else "stop"
     return found

@@ -31,7 +31,7 @@ def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -
         if on("gemini-key-in-header"):
             headers["x-goog-api-key"] = key
         else:
-            query |= dict(parse_qsl(f"key={key}"))  # TypeScript puts it there as it is
+            query |= dict(parse_qsl(f"key={key}", keep_blank_values=True))  # as it is
     else:
         url = _joined(options["baseUrl"], "chat/completions", on)
         headers |= _bearer(provider, key, on)

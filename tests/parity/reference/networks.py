@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from ..small_code import holds, routed
 from ..vectors import Json
 from .agents import Turn
 from .core import (
     UNDEFINED,
-    USER,
     Failure,
     Result,
     State,
@@ -22,7 +21,8 @@ from .core import (
 from .history import heard, open_thread
 from .js import date, truthy
 from .routing import DEFAULT_ROUTING, default_route
-from .stream import Speaker, Stream
+from .runs import Run
+from .stream import Speaker
 
 if TYPE_CHECKING:
     from .inputs import Input
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _OUR_LIMIT = 50
 
 
-class NetworkRun:
+class NetworkRun(Run):
     """One run of a network."""
 
     def __init__(
@@ -43,8 +43,10 @@ class NetworkRun:
         given: Input,
         options: dict[str, Json],
     ) -> None:
-        self.play, self.on = play, play.on
-        self.spec, self.state, self.given, self.options = spec, state, given, options
+        run_id = play.ids.new()
+        names = ("network", spec["name"], run_id, run_id)
+        super().__init__(play, state, given, options, play.adapter(spec.get("history")), names)
+        self.spec = spec
         self.agents: dict[str, dict[str, Json]] = {}
         for name in spec["agents"]:
             self.agents[play.agent(name)["name"]] = play.agent(name)
@@ -53,9 +55,6 @@ class NetworkRun:
         self.counter = 0
         self.turns: Counter[str] = Counter()
         self.routings = 0
-        self.first = 0
-        self.stream: Stream | None = None
-        self.run_id = play.ids.new()
         self.last: Result | None = None
 
     def add(self, agent: dict[str, Json]) -> None:
@@ -72,14 +71,12 @@ class NetworkRun:
     def play_out(self) -> None:
         """The whole run."""
         self.play.step_for_ids("generate-network-id")
-        adapter = self.play.adapter(self.spec.get("history"))
-        if adapter is not None:
-            self.first = open_thread(adapter, self.state, self.given, self.facts, whole=True)
+        if self.adapter is not None:
+            self.first = open_thread(self.adapter, self.state, self.given, self.facts, whole=True)
         else:
             self.first = heard(self.play, self.state, self.given)
         if "streaming" in self.options:
-            thread = self.state.thread_id
-            self.stream = Stream(self.play, self.options["streaming"], self.state.data, thread)
+            self.begin_stream()
             self.emit("run.started")
         self._offer()
         saved = False
@@ -88,9 +85,11 @@ class NetworkRun:
             saved = True
             self._save(ended=ended)
         except Failure:
-            self._failed(saved=saved)
+            if not saved:
+                self.keep_lost()
+            self.failed()
             raise
-        self._ended()
+        self.ended()
 
     def _offer(self) -> None:
         """Fail unless an agent is enabled."""
@@ -102,34 +101,8 @@ class NetworkRun:
             raise prose_failure("no-agents")
         except Failure:
             if self.stream is not None and self.on("every-failure-is-announced"):
-                self._failed(saved=True)
+                self.failed()
             raise
-
-    def _failed(self, *, saved: bool) -> None:
-        new = self._new()
-        adapter = self.play.adapter(self.spec.get("history"))
-        lost = not saved and new and adapter is not None and adapter.has("appendResults")
-        if lost and self.on("failed-runs-keep-their-results"):
-            with contextlib.suppress(Failure):  # the run's own error counts
-                self._append(new, lost=True)
-        self.emit("run.failed", error="<error>", recoverable=False)
-        if self.stream is not None and self.on("one-end-of-a-run"):
-            self.emit("stream.ended")
-        else:
-            self._ended()
-
-    def emit(self, event: str, **facts: Json) -> None:
-        """One of the network's own chunks."""
-        if self.stream is None:
-            return
-        names = {"runId": self.run_id, "scope": "network", "name": self.spec["name"]}
-        if event == "stream.ended":
-            names = {"scope": "network"}
-        self.stream.emit(event, **names, messageId=self.run_id, **facts)
-
-    def _ended(self) -> None:
-        self.emit("run.completed")
-        self.emit("stream.ended")
 
     def _loop(self) -> str:
         """Run agents; why the run ended."""
@@ -164,26 +137,12 @@ class NetworkRun:
 
     def _save(self, *, ended: str) -> None:
         """Save the run's results, where TypeScript or we do."""
-        adapter = self.play.adapter(self.spec.get("history"))
-        new = self._new()
-        saves = adapter is not None and adapter.has("appendResults")
         if ended == "unknown" and self.stream is not None and not self.on("one-end-of-a-run"):
-            self._ended()
-        if not saves:
-            return
-        if ended in ("at once", "unknown"):
-            if new and self.on("results-are-saved-however-a-run-ends"):
-                self._append(new)
-        else:
-            self._append(new)
-
-    def _new(self) -> list[Result]:
-        return [result for result in self.state.results[self.first :] if result.agent != USER]
-
-    def _append(self, results: list[Result], *, lost: bool = False) -> None:
-        adapter = self.play.adapter(self.spec.get("history"))
-        assert adapter is not None
-        adapter.call("appendResults", self.state, self.given, self.facts, results, lost=lost)
+            self.ended()
+        new = self.new()
+        plain = ended not in ("at once", "unknown")
+        if self.appends and (plain or (new and self.on("results-are-saved-however-a-run-ends"))):
+            self.append(new)
 
     def run_agent(self, agent: dict[str, Json]) -> None:
         """One agent's turn."""
@@ -369,17 +328,9 @@ class NetworkRun:
         return self.play.has_user_messages or self.on("routers-get-the-user-message")
 
     def _holds(self, when: dict[str, Json], last: Result | None) -> bool:
-        data = self.state.data
         called = [m["tool"]["name"] for m in last.tool_calls] if last is not None else []
-        tests: dict[str, Any] = {
-            "callCount": lambda value: self.counter == value,
-            "callCountLt": lambda value: self.counter < value,
-            "stateTruthy": lambda key: truthy(data.get(key)),
-            "stateFalsy": lambda key: not truthy(data.get(key)),
-            "lastResultAgent": lambda name: last is not None and last.agent == name,
-            "lastToolCalled": lambda name: name in called,
-        }
-        return all(tests[name](value) for name, value in when.items())
+        author = None if last is None else last.agent
+        return holds(when, count=self.counter, data=self.state.data, last=author, called=called)
 
     def _do(self, step: dict[str, Json]) -> None:
         match step["op"]:
@@ -419,7 +370,9 @@ class NetworkRun:
         self.play.log(f"onRoute:{agent['name']}", "onRoute", **turn.result_facts(result))
         if "throw" in hook:
             raise own_failure(hook["throw"])
-        return _routed(hook, result)
+        first = result.tool_calls[0] if result.tool_calls else None
+        call = (first["tool"].get("input"), first["content"]) if first else (None, None)
+        return routed(hook, [m["content"] for m in result.output if m["type"] == "text"], call)
 
 
 class Routed:
@@ -427,20 +380,3 @@ class Routed:
 
     def __init__(self, names: list[str]) -> None:
         self.names = names
-
-
-def _routed(hook: dict[str, Json], result: Result) -> list[str]:
-    match hook["kind"]:
-        case "const":
-            return list(hook.get("agents") or [])
-        case "firstText":
-            text = next((m["content"] for m in result.output if m["type"] == "text"), "DONE")
-            return [] if text == "DONE" else [text]
-        case "firstToolData":
-            content = result.tool_calls[0]["content"] if result.tool_calls else {}
-            data = content.get("data") if isinstance(content, dict) else None
-            return [data] if isinstance(data, str) else []
-        case _:
-            given = result.tool_calls[0]["tool"].get("input") if result.tool_calls else None
-            name = given.get("name") if isinstance(given, dict) else None
-            return [name] if isinstance(name, str) else []

@@ -445,6 +445,8 @@ class Play:
         lent = network and (network.get("defaultState") or not self.on("agents-run-by-themselves"))
         own = self.own_state(options["network"]) if lent else State()
         state = self._state_of(options["state"], "") if "state" in options else own
+        if "model" in options:
+            check_model(self.spec["models"][options["model"]], self.on)
         self.check_agent(agent)
         model = self.model_for(agent, options, network)
         return StandaloneRun(self, agent, model, state, given, options, network).play_out()

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import jsonschema
 
 from ..handlers import has_steps, input_schema
+from ..small_code import Operations
 from ..vectors import Json
 from . import mcp
 from .core import UNDEFINED, State, Switches, engine_failure, own_failure, prose_failure
@@ -119,7 +119,9 @@ def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> 
             stateData=copy.deepcopy(calling.state.data),
         )
     try:
-        value = _Operations(given, calling).perform(spec["handler"])
+        handler = spec["handler"]
+        sync = bool(handler.get("sync")) or handler["op"] == "throwSync"
+        value = _Operations(given, calling, sync=sync).perform(handler)
     except _Thrown as thrown:
         if thrown.at_once and not on("synchronous-throws"):
             raise own_failure(thrown.error) from None
@@ -162,78 +164,41 @@ def _thrown_value(value: Json) -> dict[str, Json]:
     return {"name": "Error", "message": text, "props": props}
 
 
-class _Operations:
-    """The pieces that a scenario's handlers are made of, named as in its JSON."""
+class _Operations(Operations):
+    """Those of a call, on the model."""
 
-    def __init__(self, given: Json, calling: Calling) -> None:
-        self._given, self._calling, self._data = given, calling, calling.state.data
+    def __init__(self, given: Json, calling: Calling, *, sync: bool) -> None:
+        super().__init__(
+            given, calling.state.data, UNDEFINED, lambda error: _Thrown(error, at_once=sync)
+        )
+        self._calling = calling
 
     def perform(self, handler: dict[str, Json]) -> Json:
-        """Return the value of the handler.
-
-        Raises:
-            _Thrown: It throws.
-        """
-        name = re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", handler["op"])
-        return copy.deepcopy(getattr(self, f"op_{name}")(handler))
+        return copy.deepcopy(super().perform(handler))
 
     def op_seq(self, handler: dict[str, Json]) -> Json:
         return [UNDEFINED, *map(self.perform, handler["ops"])][-1]
-
-    def op_return(self, handler: dict[str, Json]) -> Json:
-        return handler.get("value")
-
-    def op_return_undefined(self, handler: dict[str, Json]) -> Json:
-        return UNDEFINED
 
     def op_delay(self, handler: dict[str, Json]) -> Json:
         self._calling.note(f"delay-done:{handler['ms']}")
         return handler["value"]
 
-    def op_echo(self, handler: dict[str, Json]) -> Json:
-        return {} if self._given is UNDEFINED else {"received": self._given}
-
-    def op_throw(self, handler: dict[str, Json]) -> Json:
-        raise _Thrown(handler["error"], at_once=bool(handler.get("sync")))
-
-    def op_throw_sync(self, handler: dict[str, Json]) -> Json:
-        raise _Thrown(handler["error"], at_once=True)
-
     def op_throw_value(self, handler: dict[str, Json]) -> Json:
-        raise _Thrown(_thrown_value(handler.get("value")), at_once=False)
+        raise self.thrown(_thrown_value(handler.get("value")))
 
-    def op_set_state(self, handler: dict[str, Json]) -> Json:
-        self._data[handler["key"]] = self._value(handler)
-        return handler.get("returns", UNDEFINED)
-
-    def op_get_state(self, handler: dict[str, Json]) -> Json:
-        return self._data.get(handler["key"], UNDEFINED)
-
-    def _value(self, handler: dict[str, Json]) -> Json:
-        """The handler's value, or JavaScript's ``input[name]``."""
-        name, given = handler.get("fromInput"), self._given
-        if name is None or name is True:
-            return given if name else handler.get("value")
-        if given is None:
-            said = f"Cannot read properties of null (reading '{name}')"
-            raise _Thrown({"name": "TypeError", "message": said}, at_once=False)
-        return given.get(name, UNDEFINED) if isinstance(given, dict) else UNDEFINED
+    def value(self, handler: dict[str, Json]) -> Json:
+        found = super().value(handler)
+        return None if found is UNDEFINED and self._calling.on("null-is-success") else found
 
     def op_append_state(self, handler: dict[str, Json]) -> Json:
-        value = self._value(handler)
-        if value is UNDEFINED:
-            value = None if self._calling.on("null-is-success") else {"$undefined": True}
-        self._data.setdefault(handler["key"], []).append(value)
-        return handler.get("returns", UNDEFINED)
-
-    def op_inc_state(self, handler: dict[str, Json]) -> Json:
-        key = handler["key"]
-        self._data[key] = self._data.get(key, 0) + handler.get("by", 1)
-        return self._data[key]
+        returned = super().op_append_state(handler)
+        kept = self.data[handler["key"]]
+        kept[-1] = {"$undefined": True} if kept[-1] is UNDEFINED else kept[-1]
+        return returned
 
     @property
     def _kv(self) -> dict[str, Json]:
-        return self._data if self._calling.on("no-kv") else self._calling.state.kv
+        return self.data if self._calling.on("no-kv") else self._calling.state.kv
 
     def op_kv_set(self, handler: dict[str, Json]) -> Json:
         self._kv[handler["key"]] = copy.deepcopy(handler["value"])
@@ -266,7 +231,7 @@ class _Operations:
         return handler.get("value")
 
     def op_select(self, handler: dict[str, Json]) -> Json:
-        given, calling = self._given, self._calling
+        given, calling = self.given, self._calling
         name = given.get("name") if isinstance(given, dict) else None
         if name in calling.agents:
             return name
@@ -277,7 +242,7 @@ class _Operations:
         raise prose_failure("no-such-agent", name)
 
     def op_done(self, handler: dict[str, Json]) -> Json:
-        return (self._given.get("summary") if isinstance(self._given, dict) else None) or ""
+        return (self.given.get("summary") if isinstance(self.given, dict) else None) or ""
 
 
 def result_message(call: dict[str, Json], content: Json, on: Switches) -> dict[str, Json]:
