@@ -173,7 +173,13 @@ MODELS: tuple[Divergence, ...] = (
         "anthropic.ts toolChoice",
         "Models that refuse a forced tool choice, and of no known version, are asked in words.",
         "Claude that thinks refuses the request; TypeScript knows no such models.",
-        "a forced choice for a Claude of no version",
+    ),
+    Divergence(
+        "anthropic-strict-tools",
+        "anthropic.ts requestParser",
+        "Claude from 4.5 on gets strict tools, in the form that it takes, where a tool asks for it "
+        "or a call is asked for in words.",
+        "TypeScript never asks for it, and words do not force the arguments.",
     ),
     Divergence(
         "anthropic-signed-texts",

@@ -59,7 +59,7 @@ def encode(
     body: dict[str, Json] = theirs
     if theirs != ours and all_on(on, _causes(messages, prefill)):
         body = ours
-    forced = bool(tools) and choice != "auto" and _signs(options["model"], {})
+    forced = bool(tools) and choice != "auto" and _refuses_force(options["model"])
     forced = forced and on("forced-choices-where-taken")
     if forced:
         words = "one of your tools" if choice == "any" else f"the tool {choice}"
@@ -67,7 +67,9 @@ def encode(
         body["system"] = f"{body['system']}\n\n{asked}" if body["system"] else asked
         choice = "auto"
     if _signs(options["model"], defaults) and on("anthropic-signed-texts"):
-        _put_in_blocks([(body, "system"), *((m, "content") for m in body["messages"])])
+        said = body["messages"]  # but for the prefill, which ends it
+        said = said[:-1] if said and said[-1]["role"] == "assistant" else said
+        _put_in_blocks([(body, "system"), *((m, "content") for m in said)])
     failed = [block for block in _results_in(body) if _is_failure(block["content"])]
     if failed and on("anthropic-failed-results"):
         for block in failed:
@@ -76,7 +78,8 @@ def encode(
     if body["max_tokens"] is UNDEFINED and on("anthropic-needs-no-parameters"):
         body["max_tokens"] = 4096
     if tools:
-        body["tools"] = anthropic_tools(tools, on)
+        strict = _version(options["model"]) >= (4, 5) and not (continues and prefill)
+        body["tools"] = anthropic_tools(tools, on, strict=strict, forced=forced)
         named = choice not in ("auto", "any")
         body["tool_choice"] = {"type": "tool", "name": choice} if named else {"type": choice}
     without_choice(body, defaults, tools, on)
@@ -104,8 +107,12 @@ def _thinking_where_taken(body: dict[str, Json], on: Switches) -> dict[str, Json
 
 
 def _signs(model: str, asked: dict[str, Json]) -> bool:
-    """Return whether a model signs thinking: asked for it, or of no version, as the newest are."""
-    return ("claude" in model and _VERSION.search(model) is None) or _thinking(asked) != "disabled"
+    """Return whether a model gets its texts as blocks: signs thinking, or is asked to think."""
+    return _version(model) >= (4, 5) or _thinking(asked) != "disabled"
+
+
+def _refuses_force(model: str) -> bool:
+    return _version(model) >= (5, 1) and "haiku" not in model
 
 
 def _put_in_blocks(places: list[tuple[dict[str, Json], str]]) -> None:
@@ -211,12 +218,21 @@ def _text(text: str) -> Json:
 
 
 _VERSION = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?!\d)(?:[-.](\d{1,2})(?!\d))?")
+_NEWEST = (99, 0)
+
+
+def _version(model: str) -> tuple[int, int]:
+    """A Claude's version; one that names none is the newest, and others have none of its ways."""
+    found = _VERSION.search(model)
+    if found is None:
+        return _NEWEST if "claude" in model else (0, 0)
+    return int(found[1]), int(found[2] or 0)
 
 
 def _continues(options: dict[str, Json], choice: str) -> bool:
     """Return whether the model accepts a prefill: until 4.5, if it does not think."""
-    version = _VERSION.search(options["model"])
-    if version is None or (int(version[1]), int(version[2] or 0)) >= (4, 6) or choice != "auto":
+    known = _VERSION.search(options["model"]) is not None
+    if not known or _version(options["model"]) >= (4, 6) or choice != "auto":
         return False
     return _thinking(options.get("defaultParameters") or {}) == "disabled"
 

@@ -245,12 +245,69 @@ def _draft_7(node: Json) -> Json:
     return made
 
 
-def anthropic_tools(tools: list[Json], on: Switches) -> list[Json]:
-    """Return the tools in Anthropic's format."""
-    return [
-        {"name": t["name"], **_described(t, on), "input_schema": _anthropic_schema(t, on)}
-        for t in tools
-    ]
+def anthropic_tools(tools: list[Json], on: Switches, *, strict: bool, forced: bool) -> list[Json]:
+    """Return the tools in Anthropic's format.
+
+    Args:
+        tools: Those of the agent.
+        on: Our differences.
+        strict: The model takes strict tools; anthropic.ts `requestParser` sends none.
+        forced: One of them must be called, and the model has to be asked for it in words.
+    """
+    found: list[Json] = []
+    for tool in tools:
+        made = {"name": tool["name"], **_described(tool, on)}
+        wanted = strict and (tool.get("strict") or (forced and tool.get("strict") is None))
+        schema = _claudes_strict(_our_side(tool)) if wanted else None
+        if schema is not None and on("anthropic-strict-tools"):
+            made |= {"input_schema": schema, "strict": True}
+        else:
+            made["input_schema"] = _anthropic_schema(tool, on)
+        found.append(made)
+    return found
+
+
+_CLAUDES_KEYWORDS = frozenset(
+    {"type", "properties", "required", "items", "enum", "const", "anyOf", "title", "description"}
+)
+
+
+def _claudes_strict(schema: Json) -> Json:
+    """The schema in Claude's strict mode, without references and limits; None: it has none."""
+    schema = schema or {"type": "object", "properties": {}}
+    if types(resolved(schema, schema)) != ["object"]:
+        return None
+    try:
+        return _claudes(schema, schema, ())
+    except _NotStrict:
+        return None
+
+
+def _claudes(node: Json, root: Json, inside: tuple[str, ...]) -> Json:
+    if not isinstance(node, dict) or _UNSAYABLE & node.keys() or node.get("$ref") in inside:
+        raise _NotStrict
+    if "$ref" in node:
+        inside, node = (*inside, node["$ref"]), resolved(node, root)
+    if "oneOf" in node:
+        node = {**node, "anyOf": node["oneOf"]}
+    made = {k: v for k, v in node.items() if k in _CLAUDES_KEYWORDS}
+    values = [node["const"]] if "const" in node else node.get("enum")
+    if values is not None and types(node) != list(dict.fromkeys(map(type_of, values))):
+        made.pop("type", None)
+    if values is None and not types(node) and "anyOf" not in made:
+        raise _NotStrict
+    if "anyOf" in made:
+        made["anyOf"] = [_claudes(option, root, inside) for option in made["anyOf"]]
+    if "array" in types(made):
+        made["items"] = _claudes(made.get("items"), root, inside)
+    if "object" in types(made):
+        properties = node.get("properties")
+        if node.get("additionalProperties", properties is None) is not False:
+            raise _NotStrict
+        properties = properties or {}
+        made["properties"] = {n: _claudes(p, root, inside) for n, p in properties.items()}
+        made["additionalProperties"] = False
+    return made
 
 
 def _anthropic_schema(tool: Json, on: Switches) -> Json:
