@@ -11,7 +11,7 @@ from http import HTTPStatus
 from itertools import dropwhile, pairwise
 from typing import Any, cast
 
-from agentkit_py.models.capabilities import capabilities_of
+from agentkit_py.models.capabilities import capabilities_of, window_of
 
 from .replies import Ids, ReplyContent, TokenCounts, interleaved, pieces
 from .rules import (
@@ -207,7 +207,7 @@ def thinking_config(request: Request) -> Iterator[Problem]:
     if not is_int(budget) or budget < _LEAST_BUDGET:
         words = "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
         yield Problem(words, "thinking.budget_tokens")
-    interleaved = "interleaved-thinking" in request.headers.get("anthropic-beta", "")
+    interleaved = _has_beta(request, "interleaved-thinking")
     if budget >= request.body["max_tokens"] and not interleaved:
         words = "`max_tokens` must be greater than `thinking.budget_tokens`."
         yield Problem(words, "thinking.budget_tokens")
@@ -222,6 +222,16 @@ def thinking_type_of_model(request: Request) -> Iterator[Problem]:
         if kind == "adaptive":
             words = "adaptive thinking is not supported on this model"
         yield Problem(words, "thinking.type")
+
+
+@_rule(f"{_DOCS}/thinking (Opus 5, Haiku 5.5: disabled; Sonnet 5.5: between_tools)")
+def effort_without_thinking(request: Request) -> Iterator[Problem]:
+    """Without thinking, or with some between tools alone, the effort is `high` at most."""
+    kind = {"disabled": "disabled", "between_tools": "between_tools"}.get(_thinking_type(request))
+    effort = object_of(request.body.get("output_config")).get("effort")
+    if kind is not None and effort in ("xhigh", "max"):
+        words = f"output_config.effort '{effort}' is not supported when thinking is {kind}"
+        yield Problem(words, "output_config.effort")
 
 
 @_rule(f"{_DOCS}/thinking; about-claude/models (no sampling parameters since Opus 4.7)")
@@ -279,7 +289,12 @@ _NEEDED: dict[str, dict[str, type]] = {
 _ASSISTANT_ONLY = frozenset({"tool_use", "thinking", "redacted_thinking", "server_tool_use"})
 _USER_ONLY = frozenset({"tool_result", "image", "document"})
 _IN_SYSTEM = frozenset({"text", "tool_addition", "tool_removal"})
-_SYSTEM_FIELDS = frozenset({"output_config", "clear_at"})
+_SYSTEM_FIELDS = {
+    "output_config": "mid-conversation-output-config-2026-07-01",
+    "clear_at": "mid-conversation-system-clear-at-2026-08-21",
+}
+"""Fields of a system message inside a conversation, and the beta of each."""
+
 _IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference")
 _KIND_NAMES = {str: "a valid string", dict: "a valid dictionary"}
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
@@ -348,7 +363,9 @@ def message_shape(request: Request) -> Iterator[Problem]:
         for name in ("role", "content"):
             if name not in given:
                 yield _wrong(f"{where}.{name}", _REQUIRED)
-        known = {"role", "content"} | (_SYSTEM_FIELDS if given["role"] == "system" else set[str]())
+        known = {"role", "content"} | (
+            _SYSTEM_FIELDS.keys() if given["role"] == "system" else set[str]()
+        )
         for name in sorted(given.keys() - known):
             yield _wrong(f"{where}.{name}", _EXTRA)
         if not isinstance(given["content"], str | list):
@@ -429,7 +446,7 @@ _TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 @_rule(f"{_DOCS}/change-tools-or-instructions (tool_addition, tool_removal)")
 def tool_changes(request: Request) -> Iterator[Problem]:
     """Tools are added and removed under a beta, and by names that the request declares."""
-    allowed = _TOOL_CHANGES_BETA in request.headers.get("anthropic-beta", "")
+    allowed = _has_beta(request, _TOOL_CHANGES_BETA)
     names = [object_of(tool).get("name") for tool in items_of(request.body.get("tools"))]
     for block in blocks_of(request, "tool_addition", "tool_removal"):
         tool = object_of(block.given.get("tool"))
@@ -439,6 +456,56 @@ def tool_changes(request: Request) -> Iterator[Problem]:
         elif tool.get("type") == "tool_reference" and tool.get("name") not in names:
             words = f"tool {tool.get('name')!r} is not declared in `tools`"
             yield _wrong(block.where, words, kind=block.kind, at=".tool.name")
+
+
+def _has_beta(request: Request, beta: str) -> bool:
+    return beta in request.headers.get("anthropic-beta", "")
+
+
+_INLINE_TOOLS_BETA = "inline-tools-2026-09-15"
+
+
+@_rule(f"{_DOCS}/change-tools-or-instructions (tool_definition)")
+def inline_tools(request: Request) -> Iterator[Problem]:
+    """A tool that a conversation defines itself goes with a beta."""
+    for block in blocks_of(request, "tool_addition"):
+        inline = object_of(block.given.get("tool")).get("type") == "tool_definition"
+        if inline and not _has_beta(request, _INLINE_TOOLS_BETA):
+            words = "Input tag 'tool_definition' does not match any of the expected tags"
+            yield _wrong(block.where, words, kind=block.kind, at=".tool")
+
+
+@_rule(
+    f"{_DOCS}/mid-conversation-system-messages (output_config, clear_at); docs.rs/vtcode-llm "
+    "(headers.rs) for the betas"
+)
+def system_message_fields(request: Request) -> Iterator[Problem]:
+    """A system message sets effort, or ends at the next user message, under a beta each.
+
+    One that ends is of texts without cache marks.
+    """
+    for index, message in enumerate(_messages(request)):
+        where = f"messages[{index}]"
+        for name, beta in _SYSTEM_FIELDS.items():
+            if name in message and not _has_beta(request, beta):
+                yield _wrong(f"{where}.{name}", _EXTRA)
+        if message.get("clear_at") is None:
+            continue
+        if message["clear_at"] != "next_user_message":
+            yield _wrong(f"{where}.clear_at", "Input should be 'next_user_message'")
+        for place, block in numbered(f"{where}.content", message["content"]):
+            if block.get("type") != "text" or block.get("cache_control") is not None:
+                words = "with `clear_at`, content must be text without `cache_control`"
+                yield _wrong(place, words)
+
+
+@_rule("docs.rs/vtcode-llm (headers.rs); github.com/mozex/anthropic-laravel, release 1.8.0", "sdk")
+def fallbacks_without_beta(request: Request) -> Iterator[Problem]:
+    """`fallbacks` go with a beta: one for `default`, another for a list of models."""
+    given = request.body.get("fallbacks")
+    beta = f"server-side-fallback-2026-{'06' if isinstance(given, list) else '07'}-01"
+    if given is not None and not _has_beta(request, beta):
+        yield _wrong("fallbacks", _EXTRA)
 
 
 @_rule(f"{_SDK}/*_block_param.py; {_ANSWER}", "sdk")
@@ -559,6 +626,21 @@ def unanswered_server_tool(request: Request) -> Iterator[Problem]:
                 f"`{block.given.get('name')}` tool use with id `{block.given.get('id')}` was found "
                 f"without a corresponding `{kind}` block"
             )
+            yield Problem(f"messages.{block.message}: {words}", block.where)
+
+
+_DECLARED = ("web_search", "web_fetch")
+"""Server tools whose calls need the tool itself; code also runs for other tools."""
+
+
+@_rule(f"{_DOCS.removesuffix('/build-with-claude')}/agents-and-tools/tool-use/server-tools")
+def server_call_without_tool(request: Request) -> Iterator[Problem]:
+    """A call of a server's tool is in the conversation of requests alone that have the tool."""
+    names = [object_of(tool).get("name") for tool in items_of(request.body.get("tools"))]
+    for block in blocks_of(request, "server_tool_use"):
+        name = str(block.given.get("name"))
+        if name in _DECLARED and name not in names:
+            words = f"`server_tool_use` block for `{name}` found, but no `{name}` tool was provided"
             yield Problem(f"messages.{block.message}: {words}", block.where)
 
 
@@ -1000,6 +1082,32 @@ def strict_schema(request: Request) -> Iterator[Problem]:
             return
 
 
+_TOOL_SEARCH = (
+    f"{_DOCS.removesuffix('/build-with-claude')}/agents-and-tools/tool-use/tool-search-tool"
+)
+_MOST_TOOLS = 10_000
+
+
+@_rule("platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool (errors, limits)")
+def deferred_tools(request: Request) -> Iterator[Problem]:
+    """Not all tools are loaded later; there are 10,000 at most; references name one of them."""
+    tools = [object_of(tool) for tool in items_of(request.body.get("tools"))]
+    if tools and all(tool.get("defer_loading") is True for tool in tools):
+        words = "All tools have defer_loading set. At least one tool must be non-deferred."
+        yield Problem(words, "tools")
+    if len(tools) > _MOST_TOOLS:
+        yield Problem(
+            f"tools: at most {_MOST_TOOLS} tools are allowed, found {len(tools)}", "tools"
+        )
+    names = [tool.get("name") for tool in tools]
+    for block in blocks_of(request, "tool_result"):
+        for where, item in numbered(f"{block.where}.content", block.given.get("content")):
+            name = object_of(item).get("tool_name")
+            if object_of(item).get("type") == "tool_reference" and name not in names:
+                words = f"Tool reference '{name}' has no corresponding tool definition"
+                yield Problem(words, where)
+
+
 @_rule(_ANSWER, "observed")
 def tool_choice_without_tools(request: Request) -> Iterator[Problem]:
     """`tool_choice` goes with `tools` only."""
@@ -1131,6 +1239,32 @@ def media_source(request: Request) -> Iterator[Problem]:
         if trouble is not None:
             path = _path(block.where, block.kind)
             yield Problem(f"{path}.source{trouble}", f"{block.where}.source")
+
+
+_SMALL_WINDOW, _MOST_MEDIA, _MOST_MEDIA_SMALL = 200_000, 600, 100
+_MOST_BASE64 = 10 * 2**20
+
+
+@_rule(f"{_DOCS}/vision (limits); github.com/anthropics/claude-code/issues/23392", "observed")
+def too_much_media(request: Request) -> Iterator[Problem]:
+    """At most 600 images and documents, 100 with a window of 200,000 tokens; 10 MB each."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for block in _blocks(request):
+        inner = block.given.get("content") if block.kind == "tool_result" else None
+        found += [(block.where, block.given), *numbered(f"{block.where}.content", inner)]
+    media = [(at, object_of(one)) for at, one in found]
+    media = [(at, one) for at, one in media if one.get("type") in ("image", "document")]
+    small = (window_of(request.model) or _SMALL_WINDOW) <= _SMALL_WINDOW
+    most = _MOST_MEDIA_SMALL if small else _MOST_MEDIA
+    if len(media) > most:
+        images = sum(one["type"] == "image" for _, one in media)
+        words = f"too many images and documents: {images} + {len(media) - images} > {most}"
+        yield Problem(words, media[most][0])
+    for where, one in media:
+        data = object_of(one.get("source")).get("data")
+        if one["type"] == "image" and isinstance(data, str) and len(data) > _MOST_BASE64:
+            words = f"image exceeds 10 MB maximum: {len(data)} bytes > {_MOST_BASE64} bytes"
+            yield _wrong(where, words, kind="image", at=".source.base64")
 
 
 def _source_trouble(source: dict[str, Any], kind: str) -> str | None:
