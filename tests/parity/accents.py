@@ -175,7 +175,8 @@ def _odd_chat(body: Json, rand: random.Random) -> None:
 
 def _odd_anthropic(body: Json, rand: random.Random) -> None:
     blocks = body["content"]
-    reason = rand.choice(("end_turn", "max_tokens", "stop_sequence", "tool_use", "odd", None))
+    reasons = ("end_turn", "max_tokens", "stop_sequence", "tool_use", "refusal", "odd", None)
+    reason = rand.choice(reasons)
     changes: list[Callable[[], object]] = [
         lambda: body.update(stop_reason=reason),
         lambda: body.pop("stop_reason", None),
@@ -195,7 +196,8 @@ def _odd_anthropic(body: Json, rand: random.Random) -> None:
 def _odd_gemini(body: Json, rand: random.Random) -> None:
     candidate = body["candidates"][0]
     content = candidate["content"]
-    reason = rand.choice(("STOP", "MAX_TOKENS", "SAFETY", "ODD", None))
+    reasons = ("STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "ODD", None)
+    reason = rand.choice(reasons)
     changes: list[Callable[[], object]] = [
         lambda: candidate.update(finishReason=reason),
         lambda: candidate.pop("finishReason", None),
@@ -267,8 +269,11 @@ def _named(provider: str, given: Json, rand: random.Random) -> None:
         "openai": ("gpt-4.1", "gpt-4o-mini", "o3-mini", "o4-mini", "gpt-5", "x/y"),
         "grok": ("grok-2", "grok-4", "grok-3-mini"),
         "azure-openai": ("gpt-4o", "o1", "dep"),
-        "anthropic": ("claude-3-7-sonnet-latest", "claude-sonnet-4-20250514"),
-        "gemini": ("gemini-1.5-pro", "gemini-2.5-flash", "gemini-2.5-pro"),
+        "anthropic": (
+            "claude-3-7-sonnet-latest", "claude-sonnet-4-20250514", "claude-sonnet-4-5",
+            "claude-opus-4-7", "claude-haiku-5-5", "claude-opus-5-1", "claude",
+        ),
+        "gemini": ("gemini-1.5-pro", "gemini-2.5-flash", "gemini-2.5-pro", "gemini-3-pro"),
         "deepseek": ("deepseek-chat",),
     }  # fmt: skip
     given["model"] = rand.choice(names[provider])
@@ -553,9 +558,6 @@ def durable(spec: Spec, rand: random.Random) -> None:
     """Inside an Inngest function; what Inngest has its own errors for is left out."""
     for run in spec["runs"]:
         run["stepContext"] = "ctx"
-    for store in spec.get("histories", {}).values():
-        for hook in store.values():
-            hook.pop("throw", None)
     spec["llm"] = [
         reply
         for reply in spec["llm"]

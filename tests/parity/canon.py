@@ -151,6 +151,7 @@ def _their_error(error: dict[str, Json], vector: Vector) -> dict[str, Json]:
     name, message = error["name"], error["message"]
     if (name, message) in own or message in {text for _, text in own}:
         described = next(each for each in own if each[1] == message)
+        described = (name, message) if (name, message) in own else described
         same = error["class"] in (name, "Error") and name == described[0]
         return {"own": list(described)} if same else {"own": [name, message, error["class"]]}
     if message in _provider_messages(vector.spec):

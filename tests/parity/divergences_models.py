@@ -374,6 +374,13 @@ MODELS: tuple[Divergence, ...] = (
         "TypeScript drops the query without a word and encodes any name, and the host answers 404.",
     ),
     Divergence(
+        "tools-where-they-are-taken",
+        "@inngest/ai openai",
+        "OpenAI's models that take no tools in chat completions are asked in the Responses API.",
+        "TypeScript asks for chat completions, and the host refuses the request.",
+        "gpt-5.6 with tools",
+    ),
+    Divergence(
         "sampling-where-it-is-taken",
         "@inngest/ai onCall",
         "Parameters of sampling are left out for models that reason, which refuse them, and "

@@ -275,16 +275,19 @@ class Turn:
         decode = _FORMATS.get(self.model["provider"], chat).decode
         result = Result(
             self.agent["name"],
-            marked(self._read(decode, body), mark),
+            self._read(decode, body),
             [],
             public(prompt),
             public(history),
             body if isinstance(body, str) else written(body, self.on),
         )
+        marked(result.output, mark)
         made = self._result_id(iteration)
         if made is not UNDEFINED and self.on("results-have-ids"):
             result.id = made
         result = self._hook("onResponse", result)
+        if result.output is UNDEFINED:
+            raise engine_failure("TypeError")
         if self.network is None and made is not UNDEFINED and not self.on("results-have-ids"):
             result.id = made  # agent.ts `run`, after the inference; networks name it at their end
         if self.stream is not None:
@@ -306,7 +309,8 @@ class Turn:
             if self.on("typed-errors"):
                 raise our_failure("ModelResponseError") from None
             raise engine_failure("TypeError") from None
-        names = [call["name"] for message in found for call in message.get("tools", [])]
+        said = [] if found is UNDEFINED else found
+        names = [call["name"] for message in said for call in message.get("tools", [])]
         if not all(isinstance(name, str) and name for name in names) and self.on(
             "answers-are-checked"
         ):
@@ -378,6 +382,8 @@ class Turn:
         if "throw" in hook:
             raise own_failure(hook["throw"])
         for op in hook.get("ops", []):
+            if result.output is UNDEFINED and op["op"] != "setOutput":
+                raise engine_failure("TypeError")
             result = _changed(result, op, self.on)
         return result
 

@@ -10,6 +10,7 @@ from ..vectors import Json
 from .chat import our_arguments, without_choice
 from .core import UNDEFINED, Switches, engine_failure, our_failure
 from .js import stringify
+from .replies import cut
 from .schemas import anthropic_tools
 from .turns import (
     Exchange,
@@ -45,11 +46,7 @@ def encode(
     messages = [message for message in with_json(messages, on) if message["type"] != "opaque"]
     messages = with_names(messages, on) if tools else messages
     options = model["options"]
-    defaults = copy.deepcopy(options.get("defaultParameters"))
-    if defaults is None:
-        if not on("anthropic-needs-no-parameters"):
-            raise engine_failure("TypeError")
-        defaults = {"max_tokens": 4096}
+    defaults = _defaults(options, on)
     theirs: dict[str, Json] = {
         "system": _their_system(messages),
         "messages": _their_messages(messages),
@@ -84,6 +81,40 @@ def encode(
         body["tool_choice"] = {"type": "tool", "name": choice} if named else {"type": choice}
     without_choice(body, defaults, tools, on)
     return _thinking_where_taken(body | defaults, on)
+
+
+def _defaults(options: dict[str, Json], on: Switches) -> dict[str, Json]:
+    given = copy.deepcopy(options.get("defaultParameters"))
+    if given is None:
+        if not on("anthropic-needs-no-parameters"):
+            raise engine_failure("TypeError")
+        given = {"max_tokens": 4096}
+    taken = _taken(given, options["model"])
+    return taken if taken != given and on("sampling-where-it-is-taken") else given
+
+
+def _taken(parameters: dict[str, Json], model: str) -> dict[str, Json]:
+    """The default parameters as a Claude takes them; @inngest/ai sends any."""
+    version, made = _version(model), dict(parameters)
+    if version >= (4, 7):
+        made = {k: v for k, v in made.items() if k not in ("temperature", "top_p", "top_k")}
+    kind = _thinking(made) if "thinking" in made else ""
+    if "claude" in model and kind and kind not in _thinking_kinds(model, version):
+        made["thinking"] = {"type": "adaptive"}
+        if kind != "enabled" or version < (4, 6):
+            del made["thinking"]
+    choice = made.get("tool_choice")
+    if _refuses_force(model) and isinstance(choice, dict) and choice["type"] in ("any", "tool"):
+        made["tool_choice"] = {k: v for k, v in choice.items() if k != "name"} | {"type": "auto"}
+    return made
+
+
+def _thinking_kinds(model: str, version: tuple[int, int]) -> set[str]:
+    if version < (4, 6):
+        return {"enabled", "disabled"}
+    if _refuses_force(model):
+        return {"adaptive", *(["between_tools"] if "sonnet" in model else [])}
+    return {"disabled", "adaptive", *(["enabled"] if version == (4, 6) else [])}
 
 
 def _thinking(parameters: dict[str, Json]) -> str:
@@ -315,7 +346,7 @@ def decode(body: Json, on: Switches) -> list[Json]:
             raise our_failure("ModelResponseError")
         return []
     found: list[Json] = []
-    blocks = body.get("content") or []
+    blocks: Json = body.get("content") or []
     if not isinstance(blocks, list):
         raise TypeError
     for block in blocks:
@@ -324,11 +355,13 @@ def decode(body: Json, on: Switches) -> list[Json]:
         if block["type"] in ("text", "tool_use"):
             found.append(_block(block, body, on))
         elif not on("thinking-blocks"):
+            if block is blocks[-1]:
+                return UNDEFINED  # the reducer gives undefined, over which agent.ts then walks
             raise engine_failure("TypeError")
         elif "thinking" in block["type"]:
             thought = {"type": "reasoning", "role": "assistant", "_block": block}
             found.append({**thought, "content": block.get("thinking", "")})
-    return found
+    return cut(found, [body.get("stop_reason")], on)
 
 
 def _block(block: Json, body: Json, on: Switches) -> Json:

@@ -11,11 +11,11 @@ from typing import Any
 from ..vectors import Json
 from .core import UNDEFINED, Switches, engine_failure, our_failure, prose_failure
 from .js import parsed, stringify, written
+from .replies import CUT, cut
 from .schemas import chat_tools
 from .turns import Exchange, in_words, text_of, text_pieces, units, whole, with_names
 
 _STOP = {"tool_calls": "tool", "function_call": "tool"}
-_CUT = ("length", "content_filter")
 _O_SERIES = re.compile(r"(?<![a-z0-9])o[134](?![a-z0-9])")
 _REASONS = re.compile(r"(?<![a-z0-9])(o[134]|gpt-5)(?![a-z0-9])")
 _SAMPLING = {
@@ -104,7 +104,10 @@ def _joined(found: list[Any], on: Switches, *, grok: bool) -> list[Json]:
             joined = joined[: len(joined) - sent]
             made = [{**made[0], "content": words}, *made[1:]]
         joined += made
-        stopped = not isinstance(unit, Exchange) and unit.get("stop_reason") in ("tool", *_CUT)
+        stopped = not isinstance(unit, Exchange) and unit.get("stop_reason") in (
+            "tool",
+            *CUT.values(),
+        )
         before, sent = unit if stopped else None, len(made)
     return joined
 
@@ -187,7 +190,14 @@ def decode(body: Json, on: Switches) -> list[Json]:
     found: list[Json] = []
     for choice in body["choices"]:
         found += _choice_messages(choice, on)
-    return found
+    calls = any(message["type"] == "tool_call" for message in found)
+    return cut(found, [_ending(choice, calls=calls) for choice in body["choices"]], on)
+
+
+def _ending(choice: Json, *, calls: bool) -> Json:
+    word = choice.get("finish_reason")
+    refused = (choice.get("message") or {}).get("refusal") and not calls
+    return "refusal" if refused and word not in CUT else word
 
 
 def _choice_messages(choice: dict[str, Json], on: Switches) -> list[Json]:
@@ -208,18 +218,13 @@ def _choice_messages(choice: dict[str, Json], on: Switches) -> list[Json]:
     thought = message.get("reasoning_content")
     if thought and on("thoughts-are-reasoning"):
         found.append({"type": "reasoning", "role": "assistant", "content": thought})
-    cut = choice.get("finish_reason") if choice.get("finish_reason") in _CUT else None
     blank = isinstance(content, str) and not content.strip()
     if content and (not blank or (calls and on("blanks-before-calls-stay"))):
         found.append({**base, "type": "text", "content": content})
     elif message.get("refusal") and on("refusals-are-text"):
         found.append({**base, "type": "text", "content": message["refusal"]})
-    why = cut or ("refusal" if message.get("refusal") and not calls else None)
-    if found and found[-1]["type"] == "text" and why and on("replies-say-why-they-ended"):
-        found[-1]["stop_reason"] = why
     if calls:
-        read = [_read_call(call, on) | ({"_cut": True} if cut else {}) for call in calls]
-        found.append({**base, "type": "tool_call", "tools": read})
+        found.append({**base, "type": "tool_call", "tools": [_read_call(c, on) for c in calls]})
     return found
 
 

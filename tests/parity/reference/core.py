@@ -85,6 +85,8 @@ class Result:
     history: Json = UNDEFINED
     raw: Json = UNDEFINED
     id: Json = UNDEFINED
+    heard: bool = False
+    """True of what the user says in this run, which the default mode keeps."""
 
     def short(self) -> dict[str, Json]:
         """Return the author and messages."""
@@ -208,18 +210,18 @@ class State:
             said: The id of a user turn that is left out.
         """
         past = [r for r in self.results[:first] if r.agent != USER or said is None or r.id != said]
-        own = [] if first is None else self.results[first:]
+        own = [] if first is None else [r for r in self.results[first:] if not r.heard]
         return [
             *({**message, "_past": True} for message in self.messages),
             *({**m, "_past": True} for result in past for m in result.messages),
-            *({**m, "_past": False} for r in own if r.agent != USER for m in r.messages),
+            *({**m, "_past": False} for r in own for m in r.messages),
         ]
 
     def hear(self, given: Input) -> None:
         """Keep what the user said, as the default mode does."""
         if given.content:
             said = {"type": "text", "role": "user", "content": given.content}
-            self.results.append(Result(USER, [said], id=given.stored()["id"]))
+            self.results.append(Result(USER, [said], id=given.stored()["id"], heard=True))
 
     def record(self, *, kv: bool) -> dict[str, Json]:
         """Return the parts of the state that are compared."""

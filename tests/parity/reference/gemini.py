@@ -9,6 +9,7 @@ from ..vectors import Json
 from .chat import our_arguments
 from .core import UNDEFINED, Switches, our_failure, prose_failure
 from .js import stringify
+from .replies import cut
 from .schemas import gemini_tools
 from .turns import (
     Exchange,
@@ -184,21 +185,15 @@ def decode(body: Json, on: Switches) -> list[Json]:
         raise our_failure("ModelResponseError")
     found: list[Json] = []
     for candidate in candidates:
-        if candidate.get("finishReason") == "MALFORMED_FUNCTION_CALL" and not on(
-            "answers-are-checked"
-        ):
+        malformed = candidate.get("finishReason") == "MALFORMED_FUNCTION_CALL"
+        if malformed and not on("malformed-arguments"):
             continue  # gemini.ts skips it
         content = candidate.get("content") or {}
         for part in content.get("parts") or []:
             found += _part(part, content, on)
+        found += [_malformed(candidate)] if malformed else []
     found = _with_ids(found, body, on)
-    reason = candidates[0].get("finishReason", "") if candidates else ""
-    if not found and reason not in ("", "STOP", "MALFORMED_FUNCTION_CALL"):
-        if on("answers-are-checked"):
-            raise our_failure("EmptyReplyError")
-    elif reason == "MALFORMED_FUNCTION_CALL" and on("answers-are-checked"):
-        raise our_failure("ModelResponseError")
-    return _stopped(found, on)
+    return cut(_stopped(found, on), [each.get("finishReason") for each in candidates], on)
 
 
 def _part(part: Json, content: Json, on: Switches) -> list[Json]:
@@ -238,6 +233,15 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
     kind = "reasoning" if part.get("thought") and on("thoughts-are-reasoning") else "text"
     blank = {"_part": part} if text and not text.strip() else {}
     return [{"role": "assistant", "type": kind, "content": text, **blank}]
+
+
+def _malformed(candidate: Json) -> Json:
+    """A call of which Gemini only says that it is none: the model reads that."""
+    said = candidate.get("finishMessage") or "MALFORMED_FUNCTION_CALL"
+    name = "malformed_function_call"
+    call = {"type": "tool", "id": f"{name}_malformed", "name": name, "input": {}}
+    shape = {"role": "assistant", "type": "tool_call", "stop_reason": "tool"}
+    return {**shape, "tools": [call | {"malformed": said, "_id": call["id"]}]}
 
 
 def _users(part: Json) -> Json:

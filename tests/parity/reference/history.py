@@ -59,6 +59,8 @@ class Adapter:
         )
         state.data.update(copy.deepcopy(spec.get("setState", {})))
         if "throw" in spec:
+            if self.play.durable and not lost and self.play.on("effects-are-steps"):
+                raise our_failure("StepError", says=spec["throw"].get("message", ""))
             raise own_failure(spec["throw"])
         default: Json = {"threadId": "thread-created"} if hook == "createThread" else []
         value = spec.get("return", default)

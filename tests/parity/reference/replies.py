@@ -73,6 +73,37 @@ def _parsed(reply: Json) -> tuple[Json, bool]:
         return None, False
 
 
+CUT = {
+    "length": "length", "max_tokens": "length", "MAX_TOKENS": "length",
+    "content_filter": "content_filter", "SAFETY": "content_filter", "RECITATION": "content_filter",
+    "refusal": "refusal", "model_context_window_exceeded": "context_window",
+    "MALFORMED_FUNCTION_CALL": "error", "error": "error",
+}  # fmt: skip
+"""Why a reply ended too early, by the providers' words."""
+
+
+def cut(found: list[Json], reasons: list[Json], on: Switches) -> list[Json]:
+    """The messages of a reply that ended too early; no ``responseParser`` of TypeScript's asks.
+
+    Raises:
+        Failure: It says nothing at all.
+    """
+    why = next((CUT[each] for each in reasons if each in CUT), None)
+    if why is None:
+        return found
+    texts = [m for m in found if m["type"] in ("text", "opaque")]
+    says = any(m["type"] != "text" or m["content"].strip() for m in texts)
+    calls = [call for m in found for call in m.get("tools", [])]
+    if not (says or calls) and on("answers-are-checked"):
+        raise our_failure("EmptyReplyError")
+    if texts and on("replies-say-why-they-ended"):
+        for message in texts:
+            message["stop_reason"] = why
+    for call in calls:
+        call["_cut"] = True
+    return found
+
+
 def closing_reply(provider: str) -> Json:
     """A reply that ends a conversation, for a request that TypeScript does not make."""
     text = "(added by the runner)"

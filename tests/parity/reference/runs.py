@@ -6,7 +6,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from ..vectors import Json
-from .core import USER, Failure, Result, State
+from .core import Failure, Result, State
 from .history import Adapter
 from .stream import Stream
 
@@ -70,7 +70,7 @@ class Run:
 
     def new(self) -> list[Result]:
         """The results of this run."""
-        return [result for result in self.state.results[self.first :] if result.agent != USER]
+        return [result for result in self.state.results[self.first :] if not result.heard]
 
     @property
     def appends(self) -> bool:

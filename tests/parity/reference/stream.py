@@ -165,7 +165,9 @@ class Speaker:
 
 def _text(message: Json) -> str:
     content = message["content"]
-    return content if isinstance(content, str) else "".join(part["text"] for part in content)
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content)
+    return content if isinstance(content, str) else ""  # agent.ts: of nothing else, no part
 
 
 def _block(message: Json) -> Json:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..vectors import Json
-from .core import Switches
+from .core import UNDEFINED, Switches
 from .js import stringify, written
 
 MISSING = {"error": {"name": "MissingToolResult", "message": "<ours>"}}
@@ -295,7 +295,7 @@ def is_kept(messages: list[Json]) -> bool:
 
 def marked(reply: list[Json], mark: str) -> list[Json]:
     """The messages of a reply, with the mark of the user's turn that was sent before it."""
-    for message in reply if mark else []:
+    for message in reply if mark and reply is not UNDEFINED else []:
         message["_turn"] = mark
         for call in message.get("tools", [])[:1]:
             call["_turn"] = mark
