@@ -14,6 +14,7 @@ import logging
 import re
 import secrets
 import sys
+import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -30,6 +31,13 @@ position is not one of this channel (e.g. of a server that was restarted)."""
 
 _OVERHEAD = 150
 """Bytes that an entry takes in addition to its text, estimated."""
+
+_UNSURE = 60.0
+"""Seconds for which nobody knows whether a reader has got what was sent to it: a connection that is
+gone is noticed after 40 (two of uvicorn's pings)."""
+
+_MARKED = 10.0
+"""Seconds between two places of a reader that are remembered."""
 
 _BATCH = 2**16
 """Characters that a reader gets at once, unless one chunk is longer: a reader that has stopped
@@ -224,7 +232,7 @@ class Place:
     """Where a reader stopped that is told again of all runs which were open then."""
 
     seen: str
-    """The id of the last chunk that it had, or of the last before it came."""
+    """The id of the last chunk that it surely had, or of the last before it came."""
 
     begin: int
     """The number before the first chunk of those runs."""
@@ -256,6 +264,10 @@ class Subscription:
             if number is not None and known is not None:
                 begin, self._open = min(begin, known.begin), self._open | known.open
             self._read = max(begin, channel.first - 1)
+        self._read_at = time.monotonic()
+        self._marks = deque([(self._read_at, self._read)])
+        """Times, and what had been read by then."""
+
         channel.readers += 1
 
     @property
@@ -266,10 +278,19 @@ class Subscription:
     @property
     def place(self) -> Place:
         """The place of a reader that may have lost what was sent to it."""
-        channel = self._channel
-        seen = max(self._read, self._seen)
-        begin = min(self._read, channel.before_open_runs)
+        channel, sure = self._channel, self._surely_received()
+        seen = max(sure, self._seen)
+        begin = min(sure, channel.before_open_runs)
         return Place(f"{channel.epoch}-{seen}", begin, self._open | channel.open_keys)
+
+    def _surely_received(self) -> int:
+        """Return the number of the last chunk that was sent long enough ago."""
+        known = time.monotonic() - _UNSURE
+        if self._read_at <= known:
+            return self._read
+        while len(self._marks) > 1 and self._marks[1][0] <= known:
+            self._marks.popleft()
+        return self._marks[0][1]
 
     @property
     def is_behind(self) -> bool:
@@ -289,6 +310,7 @@ class Subscription:
             self._read += lost
             entries = channel.after(self._read, limit)
             if entries:
+                self._note_time()
                 self._read = entries[-1].number
             if self._gaps != channel.gaps:
                 self._gaps = channel.gaps
@@ -296,6 +318,14 @@ class Subscription:
             found = [one for one in entries if self._wants(one)]
             if found or lost:
                 return Batch(found, lost)
+
+    def _note_time(self) -> None:
+        """Note what had been read until now."""
+        now = time.monotonic()
+        if now - self._marks[-1][0] >= _MARKED:
+            self._marks.append((self._read_at, self._read))
+            self._surely_received()
+        self._read_at = now
 
     def _wants(self, entry: Entry) -> bool:
         """Return whether an entry is new, or of a run that was open when the reader came.

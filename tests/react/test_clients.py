@@ -233,10 +233,13 @@ async def test_the_hook_shows_what_the_thread_holds(
         )
         output, problems = await process.communicate()
     assert process.returncode == 0, problems.decode()
-    totals = Counter[str]()
+    totals, shown = Counter[str](), dict[int, Any]()
     for found in json.loads(output):
-        assert parts_of(found["client"]) == parts_of(found["thread"]), found["seed"]
         totals.update(found["counts"])
+        client, thread = parts_of(found["client"]), parts_of(found["thread"])
+        if client != thread:
+            shown[found["seed"]] = client, thread
+    assert not shown
     assert all(totals.values())
     record_property("figures: useAgent conversations", {"conversations": CONVERSATIONS, **totals})
 

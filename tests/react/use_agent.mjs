@@ -134,7 +134,7 @@ async function converse(seed) {
   }
   const texts = (messages) => JSON.stringify(messages.map(({ parts }) => parts.at(-1)?.content));
   const { messages } = await storedThread(thread);
-  for (let n = 0; n < 100 && texts(hook.messages) !== texts(messages); n += 1) await pause(20);
+  for (let n = 0; n < 3000 && texts(hook.messages) !== texts(messages); n += 1) await pause(20);
   const found = { seed, client: hook.messages, thread: messages, counts };
   root.unmount();
   for (const socket of sockets.get(user)) socket.close();

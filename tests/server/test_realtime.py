@@ -91,8 +91,10 @@ async def test_a_realtime_client_that_reconnects_gets_the_run_again() -> None:
             model: Any = app.state.api.settings.target(None, None).default_model
             model.reply("two")
             await post(url, "/api/chat", message("Hi", "t2"))
-            third = await until(socket, "run.started")
-        assert third[0]["data"]["data"]["threadId"] == "t2"
+            third = await until(socket, "stream.ended")
+            third += await until(socket, "stream.ended")
+        assert third[: len(second)] == second, "what it may have lost, and no more"
+        assert {one["data"]["data"].get("threadId") for one in third[len(second) :]} == {"t2"}
 
 
 async def test_a_client_that_is_back_at_once_gets_what_it_may_have_lost() -> None:
@@ -105,6 +107,22 @@ async def test_a_client_that_is_back_at_once_gets_what_it_may_have_lost() -> Non
             first = await until(lost, "stream.ended")
             async with subscribed(token) as socket:
                 assert await until(socket, "stream.ended") == first
+
+
+async def test_a_client_gets_the_end_that_was_sent_to_a_connection_that_was_gone() -> None:
+    """The run had ended before the server noticed: the page would wait for the end for ever."""
+    app = app_of(support("Hello.", "Bye."))
+    hub = app.state.api.hub
+    async with served(app) as url:
+        token = await token_of(url)
+        async with subscribed(token):
+            await post(url, "/api/chat", message("Hi", "t1"))
+            await wait_until_idle(app)
+        await eventually(lambda: hub.readers == 0)
+        async with subscribed(token) as socket:
+            found = await until(socket, "stream.ended")
+    numbers = [one["data"]["sequenceNumber"] for one in found]
+    assert numbers == list(range(len(numbers)))
 
 
 async def test_a_slow_realtime_client_is_closed() -> None:
