@@ -95,6 +95,9 @@ _NO_FTS5 = (
     "agentkit threads index adds what was stored meanwhile."
 )
 
+_OLDEST = (3, 35)
+"""The first SQLite that drops columns, which a step of our tables does."""
+
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _MOST_IDS = 500
 """Ids in one query: SQLite bounds its parameters."""
@@ -300,13 +303,7 @@ class SqliteFile:
 
     def _connect(self) -> _Connection:
         create_private(self.path)
-        connection = sqlite3.connect(
-            self.path,
-            timeout=self._busy_timeout,
-            isolation_level=None,
-            check_same_thread=False,
-            factory=_Connection,
-        )
+        connection = _open(self.path, self._busy_timeout)
         connection.generation = self._generation
         try:
             self._prepare(connection)
@@ -406,10 +403,25 @@ class SqliteMemory:
         """Keep what is there: it would be gone."""
 
 
-def _in_memory() -> _Connection:
-    connection = sqlite3.connect(
-        ":memory:", isolation_level=None, check_same_thread=False, factory=_Connection
+def check_version(version: tuple[int, ...]) -> None:
+    """Raise HistoryError if this SQLite cannot make our tables; Python links what its system has."""
+    if version < _OLDEST:
+        found, oldest = (".".join(map(str, numbers)) for numbers in (version, _OLDEST))
+        raise HistoryError(
+            f"This Python has SQLite {found}, threads need {oldest} or newer. Use a Python that "
+            "brings its own (python.org, uv python install), or PostgresHistory."
+        )
+
+
+def _open(path: Path | str, timeout: float) -> _Connection:
+    check_version(sqlite3.sqlite_version_info)
+    return sqlite3.connect(
+        path, timeout=timeout, isolation_level=None, check_same_thread=False, factory=_Connection
     )
+
+
+def _in_memory() -> _Connection:
+    connection = _open(":memory:", 0)
     connection.execute("PRAGMA foreign_keys = ON")
     _add_functions(connection)
     return connection

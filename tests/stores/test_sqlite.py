@@ -25,7 +25,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import SqliteHistory
-from agentkit_py.stores._sqlite_file import VERSION
+from agentkit_py.stores._sqlite_file import VERSION, check_version
 
 Reply = Callable[[str], AgentResult]
 
@@ -55,6 +55,13 @@ def test_sqlite3_is_loaded_only_when_a_file_is_used() -> None:
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "False"
+
+
+def test_an_older_sqlite_is_refused_with_what_to_do() -> None:
+    """Python 3.11 of a system may link SQLite 3.26, which cannot drop a column."""
+    with pytest.raises(HistoryError, match=r"SQLite 3\.34\.1, threads need 3\.35 .* uv python"):
+        check_version((3, 34, 1))
+    check_version((3, 35, 0))
 
 
 async def test_the_file_is_created_at_the_first_use(path: Path) -> None:
