@@ -85,7 +85,8 @@ def imports_of(reference: str, code: str, shown: set[str]) -> str:
     nodes = parsed(code)
     shown |= {alias.asname or alias.name for node in nodes for alias in imported(node)}
     shown |= {one.name for one in nodes if isinstance(one, ast.FunctionDef | ast.ClassDef)}
-    needed = {node.id for node in nodes if isinstance(node, ast.Name)} - shown
+    own = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    needed = {node.id for node in nodes if isinstance(node, ast.Name)} - shown - own
     source = (ROOT / name).read_text(encoding="utf-8")
     lines: list[str] = []
     last = 0

@@ -122,6 +122,7 @@ def test_a_changed_example_is_written_into_the_page(tmp_path: Path) -> None:
         "import re\nfrom a import b, c\n"
         "# --8<-- [start:one]\nawait b(re)\n# --8<-- [end:one]\n"
         "# --8<-- [start:two]\ndef d():\n    return c(b)\n# --8<-- [end:two]\n"
+        "# --8<-- [start:own]\nb = 1\nprint(b)\n# --8<-- [end:own]\n"
     )
     fence = "<!-- file: a.py:{} -->\n```python\n{}```\n"
     page.write_text(fence.format("one", "") + fence.format("two", ""))
@@ -129,6 +130,9 @@ def test_a_changed_example_is_written_into_the_page(tmp_path: Path) -> None:
     one = "import re\nfrom a import b\n\nawait b(re)\n"
     two = "from a import c\n\n\ndef d():\n    return c(b)\n"
     assert page.read_text() == fence.format("one", one) + fence.format("two", two), "each once"
+    page.write_text(fence.format("own", ""))
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
+    assert page.read_text() == fence.format("own", "b = 1\nprint(b)\n"), "the page makes its own b"
     page.write_text("<!-- file: a.py:three -->\n```python\n```\n")
     wrong = subprocess.run(command, capture_output=True, text=True, check=False)
     assert "README.md: a.py has no section 'three'" in wrong.stderr
@@ -139,6 +143,7 @@ def test_links_to_files_lead_somewhere(page: Path) -> None:
     """Those of the site are checked when it is built; these are what GitHub shows."""
     text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
     links = re.findall(r"\]\((?!https?:|mailto:|#)([^)#\s]+)", text)
+    links += re.findall(r'\b(?:src|srcset)="([^"]+)"', text)
     assert [link for link in links if not (page.parent / link).exists()] == []
 
 

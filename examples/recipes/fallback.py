@@ -1,8 +1,7 @@
 """Another provider goes on when the first one fails."""
 
-from agentkit_py import Agent
-
 # --8<-- [start:recipe]
+from agentkit_py import Agent
 from agentkit_py.models import FallbackModel, model_named
 
 model = FallbackModel([model_named("openai:gpt-4.1"), model_named("anthropic:claude-sonnet-4-5")])
