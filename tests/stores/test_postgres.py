@@ -130,7 +130,7 @@ async def test_an_unreachable_server_is_an_error_without_the_password() -> None:
     assert "secret" not in f"{caught.value} {store!r}"
 
 
-@pytest.mark.parametrize("address", ["mysql://u:secret@h/x", "postgresql://u:a secret@h/x"])
+@pytest.mark.parametrize("address", ["mysql://u:secret@h/x", "postgresql://u:a%secret@h/x"])
 def test_an_address_that_cannot_be_read_is_refused_without_quoting_it(address: str) -> None:
     """Psycopg's own error quotes the password, and its pool logs it."""
     with pytest.raises(ConfigurationError, match="cannot be read") as caught:
