@@ -11,12 +11,14 @@ import builtins
 import importlib
 import os
 import re
+import runpy
 import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from textwrap import dedent, indent
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -170,6 +172,30 @@ def test_a_page_shows_its_code_where_only_github_s_rules_render_it(page: Path) -
     has_entries = re.search(r"^:::", texts, re.MULTILINE) is not None
     assert not has_entries or page.parent.name == "reference"
     assert [t.content for t in tokens if t.type == "code_block"] == []
+
+
+FIELD_WORDS = (
+    *("structured output", "human in the loop", "handoff", "guardrails"),
+    *("fallback", "memory", "streaming", "multi-tenant"),
+)
+"""What people who know other frameworks search for."""
+
+
+@pytest.mark.parametrize("words", FIELD_WORDS)
+def test_the_search_puts_the_recipe_of_the_fields_words_first(words: str) -> None:
+    """A page of its own has them as title, and the site's search weighs it above guides."""
+    name = f"recipes/{words.replace(' ', '-')}.md"
+    assert (
+        (ROOT / "docs" / name).read_text(encoding="utf-8").startswith(f"# {words.capitalize()}\n")
+    )
+    hook = runpy.run_path(str(ROOT / "scripts" / "docs_reference.py"))["on_page_markdown"]
+    recipe, guide = (
+        SimpleNamespace(file=SimpleNamespace(src_uri=uri), meta={})
+        for uri in (name, "guides/memory.md")
+    )
+    hook("# A page", page=recipe)
+    hook("# A page", page=guide)
+    assert (recipe.meta, guide.meta) == ({"search": {"boost": 3}}, {})
 
 
 def test_porting_shows_each_typescript_program_with_its_python_twin() -> None:
