@@ -404,7 +404,7 @@ class SqliteMemory:
 
 
 def check_version(version: tuple[int, ...]) -> None:
-    """Raise HistoryError if this SQLite cannot make our tables; Python links what its system has."""
+    """Raise HistoryError if this SQLite cannot make our tables: Python links the system's."""
     if version < _OLDEST:
         found, oldest = (".".join(map(str, numbers)) for numbers in (version, _OLDEST))
         raise HistoryError(
