@@ -256,21 +256,26 @@ class SqlHistory(HistoryStore):
     ) -> tuple[list[ThreadInfo], int]:
         if not self._does("select_threads"):
             return await super().thread_page(limit, user_id=user_id, offset=offset, before=before)
-        theirs, values = ("", list[Any]()) if user_id is None else (" AND t.user_id = ?", [user_id])
-        after = list[Any]() if before is None else [before[0], *before]
-        later = " AND t.updated_at <= ? AND (t.updated_at < ? OR t.id < ?)"
-        later = "" if before is None else later
-        query = f"{_THREAD}{theirs}{later} ORDER BY t.updated_at DESC, t.id DESC LIMIT ? OFFSET ?"
-        count = "SELECT COALESCE(SUM(threads), 0) FROM {owners} WHERE user_id = ?"
+        count, theirs = (
+            "SELECT COALESCE(SUM(threads), 0) FROM {owners} WHERE user_id = ?",
+            [user_id],
+        )
         if user_id is None:
-            count = "SELECT COUNT(*) FROM {threads} t WHERE NOT t.hidden"
+            count, theirs = "SELECT COUNT(*) FROM {threads} t WHERE NOT t.hidden", []
+        query, values = _page_query(user_id, before)
 
         def read(session: Session) -> tuple[list[ThreadInfo], int]:
-            rows = session.execute(query, *values, *after, limit, offset).fetchall()
-            total = session.execute(count, *values).fetchone()[0]
+            rows = session.execute(query, *values, limit, offset).fetchall()
+            total = session.execute(count, *theirs).fetchone()[0]
             return [_thread_info(session, row) for row in rows], int(total)
 
         return await self._transact(read)
+
+    async def threads_before(self, before: tuple[datetime, str], limit: int) -> list[ThreadInfo]:
+        if not self._does("thread_page", "select_threads"):
+            return await super().threads_before(before, limit)
+        query, values = _page_query(None, before)
+        return await self._threads(query, *values, limit, 0)
 
     async def _threads(
         self, query: str, *values: Any, thread_id: str | None = None
@@ -732,6 +737,17 @@ class SqlHistory(HistoryStore):
 
     async def thread_data(self, thread_id: str) -> ThreadData:
         return await self._transact(partial(_thread_data, thread_id=thread_id), thread_id=thread_id)
+
+
+def _page_query(user_id: str | None, before: tuple[datetime, str] | None) -> tuple[str, list[Any]]:
+    """Return the query of a page of threads, and its values but for limit and offset."""
+    query, values = _THREAD, list[Any]()
+    if user_id is not None:
+        query, values = f"{query} AND t.user_id = ?", [user_id]
+    if before is not None:
+        query += " AND t.updated_at <= ? AND (t.updated_at < ? OR t.id < ?)"
+        values += [before[0], *before]
+    return f"{query} ORDER BY t.updated_at DESC, t.id DESC LIMIT ? OFFSET ?", values
 
 
 def _of_owner(

@@ -464,6 +464,10 @@ class HistoryStore(HistoryConfig, ABC):
         rest = [one for one in found if before is None or (one.updated_at, one.id) < before]
         return rest[offset : offset + limit], len(found)
 
+    async def threads_before(self, before: tuple[datetime, str], limit: int) -> list[ThreadInfo]:
+        """Return a page of all threads, as `thread_page` does, without their number."""
+        return (await self.thread_page(limit, before=before))[0]
+
     async def search(
         self, words: str, *, user_id: str | None = None, limit: int = 50
     ) -> list[Match]:
@@ -538,7 +542,7 @@ class HistoryStore(HistoryConfig, ABC):
         now = datetime.now(UTC)
         before, gone = (now - older_than, ""), 0
         while most is None or gone < most:
-            threads, _ = await self.thread_page(_PAGE if most is None else most, before=before)
+            threads = await self.threads_before(before, _PAGE if most is None else most)
             if not threads:
                 break
             before = (threads[-1].updated_at, threads[-1].id)

@@ -154,6 +154,7 @@ class _WrappedThreads(HistoryStore):
     add_thread = _passed_on(HistoryStore.add_thread)
     select_threads = _passed_on(HistoryStore.select_threads)
     thread_page = _passed_on(HistoryStore.thread_page)
+    threads_before = _passed_on(HistoryStore.threads_before)
     thread_exists = _passed_on(HistoryStore.thread_exists)
     search = _passed_on(HistoryStore.search)
     index_words = _passed_on(HistoryStore.index_words)
@@ -311,6 +312,8 @@ class _UserThreads(_WrappedThreads):
             return [], 0
         mine = self._user_id
         return await self._store.thread_page(limit, user_id=mine, offset=offset, before=before)
+
+    threads_before = HistoryStore.threads_before  # the page is the user's
 
     async def search(
         self, words: str, *, user_id: str | None = None, limit: int = 50

@@ -1,7 +1,8 @@
-"""Growth: a search of words reads what has them, however many threads the user has."""
+"""Growth: a search of words, and the deletion of old threads, read what they look for."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from agentkit_py import AgentResult
@@ -28,4 +29,24 @@ async def test_a_search_of_a_rare_word_does_not_read_the_users_other_threads(
 ) -> None:
     """The words' index names the user, and one of its own has what is not indexed yet."""
     few, many = await _steps(tmp_path / "a.db", 40), await _steps(tmp_path / "b.db", 400)
+    assert many - few < 360
+
+
+async def _cleaning(path: Path, threads: int) -> int:
+    """Return the instructions of SQLite's machine that look at one old thread a page."""
+    store = CountedStore(path)
+    for number in range(threads):
+        await store.add_thread(f"t{number}")
+    then = datetime.now(UTC) - timedelta(days=8)
+    await store.set_times("t0", then, then)
+    await store.set_times("t1", then, then)
+    store.counts.reset()
+    assert await store.clean(timedelta(days=7), most=1) == 1
+    await store.close()
+    return store.counts.steps
+
+
+async def test_a_page_of_old_threads_costs_the_same_beside_many_young_ones(tmp_path: Path) -> None:
+    """To count all threads with each page would make the deletion of many take its square."""
+    few, many = await _cleaning(tmp_path / "a.db", 40), await _cleaning(tmp_path / "b.db", 400)
     assert many - few < 360
