@@ -210,7 +210,8 @@ def _odd_gemini(body: Json, rand: random.Random) -> None:
         lambda: body["candidates"].append(copy.deepcopy(candidate)),
         lambda: body.update(usageMetadata={"promptTokenCount": 3}),
         lambda: body.update(promptFeedback={"safetyRatings": []}),
-        lambda: [part.setdefault("thoughtSignature", "sig") for part in content["parts"]],
+        lambda: [part.setdefault("thoughtSignature", "c2ln") for part in content["parts"]],
+        lambda: [part.setdefault("thoughtSignature", "c2ln") for part in content["parts"][:1]],
     ]
     rand.choice(changes)()
 

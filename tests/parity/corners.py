@@ -461,7 +461,7 @@ def _scheduled(spec: Spec, rand: random.Random) -> None:
     ]
     tool = {"factory": "createTool", "name": "look", "handler": {"op": "seq", "ops": ops}}
     spec["tools"] = {"look": tool}
-    for agent in _agents(spec):
+    for agent in spec["agents"].values():
         agent["tools"] = ["look"]
     spec["states"]["nested"] = {"data": {"list": [0]}}
     spec["networks"]["n"]["defaultState"] = "nested"

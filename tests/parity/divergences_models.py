@@ -257,6 +257,13 @@ MODELS: tuple[Divergence, ...] = (
         "TypeScript calls it like the function, so two calls of one function cannot be told apart.",
     ),
     Divergence(
+        "gemini-signatures",
+        "gemini.ts messageToContent",
+        "What Gemini has signed goes back with its signature, and Gemini 3 gets Google's "
+        "placeholder for calls that have none.",
+        "TypeScript drops signatures, and Gemini 3 refuses calls without one.",
+    ),
+    Divergence(
         "gemini-texts-stop",
         "gemini.ts responseParser",
         "A text has a stop reason.",

@@ -281,7 +281,7 @@ class Turn:
             public(history),
             body if isinstance(body, str) else written(body, self.on),
         )
-        marked(result.output, mark)
+        marked(result.output, mark, self.model["options"])
         made = self._result_id(iteration)
         if made is not UNDEFINED and self.on("results-have-ids"):
             result.id = made

@@ -164,8 +164,8 @@ def public(messages: Json) -> Json:
 def _public(message: dict[str, Json]) -> dict[str, Json]:
     made = {k: copy.deepcopy(v) for k, v in message.items() if not k.startswith("_")}
     for call in [*made.get("tools", []), *([made["tool"]] if "tool" in made else [])]:
-        for own in ("malformed", "_written", "_cut", "_turn", "_id", "_bare"):
-            call.pop(own, None)
+        for own in [name for name in call if name == "malformed" or name[0] == "_"]:
+            del call[own]
     return made
 
 

@@ -46,8 +46,11 @@ def encode(
     messages = with_names(with_json(messages, on), on)
     messages = _sendable([m for m in messages if m["type"] != "reasoning"])
     defaults = copy.deepcopy(model["options"].get("defaultParameters") or {})
-    ours = _ours(messages, prefill)
-    differs = all_on(on, _causes(messages, prefill))
+    ours = _ours(messages, prefill, model["options"])
+    causes = _causes(messages, prefill)
+    if _is_signed(ours["contents"]):
+        causes.append("gemini-signatures")
+    differs = all_on(on, causes)
     body: dict[str, Json] = ours if differs else {"contents": _theirs(messages)}
     if tools:
         body["tools"] = [{"functionDeclarations": gemini_tools(tools, on)}]
@@ -140,14 +143,30 @@ def _own_id(call: Json) -> dict[str, Json]:
     return {"id": call["_id"]} if call.get("_id") else {}
 
 
-def _asked(call: Json) -> Json:
-    """A call as it came."""
+def _is_signed(contents: list[Json]) -> bool:
+    return any("thoughtSignature" in part for content in contents for part in content["parts"])
+
+
+def _standing(part: Json, said: Json, model: Json) -> Json:
+    """A part, without its signature where another model made it, or where it is none."""
+    made_by = said.get("_made") or {}
+    named = ("model", "baseUrl", "apiKey")
+    same = all(made_by.get(name) == model.get(name) for name in named)
+    return part if same else {k: v for k, v in part.items() if k != "thoughtSignature"}
+
+
+def _asked(call: Json, model: Json, *, first: bool) -> Json:
+    """A call as it came; Gemini 3 refuses the first of a reply without a signature."""
     arguments = {} if call.get("_bare") else {"args": arguments_object(call)}
-    return {"functionCall": {"name": call["name"], **arguments, **_own_id(call)}}
+    part = {"functionCall": {"name": call["name"], **arguments, **_own_id(call)}}
+    part = _standing({**part, **call.get("_signature", {})}, call, model)
+    unsigned = first and "thoughtSignature" not in part and "gemini-3" in model["model"]
+    return part | ({"thoughtSignature": "skip_thought_signature_validator"} if unsigned else {})
 
 
-def _ours(messages: list[Json], prefill: int) -> dict[str, Json]:
-    sides = Sides(lambda text: {"text": text}).read(messages, prefill, _turns)
+def _ours(messages: list[Json], prefill: int, model: Json) -> dict[str, Json]:
+    sides = Sides(lambda text: {"text": text})
+    sides.read(messages, prefill, lambda unit: _turns(unit, model))
     said = sides.instructions(prefill_in_words=True)
     system = {"systemInstruction": {"parts": [{"text": said}]}} if said else {}
     names = {"assistant": "model"}
@@ -155,21 +174,21 @@ def _ours(messages: list[Json], prefill: int) -> dict[str, Json]:
     return {**system, **sides.mark, "contents": contents}
 
 
-def _turns(unit: Unit) -> Turns:
+def _turns(unit: Unit, model: Json) -> Turns:
     if not isinstance(unit, Exchange):
-        return [("user" if unit["role"] == "user" else "assistant", _said(unit))]
-    asked = [_asked(call) for call in unit.calls]
+        return [("user" if unit["role"] == "user" else "assistant", _said(unit, model))]
+    asked = [_asked(c, model, first=c is unit.calls[0]) for c in unit.calls]
     for place, message in reversed(unit.said):
-        asked[place:place] = _said(message)
+        asked[place:place] = _said(message, model)
     given = [_response(c, m, words=True) for c, m in zip(unit.calls, unit.results, strict=True)]
     return [("assistant", asked), ("user", given)]
 
 
-def _said(message: Json) -> list[Json]:
+def _said(message: Json, model: Json) -> list[Json]:
     if message["type"] == "opaque":
         return [message["content"]]
     if message.get("_part", {}).get("text") == message["content"]:
-        return [message["_part"]]
+        return [_standing(message["_part"], message, model)]
     pieces = text_pieces(message)
     return [{"text": "".join(pieces)}] if pieces else []
 
@@ -224,6 +243,7 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
             "id": asked["name"],
             "_id": asked.get("id"),
             "_bare": "args" not in asked,
+            "_signature": {k: part[k] for k in ("thoughtSignature",) if k in part},
         }
         shape = {"role": "assistant", "type": "tool_call", "stop_reason": "tool"}
         return [{**shape, "tools": [call]}]
@@ -231,8 +251,9 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
         return [_opaque({name: value for name, value in part.items() if value is not None})]
     text = part["text"]
     kind = "reasoning" if part.get("thought") and on("thoughts-are-reasoning") else "text"
-    blank = {"_part": part} if text and not text.strip() else {}
-    return [{"role": "assistant", "type": kind, "content": text, **blank}]
+    plain = part == {"text": text if text.strip() else ""}
+    kept = {} if plain else {"_part": part}
+    return [{"role": "assistant", "type": kind, "content": text, **kept}]
 
 
 def _malformed(candidate: Json) -> Json:

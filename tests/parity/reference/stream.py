@@ -27,7 +27,7 @@ class Stream:
         user = data.get("userId")
         self._common: dict[str, Json] = {"threadId": thread} if thread else {}
         self._thread = thread
-        if isinstance(user, str):
+        if isinstance(user, str) and user:
             self._common["userId"] = user
 
     def emit(self, event: str, **data: Json) -> None:

@@ -293,13 +293,14 @@ def is_kept(messages: list[Json]) -> bool:
     return any("_turn" in message for message in messages)
 
 
-def marked(reply: list[Json], mark: str) -> list[Json]:
-    """The messages of a reply, with the mark of the user's turn that was sent before it."""
-    for message in reply if mark and reply is not UNDEFINED else []:
-        message["_turn"] = mark
-        for call in message.get("tools", [])[:1]:
-            call["_turn"] = mark
-    return reply
+def marked(reply: list[Json], mark: str, made_by: Json) -> None:
+    """Note who made the messages of a reply, and the user's turn that was sent before it."""
+    for message in [] if reply is UNDEFINED else reply:
+        calls = message.get("tools", [])
+        for each in (message, *calls):
+            each["_made"] = made_by
+        for each in (message, *calls[:1]) if mark else ():
+            each["_turn"] = mark
 
 
 def closing_words(author: Json) -> str:
