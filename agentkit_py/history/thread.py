@@ -397,13 +397,28 @@ class Thread:
             if one is not None:
                 one.has_waited = True
 
-    async def released_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
-        """Wait for a person, an event or a time, the lease released meanwhile."""
-        self.note_wait()
-        for lease in (self.lease, self.outer_lease):
+    async def released_while(
+        self, step_id: str, wait: Callable[[], Awaitable[T]], *, pauses: bool = False
+    ) -> T:
+        """Wait for a person, an event or a time, the lease released meanwhile.
+
+        Args:
+            step_id: What is waited for.
+            wait: Waits.
+            pauses: The run may end here as one that is paused. The outermost one's thread is free
+                once the run is stored so, and not before: a message in line would begin anew.
+        """
+        leases = [self.lease, self.outer_lease]
+        if pauses:
+            leases = [] if self.outer_thread is None else [self.lease]
+        else:
+            self.note_wait()
+        for lease in leases:
             if lease is not None:
                 wait = partial(lease.released_while, step_id, wait)
-        return await wait()
+        found = await wait()
+        self.note_wait()
+        return found
 
     @property
     def keeper(self) -> NoteKeeper | None:

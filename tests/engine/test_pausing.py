@@ -446,8 +446,9 @@ async def test_questions_of_an_attempt_that_died_do_not_stand_in_the_way_of_a_la
         assert world.done == [("refund", 6), ("refund", 7)]
 
 
+@pytest.mark.parametrize("nested", [False, True])
 async def test_a_message_that_comes_again_while_its_run_is_at_work_finds_its_question(
-    tmp_path: Path,
+    tmp_path: Path, *, nested: bool
 ) -> None:
     """It stands in line for the thread, which is free only once the run is stored as paused."""
     async with Queue(tmp_path / "q.db") as store:
@@ -467,8 +468,14 @@ async def test_a_message_that_comes_again_while_its_run_is_at_work_finds_its_que
             await at_work.wait()
             return await world.network().run(message, thread_id=thread)
 
-        first = world.network(tool_call("look_up", {}), tool_call("refund", {"amount": 5}))
-        first.agents[0].tools = [look_up, *world.tools()]
+        calls = tool_call("look_up", {}), tool_call("refund", {"amount": 5})
+        tools: list[Any] = [look_up, *world.tools()]
+        if nested:
+            payer = Agent(name="payer", system="S", model=ScriptedModel(*calls), tools=tools)
+            calls = (tool_call("payer", {"task": "Pay!"}),)
+            tools = [payer.as_tool(allowed_tools="own")]
+        first = world.network(*calls)
+        first.agents[0].tools = tools
         store.entered.clear()
         run, again = await asyncio.gather(first.run(message, thread_id=thread), come_again())
         assert [run.stop_reason, again.stop_reason] == ["pending", "pending"]
