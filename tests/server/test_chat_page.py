@@ -27,8 +27,14 @@ def refund(order: str) -> str:
     return f"paid for {order}"
 
 
-async def test_the_chat_page_shows_replies_and_asks_for_decisions() -> None:
-    """Text of models stays text, a question survives a reload, axe finds nothing."""
+@pytest.mark.parametrize("inner", [False, True])
+async def test_the_chat_page_shows_replies_and_asks_for_decisions(
+    inner: bool, tmp_path: Path
+) -> None:
+    """Text of models stays text, a question survives a reload, axe finds nothing.
+
+    Texts of an inner agent are not shown: other agents read them.
+    """
     program = shutil.which("chromium") or shutil.which("chromium-browser")
     if program is None:
         pytest.skip("no chromium on PATH: apt-get install chromium")
@@ -40,7 +46,10 @@ async def test_the_chat_page_shows_replies_and_asks_for_decisions() -> None:
         history=MemoryHistory(),
     )
     app = app_of(network, auth="local")
-    app.mount("/", StaticFiles(directory=PAGE, html=True))
+    text = (PAGE / "index.html").read_text(encoding="utf-8")
+    named = text.replace("new Set([])", 'new Set(["clerk"])') if inner else text
+    (tmp_path / "index.html").write_text(named, encoding="utf-8")
+    app.mount("/", StaticFiles(directory=tmp_path, html=True))
     complaints: list[str] = []
     async with served(app) as url, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
@@ -52,7 +61,8 @@ async def test_the_chat_page_shows_replies_and_asks_for_decisions() -> None:
         lines = page.locator("#log p")
         await page.get_by_label("Message").fill("Hi")
         await page.get_by_label("Message").press("Enter")
-        await expect(lines).to_have_text(["Hi", f"Hello. {EVIL}"])
+        said, ended = ([], []) if inner else ([f"Hello. {EVIL}"], ["On its way."])
+        await expect(lines).to_have_text(["Hi", *said])
         await page.get_by_label("Message").fill("Money back!")
         await page.get_by_role("button", name="Send").click()
         await expect(page.get_by_role("button", name="approve")).to_be_visible()
@@ -60,10 +70,7 @@ async def test_the_chat_page_shows_replies_and_asks_for_decisions() -> None:
         await expect(page.get_by_role("button", name="deny")).to_be_visible()
         assert (await problems(page), await is_wider(page)) == ([], False)
         await page.get_by_role("button", name="approve").click()
-        await expect(lines.last).to_have_text("On its way.")
-        await expect(lines).to_have_text(
-            ["Hi", f"Hello. {EVIL}", "Money back!", "clerk: refund", "On its way."]
-        )
+        await expect(lines).to_have_text(["Hi", *said, "Money back!", "clerk: refund", *ended])
         await browser.close()
     assert complaints == []
 
