@@ -163,7 +163,7 @@ def test_each_page_is_found_from_the_navigation_and_guides_from_their_index(fold
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *PAGES], ids=lambda page: page.name)
 def test_a_page_shows_its_code_where_only_github_s_rules_render_it(page: Path) -> None:
-    """No page has the site generator's syntax, but for docstrings, or a row outside of its table."""
+    """No page has the generator's syntax, except for docstrings, or a row outside of its table."""
     tokens = MarkdownIt("commonmark").enable("table").parse(page.read_text(encoding="utf-8"))
     shown = [t.content for t in tokens if t.type == "fence" and t.info.split(" ")[0] == "python"]
     assert shown == [fence.code for fence in fences(page)]
