@@ -10,6 +10,7 @@ import ast
 import builtins
 import importlib
 import os
+import pkgutil
 import re
 import runpy
 import subprocess
@@ -26,6 +27,7 @@ import yaml
 from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
+import agentkit_py
 from agentkit_py.cli.app import app as command_line
 from agentkit_py.events.chunks import EventName
 
@@ -172,6 +174,31 @@ def test_a_page_shows_its_code_where_only_github_s_rules_render_it(page: Path) -
     has_entries = re.search(r"^:::", texts, re.MULTILINE) is not None
     assert not has_entries or page.parent.name == "reference"
     assert [t.content for t in tokens if t.type == "code_block"] == []
+
+
+def test_the_navigation_has_at_most_seven_groups() -> None:
+    """More than that nobody reads in ten seconds."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    navigation = text.partition("\nnav:\n")[2].partition("\n\n")[0]
+    groups = re.findall(r"^  - (\w[\w ]*):$", navigation, re.MULTILINE)
+    assert (groups[0], groups[-1]) == ("Start", "About")
+    assert len(groups) <= 7
+
+
+def test_the_reference_has_each_exported_name_and_no_other() -> None:
+    """As Python finds them when it imports every public package."""
+    page = (ROOT / "docs" / "reference" / "names.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| `([\w.]+)` \|", page, re.MULTILINE)
+    assert f"\n{len(rows)} names.\n" in page
+    listed = {(name, id(getattr(importlib.import_module(module), name))) for name, module in rows}
+    exported: set[tuple[str, int]] = set()
+    for info in [None, *pkgutil.iter_modules(agentkit_py.__path__, "agentkit_py.")]:
+        if info is None or not info.name.partition(".")[2].startswith("_"):
+            module = importlib.import_module(info.name if info else "agentkit_py")
+            names: list[str] = getattr(module, "__all__", [])
+            exported |= {(name, id(getattr(module, name))) for name in names}
+    assert len(exported) == len(rows)
+    assert exported == listed
 
 
 FIELD_WORDS = (
