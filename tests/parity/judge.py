@@ -217,7 +217,7 @@ _MAY_BE_UNDEFINED = frozenset(
     {
         "id", "prompt", "history", "raw", "input", "threadId", "stateThreadId", "userMessage",
         "newResults", "lastResult", "label", "role", "stateIsPassedState", "userId", "result",
-        "error", "cause", "content", "description", "parentRunId", "agents",
+        "error", "cause", "content", "description", "parentRunId", "agents", "toolName", "output",
     }
 )  # fmt: skip
 

@@ -36,7 +36,9 @@ class Item:
 
 def counted_text(message: dict[str, Json], on: Switches | None = None) -> str:
     """The text by which a message is counted."""
-    content = message["tools"] if message["type"] == "tool_call" else message.get("content")
+    content = message.get("content")
+    if message["type"] == "tool_call":  # without what the model notes down for itself
+        content = [{k: v for k, v in c.items() if k[0] != "_"} for c in message["tools"]]
     if isinstance(content, str) and message["type"] != "tool_result":
         return content
     return stringify(content) if on is None else written(content, on)
