@@ -369,6 +369,7 @@ def _block(block: Json, body: Json, on: Switches) -> Json:
     if role != "assistant" and on("answers-are-checked"):
         role = "assistant"
     if block["type"] == "text":
+        block = {k: v for k, v in block.items() if v is not None or k == "text"}
         if not isinstance(said, str) and on("answers-are-checked"):
             said = ""
         return {

@@ -243,7 +243,7 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
             "id": asked["name"],
             "_id": asked.get("id"),
             "_bare": "args" not in asked,
-            "_signature": {k: part[k] for k in ("thoughtSignature",) if k in part},
+            "_signature": {k: v for k, v in part.items() if k == "thoughtSignature" and v},
         }
         shape = {"role": "assistant", "type": "tool_call", "stop_reason": "tool"}
         return [{**shape, "tools": [call]}]
@@ -251,6 +251,7 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
         return [_opaque({name: value for name, value in part.items() if value is not None})]
     text = part["text"]
     kind = "reasoning" if part.get("thought") and on("thoughts-are-reasoning") else "text"
+    part = {k: v for k, v in part.items() if v is not None}
     plain = part == {"text": text if text.strip() else ""}
     kept = {} if plain else {"_part": part}
     return [{"role": "assistant", "type": kind, "content": text, **kept}]
