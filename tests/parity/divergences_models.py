@@ -381,6 +381,13 @@ MODELS: tuple[Divergence, ...] = (
         "TypeScript drops the query without a word and encodes any name, and the host answers 404.",
     ),
     Divergence(
+        "long-requests-are-marked",
+        "anthropic.ts requestParser",
+        "Long requests to Claude mark what its cache may keep.",
+        "A conversation costs a tenth where it is read again; TypeScript marks nothing.",
+        "a loop of ten inferences at claude-opus-5-1",
+    ),
+    Divergence(
         "tools-where-they-are-taken",
         "@inngest/ai openai",
         "OpenAI's models that take no tools in chat completions are asked in the Responses API.",
