@@ -386,6 +386,9 @@ class LocalRuns(Backend):
         self._tokens = tokens
         self._runs: dict[str, list[LocalRun]] = {}
         self._paused: OrderedDict[tuple[str, str], LocalRun] = OrderedDict()
+        self._going_on: list[tuple[str, str]] = []
+        """Thread and id of the runs that are being taken here."""
+
         self._expiring: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
         self._not_lost = set[str]()
@@ -549,13 +552,11 @@ class LocalRuns(Backend):
         if not isinstance(store, QuestionStore) or question.run_id is None:
             return
         key = question.thread_id, question.run_id
-        waited = self._paused.pop(key, None)  # else a look would miss it among the paused
-        taken: Resumption | None = None
+        self._going_on.append(key)  # a look leaves it alone
         try:
             taken = await take(store, *key)
         finally:
-            if taken is None and waited is not None:
-                self._paused[key] = waited
+            self._going_on.remove(key)
         if taken is None:
             return
         kind, name = taken.target
@@ -571,7 +572,7 @@ class LocalRuns(Backend):
             message=taken.message,
         )
         run = self._run(job, self._slots.later(_key(job)))
-        before = waited or self._same(job)
+        before = self._paused.pop((job.thread_id, job.message.id or ""), None) or self._same(job)
         root = None if before is None else before.root
         run.repeat = root is None or not self._hub.holds(channel_of(job.user_id), root)
         run.taken = taken
@@ -613,7 +614,7 @@ class LocalRuns(Backend):
         waiting = {(one.thread_id, one.run_id or "") for one in asked}
         for key in self._paused.keys() - waiting:
             known = await store.load_run(*key)
-            if known is not None and known.status == "paused":
+            if key in self._going_on or (known is not None and known.status == "paused"):
                 continue  # its answer was stored just now
             run = self._paused.pop(key, None)
             if run is not None and run.root is not None:

@@ -239,7 +239,8 @@ async def test_the_hook_shows_what_the_thread_holds(
         client, thread = parts_of(found["client"]), parts_of(found["thread"])
         if client != thread:
             shown[found["seed"]] = client, thread
-    assert not shown
+            (tmp_path / f"{found['seed']}.json").write_text(json.dumps(found, indent=1))
+    assert not shown, f"what came to their pages is in {tmp_path}"
     assert all(totals.values())
     record_property("figures: useAgent conversations", {"conversations": CONVERSATIONS, **totals})
 
