@@ -173,7 +173,8 @@ class SqliteBroadcast(Broadcast):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute(
             "CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY AUTOINCREMENT, "
-            "sender TEXT NOT NULL, text TEXT NOT NULL, at REAL NOT NULL DEFAULT (unixepoch()))"
+            "sender TEXT NOT NULL, text TEXT NOT NULL, "
+            "at REAL NOT NULL DEFAULT (strftime('%s', 'now')))"
         )
         query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'sent'"
         (self._read,) = connection.execute(query).fetchone()  # also where texts were removed
@@ -194,7 +195,7 @@ class SqliteBroadcast(Broadcast):
             connection.execute("BEGIN IMMEDIATE")
             rows = [(self._sender, text) for text in texts]
             connection.executemany("INSERT INTO sent (sender, text) VALUES (?, ?)", rows)
-            connection.execute("DELETE FROM sent WHERE at < unixepoch() - ?", [_KEPT])
+            connection.execute("DELETE FROM sent WHERE at < strftime('%s', 'now') - ?", [_KEPT])
             connection.execute("COMMIT")
         if not self._listens:
             return ()
