@@ -799,7 +799,7 @@ class TakenSlowly(MemoryHistory):
         change: Callable[[RunRecord], RunRecord | None],
     ) -> RunRecord | None:
         found = await super().change_run(thread_id, run_id, change)
-        if found is not None and found.status == "running":
+        if found is not None and found.status == "running" and not self.taken.is_set():
             self.taken.set()
             await self.goes_on.wait()
         return found
@@ -809,17 +809,38 @@ class TakenSlowly(MemoryHistory):
         return await super().list_questions(**filters)
 
 
-async def test_a_look_while_a_run_goes_on_does_not_take_it_for_one_of_another_process() -> None:
+class TakenWhileItPauses(TakenSlowly):
+    """A store in which a run comes to its pause while its answer lets it go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pausing = asyncio.Event()
+
+    async def save_run(self, thread_id: str, run: RunRecord) -> None:
+        await super().save_run(thread_id, run)
+        if run.status == "paused":
+            self.pausing.set()
+            await self.taken.wait()
+
+
+@pytest.mark.parametrize("kind", [TakenSlowly, TakenWhileItPauses])
+async def test_a_look_while_a_run_goes_on_does_not_take_it_for_one_of_another_process(
+    kind: type[TakenSlowly],
+) -> None:
     """Its readers were told that something is lost, and asked the same again."""
-    store, paid = TakenSlowly(), list[int]()
+    store, paid = kind(), list[int]()
     call = tool_call("refund", {"amount": 5})
     app = app_of(support(call, call, call, call, tools=(refund(paid),)), history=store)
     async with served(app) as url, listening(url) as stream:
         await ask(url)
         asked = (await stream.until("hitl.requested"))["data"]
-        await wait_until_idle(app)
+        if isinstance(store, TakenWhileItPauses):
+            await store.pausing.wait()
+        else:
+            await wait_until_idle(app)
         answering = asyncio.create_task(decide(url, asked["requestId"]))
         await store.taken.wait()
+        await wait_until_idle(app)
         for number in (2, 3, 4):  # it looks whenever a question is asked
             if store.looks < 2:
                 await said(app, "Money back!", f"t{number}", user="eve")
