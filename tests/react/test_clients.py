@@ -240,7 +240,7 @@ async def test_the_hook_shows_what_the_thread_holds(
         if client != thread:
             shown[found["seed"]] = client, thread
             (tmp_path / f"{found['seed']}.json").write_text(json.dumps(found, indent=1))
-    assert not shown, f"what came to their pages is in {tmp_path}"
+    assert not shown, f"both are whole in {tmp_path}"
     assert all(totals.values())
     record_property("figures: useAgent conversations", {"conversations": CONVERSATIONS, **totals})
 

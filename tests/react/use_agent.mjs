@@ -29,20 +29,12 @@ const fetchAs = (user) => async (path, init) => {
 };
 globalThis.fetch = (path, init) => fetchAs(users.getStore())(path, init);
 const sockets = new Map(); // those that each user's page has made, the newest one last
-const logs = new Map(); // what came to each user's pages and what they did, to explain a difference
-const note = (user, ...what) => logs.set(user, [...(logs.get(user) ?? []), what].slice(-400));
 globalThis.WebSocket = class extends NativeSocket {
   constructor(address) {
     super(address);
     const [body] = new URL(address).searchParams.get("token").split(".");
     const [user] = JSON.parse(Buffer.from(body, "base64url"));
     sockets.set(user, [...(sockets.get(user) ?? []), this]);
-    note(user, "socket", address.slice(-6));
-    this.addEventListener("message", ({ data }) => {
-      const { event, sequenceNumber, data: facts } = JSON.parse(data).data ?? {};
-      note(user, address.slice(-6), event, sequenceNumber, facts?.delta);
-    });
-    this.addEventListener("close", () => note(user, "closed", address.slice(-6)));
   }
 };
 
@@ -74,10 +66,7 @@ async function converse(seed) {
         if (!opened) return;
         // As the page does: its beginning may have been missed.
         users.run(user, () =>
-          storedThread(thread).then(({ messages }) => {
-            note(user, "read at the end", messages.length);
-            hook?.replaceThreadMessages(thread, messages);
-          }),
+          storedThread(thread).then(({ messages }) => hook?.replaceThreadMessages(thread, messages)),
         );
       },
     });
@@ -101,7 +90,6 @@ async function converse(seed) {
     await until(() => hook);
     opened = known !== null;
     isComing = known?.isRunning ?? false;
-    note(user, "opened", known?.messages.length, known?.isRunning);
     if (known !== null) hook.replaceThreadMessages(thread, known.messages);
     hook.setCurrentThreadId(thread);
     await until(() => hook.isConnected && hook.currentThreadId === thread);
@@ -121,7 +109,6 @@ async function converse(seed) {
       const kind = chance();
       if (kind < 0.2) {
         counts.cuts += 1;
-        note(user, "cut");
         sockets.get(user).at(-1).close();
         await pause(5);
         await until(() => hook.isConnected);
@@ -131,7 +118,6 @@ async function converse(seed) {
       } else if (kind < 0.5 && stops) {
         counts.stops += 1;
         [stops, stopped] = [false, true];
-        note(user, "stopped");
         await hook.cancel();
       }
       const found = await stored();
@@ -148,8 +134,8 @@ async function converse(seed) {
   }
   const texts = (messages) => JSON.stringify(messages.map(({ parts }) => parts.at(-1)?.content));
   const { messages } = await storedThread(thread);
-  for (let n = 0; n < 3000 && texts(hook.messages) !== texts(messages); n += 1) await pause(20);
-  const found = { seed, client: hook.messages, thread: messages, counts, log: logs.get(user) };
+  for (let n = 0; n < 100 && texts(hook.messages) !== texts(messages); n += 1) await pause(20);
+  const found = { seed, client: hook.messages, thread: messages, counts };
   root.unmount();
   for (const socket of sockets.get(user)) socket.close();
   return found;
