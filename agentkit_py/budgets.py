@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import BudgetExceededError, ConfigurationError, HistoryError, ModelHTTPError
-from agentkit_py.history.users import Refused, Spending, SpendingStore
+from agentkit_py.history.users import Refused, Spending, SpendingStore, spending_scope
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import GuardedCall
 
@@ -125,7 +125,7 @@ class Budgets:
                 continue
             if budget.cost is not None and self.prices is None:
                 raise ConfigurationError(f"The plan {kind!r} has a cost: Budgets needs prices=….")
-            found[f"{kind}:{name}"] = budget
+            found[spending_scope(kind, name)] = budget
         return ScopedBudget(self, found)
 
 

@@ -120,9 +120,9 @@ class FactStore(Protocol):
         ...
 
 
-def user_scope(user_id: str) -> str:
-    """Return the scope of a user's counters, which go with the user: ``Budgets.of(user=…)``."""
-    return f"user:{user_id}"
+def spending_scope(kind: str, name: str) -> str:
+    """Return the scope of counters; those of kind ``"user"`` go with the user."""
+    return f"{kind}:{name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

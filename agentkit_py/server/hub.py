@@ -264,7 +264,7 @@ class Subscription:
             if number is not None and known is not None:
                 begin, self._open = min(begin, known.begin), self._open | known.open
             self._read = max(begin, channel.first - 1)
-        self._read_at = time.monotonic()
+        self._read_at = self._hub.clock()
         self._marks = deque([(self._read_at, self._read)])
         """Times, and what had been read by then."""
 
@@ -285,7 +285,7 @@ class Subscription:
 
     def _surely_received(self) -> int:
         """Return the number of the last chunk that was sent long enough ago."""
-        known = time.monotonic() - _UNSURE
+        known = self._hub.clock() - _UNSURE
         if self._read_at <= known:
             return self._read
         while len(self._marks) > 1 and self._marks[1][0] <= known:
@@ -321,7 +321,7 @@ class Subscription:
 
     def _note_time(self) -> None:
         """Note what had been read until now."""
-        now = time.monotonic()
+        now = self._hub.clock()
         if now - self._marks[-1][0] >= _MARKED:
             self._marks.append((self._read_at, self._read))
             self._surely_received()
@@ -353,6 +353,10 @@ class Subscription:
 class Hub:
     """Channels by name.
 
+    Args:
+        limits: Limits of what is kept.
+        clock: Seconds that never go back: what was sent in the last minute may not have come.
+
     Example:
         ::
 
@@ -365,8 +369,11 @@ class Hub:
                     print(entry.id, entry.text)
     """
 
-    def __init__(self, limits: HubLimits | None = None) -> None:
+    def __init__(
+        self, limits: HubLimits | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.limits: HubLimits = limits or HubLimits()
+        self.clock: Callable[[], float] = clock
         self._channels: dict[str, _Channel] = {}
         self._kept = 0
         self._idle: OrderedDict[str, int] = OrderedDict()

@@ -572,7 +572,7 @@ class LocalRuns(Backend):
             message=taken.message,
         )
         run = self._run(job, self._slots.later(_key(job)))
-        before = self._paused.pop((job.thread_id, job.message.id or ""), None) or self._same(job)
+        before = self._paused.pop(key, None) or self._same(job)
         root = None if before is None else before.root
         run.repeat = root is None or not self._hub.holds(channel_of(job.user_id), root)
         run.taken = taken

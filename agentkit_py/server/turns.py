@@ -83,7 +83,7 @@ def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
     It may have gone on after later messages, as its run waited.
     """
     found: list[ShownTurn] = []
-    of_message: dict[object, ShownTurn] = {}
+    of_message: dict[str, ShownTurn] = {}
     for record in records:
         result = record.result
         known = result.id or f"position-{record.position}"
@@ -96,7 +96,7 @@ def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
             continue
         if not found:
             found.append(ShownTurn(known, record.position, result.created_at))
-        turn = of_message.get(record.metadata.get("answers"), found[-1])
+        turn = of_message.get(str(record.metadata.get("answers")), found[-1])
         turn.changed_at = result.created_at
         parts = list(parts_of(result.agent_name, result.output, result.tool_calls))
         for part in parts:

@@ -32,7 +32,7 @@ from agentkit_py.history.mail import inbox_name
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import Known, LeaseClaim, OpenedRun, RunRecord, Unfinished
 from agentkit_py.history.staff import Takeover, TakeoverStatus
-from agentkit_py.history.users import Fact, Refused, Spending, user_scope
+from agentkit_py.history.users import Fact, Refused, Spending, spending_scope
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.results import USER
@@ -731,7 +731,7 @@ class SqlHistory(HistoryStore):
 
     async def delete_user(self, user_id: str) -> int:
         count = await super().delete_user(user_id)
-        forget = partial(records.remove_spending, scope=user_scope(user_id))
+        forget = partial(records.remove_spending, scope=spending_scope("user", user_id))
         await self._transact(forget, write=True)
         return count
 

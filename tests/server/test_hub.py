@@ -182,3 +182,20 @@ async def test_a_reader_that_was_cut_off_gets_again_what_was_open_then(taken: in
     with hub.subscribe("c", place) as reader:
         threads = [one.thread_id for one in (await reader.next()).entries]
     assert threads == ["open"] * 5
+
+
+async def test_a_place_is_that_of_a_minute_ago() -> None:
+    """What was sent later may have been lost with the connection; the rest is not told again."""
+    times = [0.0]
+    hub = Hub(clock=lambda: times[0])
+    with hub.subscribe("c") as reader:
+        for number, now in enumerate((0.0, 30.0, 55.0, 100.0), start=1):
+            times[0] = now
+            hub.publish("c", chunk(number))
+            await read(reader, number)
+        for now, told in ((100.0, [3, 4]), (116.0, [4]), (161.0, [])):
+            times[0] = now
+            with hub.subscribe("c", reader.place) as again:
+                last = hub.publish("c", chunk(6)).number
+                numbers, lost = await read(again, last)
+            assert (numbers, lost) == ([*told, *range(5, last + 1)], 0)

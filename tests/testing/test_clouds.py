@@ -22,6 +22,10 @@ WHERE = {
     "bedrock": (f"{BEDROCK}invoke", "bedrock-2023-05-31"),
 }
 NOTHING: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}
+BIG = {
+    "type": "image",
+    "source": {"type": "base64", "media_type": "image/png", "data": "A" * (5 * 2**20 + 4)},
+}
 LINK = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
 
 
@@ -50,6 +54,7 @@ def test_a_cloud_takes_its_own_form(cloud: str) -> None:
         ({"anthropic_version": "2023-06-01"}, "version_in_body"),
         ({"model": "claude"}, "key_of_the_url"),
         ({"messages": [{"role": "user", "content": [LINK]}]}, "linked_media"),
+        ({"messages": [{"role": "user", "content": [BIG]}]}, "too_much_media"),
         (
             {"output_config": {"format": {"type": "json_schema", "schema": NOTHING}}},
             "format_in_cloud",

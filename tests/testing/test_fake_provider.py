@@ -191,6 +191,25 @@ def test_a_bad_request_is_refused_for_exactly_its_rule(example: Example) -> None
     assert provider.remaining == 1
 
 
+def test_an_image_is_of_ten_megabytes_at_most() -> None:
+    """As base64; clouds take half of it."""
+    for letters, rules in ((10 * 2**20, []), (10 * 2**20 + 4, ["anthropic.too_much_media"])):
+        source = {"type": "base64", "media_type": "image/png", "data": "A" * letters}
+        said = [{"role": "user", "content": [{"type": "image", "source": source}]}]
+        provider = FakeProvider(["Yes."], api_keys={"anthropic": KEY})
+        send(provider, simple("anthropic", messages=said).build())
+        assert [found.rule for found in provider.rejections] == rules
+
+
+def test_ten_thousand_tools_are_taken_and_no_more() -> None:
+    """Most of them are found by a search."""
+    tools = [{"name": f"t{n}", "input_schema": {"type": "object"}} for n in range(10_001)]
+    for count, rules in ((10_000, []), (10_001, ["anthropic.deferred_tools"])):
+        provider = FakeProvider(["Yes."], api_keys={"anthropic": KEY})
+        send(provider, simple("anthropic", tools=tools[:count]).build())
+        assert [found.rule for found in provider.rejections] == rules
+
+
 @pytest.mark.parametrize("example", list(corpus("good")), ids=name_of)
 def test_a_good_request_is_answered(example: Example) -> None:
     """Every known-good request passes all rules."""

@@ -207,7 +207,7 @@ def thinking_config(request: Request) -> Iterator[Problem]:
     if not is_int(budget) or budget < _LEAST_BUDGET:
         words = "thinking.enabled.budget_tokens: Input should be greater than or equal to 1024"
         yield Problem(words, "thinking.budget_tokens")
-    interleaved = _has_beta(request, "interleaved-thinking")
+    interleaved = request.has_beta("interleaved-thinking")
     if budget >= request.body["max_tokens"] and not interleaved:
         words = "`max_tokens` must be greater than `thinking.budget_tokens`."
         yield Problem(words, "thinking.budget_tokens")
@@ -224,12 +224,22 @@ def thinking_type_of_model(request: Request) -> Iterator[Problem]:
         yield Problem(words, "thinking.type")
 
 
-@_rule(f"{_DOCS}/thinking (Opus 5, Haiku 5.5: disabled; Sonnet 5.5: between_tools)")
+_EFFORT_NEEDS_THINKING = re.compile(r"claude-(?:opus-5(?!-\d(?!\d))|(?:haiku|sonnet)-5-5)(?!\d)")
+
+
+def _has_effort_bound(model: str) -> bool:
+    return _EFFORT_NEEDS_THINKING.search(model) is not None
+
+
+@_rule(
+    f"{_DOCS}/thinking (Opus 5, Haiku 5.5: disabled; Sonnet 5.5: between_tools)",
+    models=_has_effort_bound,
+)
 def effort_without_thinking(request: Request) -> Iterator[Problem]:
-    """Without thinking, or with some between tools alone, the effort is `high` at most."""
-    kind = {"disabled": "disabled", "between_tools": "between_tools"}.get(_thinking_type(request))
+    """Some models take an effort of `high` at most without thinking, or only between tools."""
+    kind = _thinking_type(request)
     effort = object_of(request.body.get("output_config")).get("effort")
-    if kind is not None and effort in ("xhigh", "max"):
+    if kind in ("disabled", "between_tools") and effort in ("xhigh", "max"):
         words = f"output_config.effort '{effort}' is not supported when thinking is {kind}"
         yield Problem(words, "output_config.effort")
 
@@ -363,9 +373,9 @@ def message_shape(request: Request) -> Iterator[Problem]:
         for name in ("role", "content"):
             if name not in given:
                 yield _wrong(f"{where}.{name}", _REQUIRED)
-        known = {"role", "content"} | (
-            _SYSTEM_FIELDS.keys() if given["role"] == "system" else set[str]()
-        )
+        known = {"role", "content"}
+        if given["role"] == "system":
+            known |= _SYSTEM_FIELDS.keys()
         for name in sorted(given.keys() - known):
             yield _wrong(f"{where}.{name}", _EXTRA)
         if not isinstance(given["content"], str | list):
@@ -440,26 +450,28 @@ def unknown_block(request: Request) -> Iterator[Problem]:
             yield Problem(f"messages.{block.message}: {words}", block.where)
 
 
+def _tool_names(request: Request) -> set[str]:
+    """Return the names of all tools, Anthropic's own among them."""
+    names = (object_of(tool).get("name") for tool in items_of(request.body.get("tools")))
+    return {name for name in names if isinstance(name, str)}
+
+
 _TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 
 
 @_rule(f"{_DOCS}/change-tools-or-instructions (tool_addition, tool_removal)")
 def tool_changes(request: Request) -> Iterator[Problem]:
     """Tools are added and removed under a beta, and by names that the request declares."""
-    allowed = _has_beta(request, _TOOL_CHANGES_BETA)
-    names = [object_of(tool).get("name") for tool in items_of(request.body.get("tools"))]
+    allowed = request.has_beta(_TOOL_CHANGES_BETA)
+    names = _tool_names(request)
     for block in blocks_of(request, "tool_addition", "tool_removal"):
         tool = object_of(block.given.get("tool"))
         if not allowed:
             words = f"{block.kind}: Extra inputs are not permitted"
             yield _wrong(block.where, words)
-        elif tool.get("type") == "tool_reference" and tool.get("name") not in names:
+        elif tool.get("type") == "tool_reference" and str(tool.get("name")) not in names:
             words = f"tool {tool.get('name')!r} is not declared in `tools`"
             yield _wrong(block.where, words, kind=block.kind, at=".tool.name")
-
-
-def _has_beta(request: Request, beta: str) -> bool:
-    return beta in request.headers.get("anthropic-beta", "")
 
 
 _INLINE_TOOLS_BETA = "inline-tools-2026-09-15"
@@ -470,7 +482,7 @@ def inline_tools(request: Request) -> Iterator[Problem]:
     """A tool that a conversation defines itself goes with a beta."""
     for block in blocks_of(request, "tool_addition"):
         inline = object_of(block.given.get("tool")).get("type") == "tool_definition"
-        if inline and not _has_beta(request, _INLINE_TOOLS_BETA):
+        if inline and not request.has_beta(_INLINE_TOOLS_BETA):
             words = "Input tag 'tool_definition' does not match any of the expected tags"
             yield _wrong(block.where, words, kind=block.kind, at=".tool")
 
@@ -487,7 +499,7 @@ def system_message_fields(request: Request) -> Iterator[Problem]:
     for index, message in enumerate(_messages(request)):
         where = f"messages[{index}]"
         for name, beta in _SYSTEM_FIELDS.items():
-            if name in message and not _has_beta(request, beta):
+            if name in message and not request.has_beta(beta):
                 yield _wrong(f"{where}.{name}", _EXTRA)
         if message.get("clear_at") is None:
             continue
@@ -501,10 +513,9 @@ def system_message_fields(request: Request) -> Iterator[Problem]:
 
 @_rule("docs.rs/vtcode-llm (headers.rs); github.com/mozex/anthropic-laravel, release 1.8.0", "sdk")
 def fallbacks_without_beta(request: Request) -> Iterator[Problem]:
-    """`fallbacks` go with a beta: one for `default`, another for a list of models."""
+    """`fallbacks` go with a beta; sources differ in which date goes with a list of models."""
     given = request.body.get("fallbacks")
-    beta = f"server-side-fallback-2026-{'06' if isinstance(given, list) else '07'}-01"
-    if given is not None and not _has_beta(request, beta):
+    if given is not None and not request.has_beta("server-side-fallback-"):
         yield _wrong("fallbacks", _EXTRA)
 
 
@@ -636,7 +647,7 @@ _DECLARED = ("web_search", "web_fetch")
 @_rule(f"{_DOCS.removesuffix('/build-with-claude')}/agents-and-tools/tool-use/server-tools")
 def server_call_without_tool(request: Request) -> Iterator[Problem]:
     """A call of a server's tool is in the conversation of requests alone that have the tool."""
-    names = [object_of(tool).get("name") for tool in items_of(request.body.get("tools"))]
+    names = _tool_names(request)
     for block in blocks_of(request, "server_tool_use"):
         name = str(block.given.get("name"))
         if name in _DECLARED and name not in names:
@@ -1082,9 +1093,6 @@ def strict_schema(request: Request) -> Iterator[Problem]:
             return
 
 
-_TOOL_SEARCH = (
-    f"{_DOCS.removesuffix('/build-with-claude')}/agents-and-tools/tool-use/tool-search-tool"
-)
 _MOST_TOOLS = 10_000
 
 
@@ -1099,11 +1107,11 @@ def deferred_tools(request: Request) -> Iterator[Problem]:
         yield Problem(
             f"tools: at most {_MOST_TOOLS} tools are allowed, found {len(tools)}", "tools"
         )
-    names = [tool.get("name") for tool in tools]
+    names = _tool_names(request)
     for block in blocks_of(request, "tool_result"):
         for where, item in numbered(f"{block.where}.content", block.given.get("content")):
             name = object_of(item).get("tool_name")
-            if object_of(item).get("type") == "tool_reference" and name not in names:
+            if object_of(item).get("type") == "tool_reference" and str(name) not in names:
                 words = f"Tool reference '{name}' has no corresponding tool definition"
                 yield Problem(words, where)
 
@@ -1242,12 +1250,15 @@ def media_source(request: Request) -> Iterator[Problem]:
 
 
 _SMALL_WINDOW, _MOST_MEDIA, _MOST_MEDIA_SMALL = 200_000, 600, 100
-_MOST_BASE64 = 10 * 2**20
+_MEGABYTES, _MEGABYTES_ON_CLOUDS = 10, 5
 
 
 @_rule(f"{_DOCS}/vision (limits); github.com/anthropics/claude-code/issues/23392", "observed")
 def too_much_media(request: Request) -> Iterator[Problem]:
-    """At most 600 images and documents, 100 with a window of 200,000 tokens; 10 MB each."""
+    """At most 600 images and documents, 100 with a window of 200,000 tokens.
+
+    An image as base64 takes 10 MB at most, 5 on clouds.
+    """
     found: list[tuple[str, dict[str, Any]]] = []
     for block in _blocks(request):
         inner = block.given.get("content") if block.kind == "tool_result" else None
@@ -1260,10 +1271,14 @@ def too_much_media(request: Request) -> Iterator[Problem]:
         images = sum(one["type"] == "image" for _, one in media)
         words = f"too many images and documents: {images} + {len(media) - images} > {most}"
         yield Problem(words, media[most][0])
+    megabytes = _MEGABYTES_ON_CLOUDS if request.cloud else _MEGABYTES
     for where, one in media:
         data = object_of(one.get("source")).get("data")
-        if one["type"] == "image" and isinstance(data, str) and len(data) > _MOST_BASE64:
-            words = f"image exceeds 10 MB maximum: {len(data)} bytes > {_MOST_BASE64} bytes"
+        if one["type"] == "image" and isinstance(data, str) and len(data) > megabytes * 2**20:
+            words = (
+                f"image exceeds {megabytes} MB maximum: {len(data)} bytes > "
+                f"{megabytes * 2**20} bytes"
+            )
             yield _wrong(where, words, kind="image", at=".source.base64")
 
 

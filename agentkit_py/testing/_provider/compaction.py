@@ -44,8 +44,7 @@ def _claude_edits(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
 @_claude_rule(f"{_PAGE}; github.com/anthropics/claude-code/issues (context_management)")
 def compaction_without_beta(request: Request) -> Iterator[Problem]:
     """The wish for a summary, and a summary, go with the beta header."""
-    betas = request.headers.get("anthropic-beta", "")
-    if any(beta in betas for beta in BETAS):
+    if any(map(request.has_beta, BETAS)):
         return
     for where, _ in _claude_edits(request):
         yield Problem("context_management: Extra inputs are not permitted", where)

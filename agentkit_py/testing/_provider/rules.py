@@ -74,6 +74,10 @@ class Request:
     cloud: str = ""
     sent: Any = None
 
+    def has_beta(self, name: str) -> bool:
+        """Return whether the request takes part in a beta of Claude's, or in one that begins so."""
+        return name in self.headers.get("anthropic-beta", "")
+
 
 Check: TypeAlias = Callable[[Request], Iterator[Problem]]
 """Yields what is wrong; the first problem decides."""

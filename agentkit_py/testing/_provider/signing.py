@@ -300,7 +300,7 @@ def changed_prefix(request: Request) -> Iterator[Problem]:
                 "conversation than the one it was sent in. Send the conversation unchanged, or set "
                 "`thinking.block_binding.prefix_mismatch_behavior` to `drop_block`"
             )
-            if DROP_BETA not in request.headers.get("anthropic-beta", ""):
+            if not request.has_beta(DROP_BETA):
                 words += f" with the header `anthropic-beta: {DROP_BETA}`"
             yield Problem(f"{_at(place.where)}: {words}.", place.where)
 
@@ -334,7 +334,7 @@ def changed_open_turn(request: Request) -> Iterator[Problem]:
 def binding_without_beta(request: Request) -> Iterator[Problem]:
     """`thinking.block_binding` goes with its beta header."""
     given = "block_binding" in object_of(request.body.get("thinking"))
-    if given and DROP_BETA not in request.headers.get("anthropic-beta", ""):
+    if given and not request.has_beta(DROP_BETA):
         yield Problem("thinking.block_binding: Extra inputs are not permitted", "thinking")
 
 
@@ -347,7 +347,7 @@ def thinking_lost(request: Request) -> Iterator[Problem]:
 
 
 def _transformations(request: Request) -> list[dict[str, Any]]:
-    if DROP_BETA not in request.headers.get("anthropic-beta", ""):
+    if not request.has_beta(DROP_BETA):
         return []
     found: list[dict[str, Any]] = []
     for place, fate in _fates(request):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from ..vectors import Json
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from .play import Play
 
 
-class Run:
+class Run(ABC):
     """One run; ``names`` are its scope, name, run id and message id in chunks."""
 
     def __init__(
@@ -35,9 +36,9 @@ class Run:
         """The number of results from before the run."""
 
     @property
+    @abstractmethod
     def facts(self) -> tuple[str, list[str]]:
         """The network that hooks see: its name and agents."""
-        raise NotImplementedError
 
     def begin_stream(self) -> Stream:
         """The run's chunks, from here on."""
