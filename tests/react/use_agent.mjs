@@ -5,6 +5,7 @@
 // hook shows in the end is printed beside what the thread holds.
 
 import { AsyncLocalStorage } from "node:async_hooks";
+import { isDeepStrictEqual } from "node:util";
 import { Window } from "happy-dom";
 import { pause, random } from "./chance.mjs";
 
@@ -46,6 +47,16 @@ const { call, storedThread } = await import("./server.js"); // the example's
 
 async function until(what) {
   while (!(await what())) await pause(5);
+}
+
+// What a page shows of messages, part by part.
+function shown(messages) {
+  const one = (role, { type, content, toolName, input, output }) => {
+    if (type === "text") return content ? [[role, content]] : [];
+    if (type !== "tool-call") return [];
+    return [[toolName, input, output?.data === undefined ? { data: output ?? {} } : output]];
+  };
+  return messages.flatMap(({ role, parts }) => parts.flatMap((part) => one(role, part)));
 }
 
 async function converse(seed) {
@@ -132,10 +143,14 @@ async function converse(seed) {
     }
     if (stopped) await open(); // of a stopped reply the hook has more than the thread
   }
-  const texts = (messages) => JSON.stringify(messages.map(({ parts }) => parts.at(-1)?.content));
-  const { messages } = await storedThread(thread);
-  for (let n = 0; n < 100 && texts(hook.messages) !== texts(messages); n += 1) await pause(20);
-  const found = { seed, client: hook.messages, thread: messages, counts };
+  const stays = shown((await storedThread(thread)).messages);
+  // A busy machine brings the last chunks late: wait as long as they come.
+  for (let quiet = 0; quiet < 1500 && !isDeepStrictEqual(shown(hook.messages), stays); quiet += 1) {
+    const { messages } = hook;
+    await pause(20);
+    if (hook.messages !== messages) quiet = 0;
+  }
+  const found = { seed, client: shown(hook.messages), thread: stays, counts };
   root.unmount();
   for (const socket of sockets.get(user)) socket.close();
   return found;
