@@ -138,26 +138,31 @@ class _Put(ast.NodeTransformer):
         return self._other if node is self._target else super().visit(node)
 
 
-def mutated(source: str, number: int) -> str:
-    """Return the source of a module with the change at this node."""
+def mutated(source: str, number: int) -> ast.Module:
+    """Return a module with the change at this node, its lines as they were."""
     tree = ast.parse(source)
     node = next(node for at, node in enumerate(ast.walk(tree)) if at == number)
     found = changed(node)
     assert found is not None
-    return ast.unparse(ast.fix_missing_locations(_Put(node, found[1]).visit(tree)))
+    _Put(node, found[1]).visit(tree)
+    return ast.fix_missing_locations(tree)
 
 
 COVER = """
-import json, logging, random, sys
+import functools, gc, json, logging, sys
 from pathlib import Path
 logging.disable(logging.CRITICAL)
 import coverage
 cover = coverage.Coverage(data_file=None, include=["agentkit_py/*"])
+cover.start()
 from tests.parity.divergences import ALL_IDS
 from tests.parity.judge import documents, judge, models, pointer_problems
 from tests.parity.modes import CLASSES, FUNCTIONS, TYPESCRIPT
 from tests.parity.reference.core import Unsupported
 from tests.parity.vectors import COMMITTED, load_folder
+cover.stop()
+own = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)
+       and one.__module__.startswith("agentkit_py")]
 said, differ = {}, []
 def expected(vector, on, mode):
     key = f"{vector.name} {mode.name}"
@@ -168,6 +173,8 @@ def expected(vector, on, mode):
 for vector in load_folder(COMMITTED):
     if vector.not_applicable() is not None:
         continue
+    for one in own:  # what an earlier recording asked for is reached by this one, too
+        one.cache_clear()
     cover.start()
     cover.switch_context(vector.name)
     found = documents(vector, ALL_IDS, TYPESCRIPT, expected)
@@ -182,27 +189,45 @@ for vector in load_folder(COMMITTED):
 Path("../models.json").write_text(json.dumps(said))
 reached, data = {}, cover.get_data()
 for path in data.measured_files():
-    reached[path] = {n: c for n, c in data.contexts_by_lineno(path).items() if any(c)}
-print(json.dumps({"differ": differ, "reached": reached, "modules": list(sys.modules)}))
+    reached[path] = data.contexts_by_lineno(path)
+print(json.dumps({"differ": differ, "reached": reached}))
 """
 """Plays all recordings; prints which differ and what they reach, and keeps what the model said."""
 
 SERVE = """
-import importlib, json, logging, os, random, signal, sys
+import gc, json, logging, os, random, signal, sys, traceback, types
 from pathlib import Path
 logging.disable(logging.CRITICAL)
-seed, patience, modules = json.loads(sys.stdin.readline())
-own = ("agentkit_py", "tests", "__main__", "_pytest", "pytest")
-for name in modules:  # what others wrote is imported once
-    if name.partition(".")[0] not in own:
-        try:
-            importlib.import_module(name)
-        except ImportError:
-            pass
+seed, patience, scripts = json.loads(sys.stdin.readline())
+sys.path.append(scripts)
+from mutants import mutated
+from tests.parity.judge import documents
 from tests.parity.vectors import COMMITTED, load_folder
+own = [name for name in sys.modules if name.partition(".")[0] in ("agentkit_py", "tests")]
 vectors = [one for one in load_folder(COMMITTED) if one.not_applicable() is None]
 random.Random(seed).shuffle(vectors)
 said = json.loads(Path("../models.json").read_text())
+gc.freeze()
+print(json.dumps("ready"), flush=True)
+
+def codes(code):
+    found = {(code.co_qualname, code.co_firstlineno): code}
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            found |= codes(inner)
+    return found
+
+def put(path, number, again):
+    if again:  # from the file
+        for name in own:
+            del sys.modules[name]
+        return
+    source = Path("../whole", Path(path).relative_to("agentkit_py")).read_text()
+    changed = codes(compile(mutated(source, number), path, "exec", dont_inherit=True))
+    gc.unfreeze()
+    for one in gc.get_objects():
+        if isinstance(one, types.FunctionType) and one.__code__.co_filename.endswith(path):
+            one.__code__ = changed[one.__code__.co_qualname, one.__code__.co_firstlineno]
 
 def noticed(names):
     from tests.parity.divergences import ALL_IDS
@@ -231,15 +256,19 @@ for line in sys.stdin:
     if not child:
         signal.alarm(patience)
         try:
-            print(json.dumps(noticed(set(json.loads(line)))), flush=True)
+            path, number, again, names = json.loads(line)
+            put(path, number, again)
+            print(json.dumps(noticed(set(names))), flush=True)
         except BaseException:
+            traceback.print_exc()
             os._exit(1)
         os._exit(0)
     if os.waitpid(child, 0)[1]:
         print(json.dumps("(it cannot be imported, or does not end)"), flush=True)
 """
-"""Plays the recordings that it is given the names of, in a process of its own each time; prints the
-first that is no longer as it was, or an empty name."""
+"""Plays recordings with a module as its file is now, in a process of its own each time: functions
+get the code that is there now; if the import runs what was changed, all is imported again. Prints
+the first recording that is no longer as it was, or an empty name."""
 
 
 def ran(folder: Path, *command: str) -> tuple[int, str]:
@@ -261,18 +290,19 @@ class Player:
             stdout=subprocess.PIPE,
             text=True,
         )
-        self._ask([plan["seed"], PATIENCE, plan["modules"]])
+        # It has imported the package before a file is changed.
+        self._ask([plan["seed"], PATIENCE, str(Path(__file__).parent)])
 
-    def _ask(self, asked: Any) -> None:
+    def _ask(self, asked: Any) -> str:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
-
-    def noticed(self, names: list[str]) -> str:
-        """Return the first recording of these names that differs; empty: none does."""
-        self._ask(names)
-        assert self._process.stdout is not None
         return json.loads(self._process.stdout.readline())
+
+    def noticed(self, mutant: dict[str, Any]) -> str:
+        """Return the first recording that differs with this mutant in its file; empty: none."""
+        return self._ask([mutant[name] for name in ("path", "number", "again", "names")])
 
 
 class Reached:
@@ -289,9 +319,17 @@ class Reached:
         """The recordings that reach a place; what an import runs is reached by the module's."""
         lines = self._lines.get(place.path, {})
         if place.defines:
-            return {name for names in lines.values() for name in names}
+            return {name for names in lines.values() for name in names} - {""}
+        return self._between(place) - {""}
+
+    def imported(self, place: Place) -> bool:
+        """Return whether the module's import runs the place."""
+        return place.defines or "" in self._between(place)
+
+    def _between(self, place: Place) -> set[str]:
+        lines = self._lines.get(place.path, {})
         between = range(place.begin, max(place.line, place.begin) + 1)
-        return {name for number in between for name in lines.get(number, ())} - {""}
+        return {name for number in between for name in lines.get(number, ())}
 
 
 def planned(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
@@ -333,11 +371,12 @@ def planned(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
             "path": str(one.path),
             "number": one.number,
             "shown": f"{one.path}:{one.line}: {one.change}",
+            "again": reached.imported(one),
             "names": sorted(reached.by(one)),
         }
         for one in chosen
     ]
-    made = {**facts, "places": len(there), "mutants": mutants, "modules": found["modules"]}
+    made = {**facts, "places": len(there), "mutants": mutants}
     plan.write_text(json.dumps(made), encoding="utf-8")
     return made
 
@@ -347,10 +386,10 @@ def verdict(folder: Path, mutant: dict[str, Any], player: Player, known: str, pa
     path = Path(mutant["path"])
     target = folder / "tree" / path
     whole = (folder / "whole" / path.relative_to("agentkit_py")).read_text(encoding="utf-8")
-    target.write_text(mutated(whole, mutant["number"]), encoding="utf-8")
+    target.write_text(ast.unparse(mutated(whole, mutant["number"])), encoding="utf-8")
     try:
         if not known:
-            found = player.noticed(mutant["names"])
+            found = player.noticed(mutant)
             if found:
                 return f"recording: {found}"
         if not parity:

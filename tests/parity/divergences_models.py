@@ -104,6 +104,14 @@ MODELS: tuple[Divergence, ...] = (
         "TypeScript sends what zod gives, whatever the provider knows.",
     ),
     Divergence(
+        "arguments-as-they-were-meant",
+        "agent.ts invokeTools",
+        "Null for an optional property that takes none is not given to a tool, and JSON text in"
+        " place of an object without named properties is read.",
+        "Our forms of schemas ask for it: strict ones for nulls, Gemini's for the text. TypeScript"
+        " gives a tool what came.",
+    ),
+    Divergence(
         "schemas-describe-input",
         "openai.ts requestParser",
         "Tools are described by what they take, not by what their schema makes of it.",

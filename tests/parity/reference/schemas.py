@@ -10,7 +10,7 @@ from ..handlers import input_schema
 from ..vectors import Json
 from .core import Failure, Switches, engine_failure, prose_failure
 from .schema_gemini import gemini_schema
-from .schema_parts import object_root, resolved, type_of, types
+from .schema_parts import object_root, resolved, takes_null, type_of, types
 
 DRAFT_7 = "http://json-schema.org/draft-07/schema#"
 DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
@@ -208,7 +208,7 @@ def _strict_object(made: Json, root: Json, depth: int) -> None:
 
 def _optional(item: Json, root: Json, depth: int) -> Json:
     converted = _strict(item, root, depth + 1)
-    if _takes_null(item, root):
+    if takes_null(item, root):
         return converted
     kinds = types(converted)
     scalars = {"string", "number", "integer", "boolean"}
@@ -219,14 +219,6 @@ def _optional(item: Json, root: Json, depth: int) -> Json:
     inside = {k: v for k, v in converted.items() if k not in outside}
     options = inside["anyOf"] if set(inside) == {"anyOf"} else [inside]
     return {"anyOf": [*options, {"type": "null"}], **outside}
-
-
-def _takes_null(node: Json, root: Json) -> bool:
-    node = resolved(node, root)
-    if "null" in types(node) or node.get("const", 0) is None or None in node.get("enum", []):
-        return True
-    options = node.get("anyOf") or node.get("oneOf") or []
-    return any(_takes_null(option, root) for option in options)
 
 
 def _draft_7(node: Json) -> Json:

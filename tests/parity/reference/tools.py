@@ -14,6 +14,7 @@ from ..vectors import Json
 from . import mcp
 from .core import UNDEFINED, State, Switches, engine_failure, own_failure, prose_failure
 from .js import stringify, text
+from .schema_parts import meant
 
 _BUILT_IN = frozenset(
     {"Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError"}
@@ -65,7 +66,11 @@ def result_of_call(
         if on("unknown-tools"):
             return our_error("UnknownToolError")
         raise prose_failure("no-tool", text(call["name"]))
-    refused = _refused(spec, call, on)
+    schema = spec.get("ours") or input_schema(spec.get("parameters"))
+    given = meant(schema, schema, call.get("input"))
+    if given != call.get("input") and on("arguments-as-they-were-meant"):
+        call = {**call, "input": given}
+    refused = _refused(schema, call, on)
     if refused is not None:
         return refused
     if "mcp" in spec:
@@ -75,10 +80,9 @@ def result_of_call(
     return _outcome(spec, call, calling)
 
 
-def _refused(spec: dict[str, Json], call: dict[str, Json], on: Switches) -> Json:
+def _refused(schema: Json, call: dict[str, Json], on: Switches) -> Json:
     if "malformed" in call:
         return our_error("InvalidArgumentsError")
-    schema = spec.get("ours") or input_schema(spec.get("parameters"))
     given = call.get("input", {})
     if schema is None or jsonschema.Draft202012Validator(schema).is_valid(given):
         return None
