@@ -6,10 +6,10 @@
 Each mutant is a copy of the package with one operator, constant or condition of `_engine`,
 `models`, `history` or `events` changed, chosen by the seed among the places that a recording
 reaches: what is Python's alone (stores of reasoning, failover, other wire formats) is for other
-tests. The recordings that reach the place are played in all three modes, in an order that the seed
-gives, until one is no longer as it was. With ``--parity`` the other tests of `tests/parity` then
-run on those that no recording noticed. One that changes nothing that can be seen survives, so the
-rest has to be read.
+tests. The recordings that reach the place are played in an order that the seed gives, until one is
+no longer as it was: first for all mutants in the mode of TypeScript, then for those that are left
+in the other two. With ``--parity`` the other tests of `tests/parity` run on what is left then. One
+that changes nothing that can be seen survives, so the rest has to be read.
 
 A run that was broken off goes on if it gets the same folder again, which holds the copies, the
 places and each verdict (`verdicts.tsv`); the tree it began with is the one it ends with.
@@ -45,8 +45,11 @@ TESTS = [
 PATIENCE = 1800
 """Seconds that one mutant has; one that takes longer is noticed."""
 
-UNSEEN = "no recording"
-"""The verdict on what no recording notices, and nothing else was asked."""
+STAGES = ("typescript", "functions", "classes", "parity")
+"""What is asked, one after the other: the recordings in each mode, then the other tests."""
+
+UNSEEN = "not noticed by "
+"""The verdict on what was not noticed by a stage and those before it."""
 
 _COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Eq: ast.NotEq,
@@ -149,21 +152,28 @@ def mutated(source: str, number: int) -> ast.Module:
 
 
 COVER = """
-import functools, gc, json, logging, sys
+import functools, gc, hashlib, json, logging, sys
 from pathlib import Path
 logging.disable(logging.CRITICAL)
 import coverage
 cover = coverage.Coverage(data_file=None, include=["agentkit_py/*"])
 cover.start()
 from tests.parity.divergences import ALL_IDS
+from tests.parity import judge as judging
 from tests.parity.judge import documents, judge, models, pointer_problems
 from tests.parity.modes import CLASSES, FUNCTIONS, TYPESCRIPT
-from tests.parity.reference.core import Unsupported
 from tests.parity.vectors import COMMITTED, load_folder
 cover.stop()
+play = judging.play
+def playing(spec, replies, mode):
+    played = play(spec, replies, mode)
+    whole = json.dumps(played.observed).encode()
+    digests[vector.name, mode.name] = hashlib.sha256(whole).hexdigest()
+    return played
+judging.play = playing
 own = [one for one in gc.get_objects() if isinstance(one, functools._lru_cache_wrapper)
        and one.__module__.startswith("agentkit_py")]
-said, differ = {}, []
+said, digests, differ = {}, {}, []
 def expected(vector, on, mode):
     key = f"{vector.name} {mode.name}"
     said[key] = None
@@ -182,11 +192,11 @@ for vector in load_folder(COMMITTED):
     if not judge(found).passed or found.problems or pointer_problems(vector):
         differ.append(vector.name)
     for mode in (FUNCTIONS, CLASSES) if vector.kind == "run" else ():
-        try:
-            expected(vector, ALL_IDS, mode)
-        except Unsupported:
-            pass
-Path("../models.json").write_text(json.dumps(said))
+        found = documents(vector, ALL_IDS, mode, expected)
+        if not judge(found).passed or found.problems:
+            differ.append(vector.name)
+kept = [[*key, said[" ".join(key)], digest] for key, digest in digests.items()]
+Path("../models.json").write_text(json.dumps(kept))
 reached, data = {}, cover.get_data()
 for path in data.measured_files():
     reached[path] = data.contexts_by_lineno(path)
@@ -195,7 +205,7 @@ print(json.dumps({"differ": differ, "reached": reached}))
 """Plays all recordings; prints which differ and what they reach, and keeps what the model said."""
 
 SERVE = """
-import gc, json, logging, os, random, signal, sys, traceback, types
+import gc, hashlib, json, logging, os, random, signal, sys, traceback, types
 from pathlib import Path
 logging.disable(logging.CRITICAL)
 seed, patience, scripts = json.loads(sys.stdin.readline())
@@ -206,7 +216,9 @@ from tests.parity.vectors import COMMITTED, load_folder
 own = [name for name in sys.modules if name.partition(".")[0] in ("agentkit_py", "tests")]
 vectors = [one for one in load_folder(COMMITTED) if one.not_applicable() is None]
 random.Random(seed).shuffle(vectors)
-said = json.loads(Path("../models.json").read_text())
+kept = json.loads(Path("../models.json").read_text())
+said = {(name, mode): known for name, mode, known, _ in kept}
+digests = {(name, mode): digest for name, mode, _, digest in kept}
 gc.freeze()
 print(json.dumps("ready"), flush=True)
 
@@ -229,26 +241,40 @@ def put(path, number, again):
         if isinstance(one, types.FunctionType) and one.__code__.co_filename.endswith(path):
             one.__code__ = changed[one.__code__.co_qualname, one.__code__.co_firstlineno]
 
-def noticed(names):
+def noticed(names, wanted):
+    from tests.parity import modes
     from tests.parity.divergences import ALL_IDS
-    from tests.parity.judge import documents, judge
-    from tests.parity.modes import CLASSES, FUNCTIONS, TYPESCRIPT
+    from tests.parity.judge import _bound_as_recorded, documents, judge
+    from tests.parity.play import play
     from tests.parity.reference.core import Unsupported
     from tests.parity.reference.play import Outcome
+    mode = getattr(modes, wanted.upper())
+
     def expected(vector, on, mode):
-        known = said[f"{vector.name} {mode.name}"]
+        known = said[vector.name, mode.name]
         if known is None:
             raise Unsupported
         return [Outcome(doc, frozenset(asked), replies, {}, []) for doc, asked, replies in known]
-    for mode in (TYPESCRIPT, FUNCTIONS, CLASSES):
-        for vector in vectors:
-            if vector.name in names and (vector.kind == "run" or mode is TYPESCRIPT):
-                try:
-                    found = documents(vector, ALL_IDS, mode, expected)
-                    if found.problems or not judge(found).passed:
-                        return vector.name
-                except Exception:
+
+    def is_as_it_was(vector):
+        if vector.kind == "run":  # only what is not has to be compared with what was recorded
+            known = said[vector.name, mode.name]
+            replies = _bound_as_recorded(vector) if known is None else known[1][2]
+            played = play(vector.spec, replies, mode)
+            whole = json.dumps(played.observed).encode()
+            same = hashlib.sha256(whole).hexdigest() == digests[vector.name, mode.name]
+            if same and not played.problems:
+                return True
+        found = documents(vector, ALL_IDS, mode, expected)
+        return judge(found).passed and not found.problems
+
+    for vector in vectors:
+        if vector.name in names and (vector.kind == "run" or mode is modes.TYPESCRIPT):
+            try:
+                if not is_as_it_was(vector):
                     return vector.name
+            except Exception:
+                return vector.name
     return ""
 
 for line in sys.stdin:
@@ -256,9 +282,9 @@ for line in sys.stdin:
     if not child:
         signal.alarm(patience)
         try:
-            path, number, again, names = json.loads(line)
+            path, number, again, names, mode = json.loads(line)
             put(path, number, again)
-            print(json.dumps(noticed(set(names))), flush=True)
+            print(json.dumps(noticed(set(names), mode)), flush=True)
         except BaseException:
             traceback.print_exc()
             os._exit(1)
@@ -300,9 +326,10 @@ class Player:
         self._process.stdin.flush()
         return json.loads(self._process.stdout.readline())
 
-    def noticed(self, mutant: dict[str, Any]) -> str:
+    def noticed(self, mutant: dict[str, Any], mode: str) -> str:
         """Return the first recording that differs with this mutant in its file; empty: none."""
-        return self._ask([mutant[name] for name in ("path", "number", "again", "names")])
+        facts = [mutant[name] for name in ("path", "number", "again", "names")]
+        return self._ask([*facts, mode])
 
 
 class Reached:
@@ -381,20 +408,17 @@ def planned(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     return made
 
 
-def verdict(folder: Path, mutant: dict[str, Any], player: Player, known: str, parity: bool) -> str:  # noqa: FBT001 - the option
-    """Return what notices a mutant: a recording, another test of parity, or nobody of these."""
+def verdict(folder: Path, mutant: dict[str, Any], player: Player, stage: str) -> str:
+    """Return what notices a mutant at a stage."""
     path = Path(mutant["path"])
     target = folder / "tree" / path
     whole = (folder / "whole" / path.relative_to("agentkit_py")).read_text(encoding="utf-8")
     target.write_text(ast.unparse(mutated(whole, mutant["number"])), encoding="utf-8")
     try:
-        if not known:
-            found = player.noticed(mutant)
-            if found:
-                return f"recording: {found}"
-        if not parity:
-            return UNSEEN
-        return "parity" if ran(folder / "tree", *TESTS)[0] else "nobody"
+        if stage == "parity":
+            return stage if ran(folder / "tree", *TESTS)[0] else f"{UNSEEN}{stage}"
+        found = player.noticed(mutant, stage)
+        return f"recording: {found}" if found else f"{UNSEEN}{stage}"
     finally:
         target.write_text(whole, encoding="utf-8")
 
@@ -414,15 +438,17 @@ def main() -> int:
     lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
     verdicts = {name: said for name, _, said in (line.rpartition("\t") for line in lines)}
     player = Player(folder / "tree", plan)
-    for mutant in plan["mutants"]:
-        name = f"{mutant['path']}#{mutant['number']}"
-        known = verdicts.get(name, "")
-        if not known or (known == UNSEEN and given.parity):
-            verdicts[name] = verdict(folder, mutant, player, known, given.parity)
-            with file.open("a", encoding="utf-8") as kept:
-                kept.write(f"{name}\t{verdicts[name]}\n")
-        reached = len(mutant["names"])
-        print(f"{mutant['shown']}\t{verdicts[name]}\t({reached} reach it)", flush=True)
+    stages = STAGES if given.parity else STAGES[:-1]
+    for number, stage in enumerate(stages):
+        before = f"{UNSEEN}{stages[number - 1]}" if number else ""
+        for mutant in plan["mutants"]:
+            name = f"{mutant['path']}#{mutant['number']}"
+            if verdicts.get(name, "") == before:
+                verdicts[name] = verdict(folder, mutant, player, stage)
+                with file.open("a", encoding="utf-8") as kept:
+                    kept.write(f"{name}\t{verdicts[name]}\n")
+                reached = len(mutant["names"])
+                print(f"{mutant['shown']}\t{verdicts[name]}\t({reached} reach it)", flush=True)
     print(dict(Counter(said.partition(":")[0] for said in verdicts.values())))
     return 0
 

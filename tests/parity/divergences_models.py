@@ -393,7 +393,7 @@ MODELS: tuple[Divergence, ...] = (
         "anthropic.ts requestParser",
         "Long requests to Claude mark what its cache may keep.",
         "A conversation costs a tenth where it is read again; TypeScript marks nothing.",
-        "a loop of ten inferences at claude-opus-5-1",
+        "anthropic.cache_marks, which marks nothing in the mode of TypeScript",
     ),
     Divergence(
         "tools-where-they-are-taken",

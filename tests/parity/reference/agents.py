@@ -334,8 +334,12 @@ class Turn:
         if self.model["provider"] not in _FORMATS:
             return chat.encode(model, messages, tools, choice, self.on)
         prefill = 0 if history and not self.play.mode.chronological else _trailing(prompt)
-        encode = _FORMATS[self.model["provider"]].encode
-        return encode(model, messages, tools, choice, self.on, prefill)
+        if self.model["provider"] == "gemini":
+            return gemini.encode(model, messages, tools, choice, self.on, prefill)
+        # history_mode="typescript" marks nothing
+        thread = self.state.thread_id if self.play.mode.chronological else UNDEFINED
+        me = self.agent["name"]
+        return anthropic.encode(model, messages, tools, choice, self.on, prefill, me, thread)
 
     def _call(self, call: dict[str, Json], path: str) -> dict[str, Json]:
         known = call["name"] in self.tools

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 import re
 
 from ..vectors import Json
@@ -41,8 +42,21 @@ def encode(
     choice: str,
     on: Switches,
     prefill: int,
+    reader: str,
+    thread: Json,
 ) -> dict[str, Json]:
-    """The body of a request."""
+    """The body of a request.
+
+    Args:
+        model: Who is asked.
+        messages: All that is said.
+        tools: Those of the agent.
+        choice: Its choice of them.
+        on: Our differences.
+        prefill: The number of messages at the end that begin the answer.
+        reader: The agent.
+        thread: The thread's id; undefined where nothing is marked for the cache.
+    """
     messages = [message for message in with_json(messages, on) if message["type"] != "opaque"]
     messages = with_names(messages, on) if tools else messages
     options = model["options"]
@@ -52,7 +66,8 @@ def encode(
         "messages": _their_messages(messages),
     }
     continues = _continues(options, choice if tools else "auto")
-    ours = _ours(messages, prefill=prefill, tools=bool(tools), continues=continues)
+    ours = _ours(messages, reader, prefill=prefill, tools=bool(tools), continues=continues)
+    asked_before = ours.pop("_asked")
     body: dict[str, Json] = theirs
     if theirs != ours and all_on(on, _causes(messages, prefill)):
         body = ours
@@ -80,7 +95,64 @@ def encode(
         named = choice not in ("auto", "any")
         body["tool_choice"] = {"type": "tool", "name": choice} if named else {"type": choice}
     without_choice(body, defaults, tools, on)
-    return _thinking_where_taken(body | defaults, on)
+    body = _thinking_where_taken(body | defaults, on)
+    own = thread is UNDEFINED or "cache_control" in stringify(defaults)
+    marked = body if own else _marked_for_cache(body, asked_before, thread)
+    return marked if marked != body and on("long-requests-are-marked") else body
+
+
+_MARK = {"cache_control": {"type": "ephemeral"}}
+_MARKABLE = ("text", "image", "tool_use", "tool_result")
+
+
+def _marked_for_cache(body: dict[str, Json], asked: int, thread: Json) -> dict[str, Json]:
+    """The body with marks behind all that is long enough for Claude's cache to keep it.
+
+    They stand behind tools and system prompt, where the agent's last request ended, and at the end.
+    """
+    made, turns = dict(body), list(body["messages"])
+    tools, system = body.get("tools"), body.get("system")
+    least = 4 * _least_cached(body["model"]) or math.inf  # characters
+    if tools:
+        least -= len(stringify(tools))
+        made |= {"tools": [*tools[:-1], tools[-1] | _MARK]} if least <= 0 else {}
+    if system:
+        least -= len(stringify(system))
+        made |= {"system": _marked(system)} if least <= 0 else {}
+    last, ends = -1, set[int]()
+    for index, turn in enumerate(turns):
+        least -= len(stringify(turn["content"]))
+        last = index if least <= 0 and turn["role"] == "user" else last
+        ends |= {last} if index in (asked, len(turns) - 1) else set()
+    goes_on = thread or tools or any(turn["role"] == "assistant" for turn in turns)
+    for index in ends - {-1} if goes_on else ():
+        turns[index] = turns[index] | {"content": _marked(turns[index]["content"])}
+    return made | {"messages": turns}
+
+
+def _marked(content: Json) -> Json:
+    blocks = [_text(content)] if isinstance(content, str) else list(content)
+    for place in reversed(range(len(blocks))):
+        if blocks[place]["type"] in _MARKABLE and blocks[place].get("text") != "":
+            blocks[place] = blocks[place] | _MARK
+            return blocks
+    return content
+
+
+def _least_cached(model: str) -> int:
+    """The tokens from which on a Claude's cache keeps something; 0: it has none."""
+    version = _version(model)
+    tier = next((t for t in ("opus", "sonnet", "haiku") if f"claude-{t}" in model), "")
+    if tier == "sonnet":
+        return 1024
+    if not tier and version < (5, 0):
+        return 2048 if version >= (3, 0) else 0
+    if version >= (5, 0):
+        return 512
+    if version >= (4, 7):
+        return 2048 if version == (4, 7) else 1024
+    large = version == (4, 5) or (version == (4, 6) and tier == "opus")
+    return 4096 if large else 1024
 
 
 def _defaults(options: dict[str, Json], on: Switches) -> dict[str, Json]:
@@ -268,7 +340,9 @@ def _continues(options: dict[str, Json], choice: str) -> bool:
     return _thinking(options.get("defaultParameters") or {}) == "disabled"
 
 
-def _ours(messages: list[Json], *, prefill: int, tools: bool, continues: bool) -> dict[str, Json]:
+def _ours(
+    messages: list[Json], reader: str, *, prefill: int, tools: bool, continues: bool
+) -> dict[str, Json]:
     thoughts: list[Json] = []
 
     def written(unit: Unit) -> Turns:
@@ -282,12 +356,14 @@ def _ours(messages: list[Json], *, prefill: int, tools: bool, continues: bool) -
             thoughts.clear()
         return turns
 
-    sides = Sides(_text).read(messages, prefill, written, thoughts.clear)
+    sides = Sides(_text).read(messages, prefill, written, thoughts.clear, reader)
     if sides.beginning and continues:
         sides.add("assistant", [_text(sides.beginning)])
     system = sides.instructions(prefill_in_words=not continues)
     said = [{"role": role, "content": _content(blocks)} for role, blocks in sides.turns]
-    return {**({"system": system} if system else {}), **sides.mark, "messages": said}
+    asked = next((i for i, turn in enumerate(sides.turns) if turn[1] is sides.asked), -1)
+    facts = {"_asked": asked, **sides.mark}
+    return {**({"system": system} if system else {}), **facts, "messages": said}
 
 
 def _blocks(unit: Unit, *, tools: bool) -> Turns:

@@ -32,6 +32,8 @@ class Exchange:
     said: list[tuple[int, Json]] = field(default_factory=list[tuple[int, Json]])
     """What the model said else, with the number of calls before it."""
 
+    author: Json = None
+
     def named(self) -> list[tuple[Json, str]]:
         """Each call with the id it has on the wire."""
         return list(zip(self.calls, self.names, strict=True))
@@ -121,7 +123,7 @@ def units(messages: list[Json]) -> list[Unit]:
             found.append(message)
         elif message["type"] == "tool_call":
             if not isinstance(last, Exchange) or last.results:
-                last = Exchange()
+                last = Exchange(author=message.get("_by"))
                 found.append(last)
             last.calls += message["tools"]
             last.names += [_name(call["id"], used) for call in message["tools"]]
@@ -326,6 +328,9 @@ class Sides:
     beginning: str = ""
     """The agent's prefill."""
 
+    asked: list[Json] = field(default_factory=list[Json])
+    """The turn with which the agent's last request ended, if one can be seen."""
+
     def add(self, role: str, blocks: list[Json]) -> None:
         """Add to the last turn, or begin one."""
         if blocks and self.turns and self.turns[-1][0] == role:
@@ -339,6 +344,7 @@ class Sides:
         prefill: int,
         written: Callable[[Unit], Turns],
         opened: Callable[[], None] = lambda: None,
+        reader: str = "",
     ) -> Sides:
         """Read a history; ``opened`` is called where a user's turn of ours comes between."""
         end = len(messages) - prefill
@@ -354,6 +360,10 @@ class Sides:
             if not isinstance(unit, Exchange) and unit["role"] == "system":
                 self.system += text_pieces(unit)
                 continue
+            said = isinstance(unit, Exchange) or unit["role"] == "assistant"
+            author = unit.author if isinstance(unit, Exchange) else unit.get("_by")
+            if said and author in (None, reader) and self.turns and self.turns[-1][0] == "user":
+                self.asked = self.turns[-1][1]
             for role, blocks in written(unit):
                 self.add(role, blocks)
         if not self.turns or self.turns[0][0] == "assistant":
