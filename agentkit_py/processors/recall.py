@@ -12,10 +12,15 @@ from typing import Annotated, ClassVar
 from agentkit_py._core.json import JsonValue, as_list, as_object
 from agentkit_py.errors import ConfigurationError, HistoryError, ModelError
 from agentkit_py.messages import Message, Messages, TextMessage, lineage
-from agentkit_py.processors.apply import apply_processors, as_processors
+from agentkit_py.processors.apply import apply_processors, as_processors, is_enough
 from agentkit_py.processors.base import CATCH_UP_CALLS, Processor, ProcessorContext, Tokenizer
-from agentkit_py.processors.cutting import fingerprint, past_length, segments
-from agentkit_py.processors.settings import ConfiguredProcessor, number, whole
+from agentkit_py.processors.cutting import (
+    ThreadPositions,
+    fingerprint,
+    past_length,
+    segments,
+)
+from agentkit_py.processors.settings import ConfiguredProcessor, number, optional, whole
 from agentkit_py.processors.summarize import conversation_text
 from agentkit_py.processors.time_words import Period, periods
 from agentkit_py.processors.tokenizers import default_tokenizer, prepare
@@ -64,7 +69,10 @@ class Recall(ConfiguredProcessor):
     Each turn is embedded once; the vectors are stored with the thread where its store can. One run
     embeds 128 turns at the most, the newest first: of a longer thread that has no vectors yet, the
     others are found by their words only, which the report says. ``agentkit threads index`` embeds
-    all of them.
+    all that are searched.
+
+    No more than ``most_turns`` are searched, the newest of those left out, and no more of the
+    thread is loaded, so that a turn takes no longer in a thread of years. The report says so.
 
     Args:
         embedder: Makes vectors of texts.
@@ -76,6 +84,7 @@ class Recall(ConfiguredProcessor):
             cut does not move with every turn).
         max_tokens: Tokens of the turns that are recalled, together.
         min_likeness: How like a turn must be, from 0 to 1.
+        most_turns: How many turns are searched; None: all, however long that takes.
 
     Raises:
         ConfigurationError: A number makes no sense, or the embedder is none.
@@ -90,6 +99,7 @@ class Recall(ConfiguredProcessor):
     max_tokens: Annotated[int, whole(1)] = 2000
     neighbours: Annotated[int, whole()] = 1
     min_likeness: Annotated[float, number(0, 1)] = 0.0
+    most_turns: Annotated[int | None, optional(whole(1))] = 800
 
     parts: ClassVar[tuple[str, ...]] = ("embedder", "index")
 
@@ -113,10 +123,19 @@ class Recall(ConfiguredProcessor):
         """Return what stays, with the turns that were found."""
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
         left = await self._left(messages, context)
+        past = messages[: past_length(messages, context)]
+        stretches = _left_out(past, left)
+        most = len(stretches) if self.most_turns is None else self.most_turns
+        first = max(0, len(stretches) - most)
         times = None if context.times is None or not _asked(context) else context.times()
-        turns = _turns(messages[: past_length(messages, context)], left, times or {})
+        turns = _turns(stretches[first:], times or {})
         if not turns or not (context.input or context.catching_up):
             return messages if len(left) == len(messages) else left
+        if first or (context.unloaded.messages and len(stretches) == most):
+            context.note(
+                f"the {self.k} turns that the input is most about, of the newest {len(turns)} that "
+                "are left out (most_turns)"
+            )
         chosen = self._known(turns, context)
         if chosen is None and context.dry:
             context.note(f"would look for turns like the input among {len(turns)}")
@@ -132,14 +151,32 @@ class Recall(ConfiguredProcessor):
         """Return what stays without being searched for."""
         if self.window is not None:
             return await apply_processors(messages, self.window, context, level=context.level)
-        length = past_length(messages, context)
+        past = messages[: past_length(messages, context)]
+        excess = len(past) - self.keep_recent
+        # Blocks of the whole thread, so that they do not depend on how much of it is loaded.
         block = max(1, self.keep_recent // 2)
-        cut = max(0, length - self.keep_recent) // block * block
+        ranks = ThreadPositions(messages, context).ranks(past)
+        blocks = [rank // block for rank in (*ranks, ranks[-1] + 1 if ranks else 0)]
+        cut = next((n for n in range(excess, 0, -1) if blocks[n] > blocks[n - 1]), 0)
         if cut == 0:
             return messages
-        found = segments(messages[:length])
-        start = next((segment.start for segment in found if segment.start >= cut), length)
+        start = next((one.start for one in segments(past) if one.start >= cut), len(past))
         return messages[start:]
+
+    async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
+        """Return whether the turns that are searched are there."""
+        most, past = self.most_turns, newest[: past_length(newest, context)]
+        # What stays has to be read in full, so it is looked at once there may be enough.
+        begins = _begins(past)
+        if most is None or len(begins) <= most:
+            return False
+        if self.window is not None and not await is_enough(
+            newest, [(context.level, self.window)], context
+        ):
+            return False
+        left = await self._left(newest, context)
+        # The beginning of the first turn may not be loaded.
+        return len(_left_out(past[begins[0] :], left)) >= most
 
     def _with_neighbours(
         self, chosen: Sequence[tuple[str, float]], turns: Sequence[_Turn]
@@ -290,17 +327,27 @@ def _day(when: datetime) -> date:
     return (when if when.tzinfo is None else when.astimezone(UTC)).date()
 
 
-def _turns(past: Messages, left: Messages, times: Mapping[int, datetime]) -> list[_Turn]:
+def _begins(past: Messages) -> list[int]:
+    """Return where the user says something."""
+    return [i for i, m in enumerate(past) if m.role == "user" and isinstance(m, TextMessage)]
+
+
+def _left_out(past: Messages, left: Messages) -> list[Messages]:
     """Return the turns of which nothing is left, in order."""
     # A shorter version of a message stands for it.
     kept = {id(found) for message in left for found in lineage(message)}
-    starts = [i for i, m in enumerate(past) if isinstance(m, TextMessage) and m.role == "user"]
+    starts = _begins(past)
     bounds = [*([] if starts[:1] == [0] else [0]), *starts, len(past)]
+    stretches = (past[start:stop] for start, stop in pairwise(bounds))
+    return [one for one in stretches if not any(id(message) in kept for message in one)]
+
+
+def _turns(stretches: Sequence[Messages], times: Mapping[int, datetime]) -> list[_Turn]:
+    """Return turns with their texts; those without any text are left out."""
     turns: list[_Turn] = []
-    for start, stop in pairwise(bounds):
-        messages = past[start:stop]
+    for messages in stretches:
         text = conversation_text(messages, _MOST_CHARS)
-        if text and not any(id(message) in kept for message in messages):
+        if text:
             known = (times.get(id(one)) for message in messages for one in lineage(message))
             when = next((time for time in known if time is not None), None)
             day = None if when is None else _day(when)

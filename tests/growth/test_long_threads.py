@@ -14,6 +14,7 @@ from agentkit_py.network import index_thread
 from agentkit_py.processors import ApproximateTokenizer, Recall, Summarize
 from agentkit_py.routing import once
 from agentkit_py.testing import HashingEmbedder
+from tests.growth.counting import CountedStore
 from tests.processors.replies import Answers, down
 
 SHORT, LONG = 400, 4000
@@ -33,6 +34,11 @@ class CountedEmbedder(HashingEmbedder):
 
 async def _filled(path: Path, messages: int) -> SqliteHistory:
     store = SqliteHistory(path)
+    await _fill(store, messages)
+    return store
+
+
+async def _fill(store: SqliteHistory, messages: int) -> None:
     await store.add_thread("t")
     said = [AgentResult.from_user(f"Hat {n}?", id=f"q{n}") for n in range(messages // 2)]
     turns = [
@@ -41,15 +47,14 @@ async def _filled(path: Path, messages: int) -> SqliteHistory:
         for result in (asked, AgentResult("clerk", [TextMessage("assistant", f"Yes, hat {n}.")]))
     ]
     await store.append("t", turns)
-    return store
 
 
-def _recalling(embedder: HashingEmbedder, store: SqliteHistory) -> Agent:
+def _recalling(embedder: HashingEmbedder, store: SqliteHistory, most_turns: int = 800) -> Agent:
     return Agent(
         name="clerk",
         system="You sell hats.",
         model=Answers().model,
-        processors=[Recall(embedder, 2, keep_recent=4)],
+        processors=[Recall(embedder, 2, keep_recent=4, most_turns=most_turns)],
         history=store,
     )
 
@@ -84,6 +89,25 @@ async def test_a_thread_that_was_indexed_leaves_one_call_to_a_turn(tmp_path: Pat
     assert result.context is not None
     assert "vectors" not in result.context.entries[0].reason
     await store.close()
+
+
+async def test_a_turn_with_recall_reads_no_more_of_a_longer_thread(tmp_path: Path) -> None:
+    """Nor is more of it embedded when it is indexed; the report says how much was searched."""
+    rows: list[int] = []
+    for messages in (SHORT, 4 * SHORT, 16 * SHORT):
+        store, embedder = CountedStore(tmp_path / f"{messages}.db"), CountedEmbedder()
+        await _fill(store, messages)
+        clerk = _recalling(embedder, store, most_turns=SHORT // 4)
+        await index_thread(clerk, "t")
+        assert len(embedder.texts) == SHORT // 4
+        store.counts.reset()
+        result = await clerk.run("Which hat was it?", thread_id="t")
+        rows.append(store.counts.rows)
+        assert result.context is not None
+        assert "newest 100 that are left out" in result.context.entries[0].reason
+        await store.close()
+    assert rows[0] > SHORT // 2
+    assert rows[1] == rows[2] <= 2 * rows[0]
 
 
 def _summarising(writer: Answers, store: SqliteHistory) -> Network:

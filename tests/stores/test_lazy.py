@@ -45,6 +45,7 @@ from agentkit_py.processors import (
     MessageWindow,
     Pin,
     ProcessorContext,
+    Recall,
     RecentToolCalls,
     Redact,
     StripImages,
@@ -56,7 +57,7 @@ from agentkit_py.processors import (
 )
 from agentkit_py.processors.apply import as_processor
 from agentkit_py.stores import HistoryStore, MemoryHistory, StoredResult, for_user
-from agentkit_py.testing import ScriptedModel
+from agentkit_py.testing import HashingEmbedder, ScriptedModel
 
 LENGTH = 400
 
@@ -152,6 +153,9 @@ bounding: list[HistoryProcessor] = [
     Budget(4000, model=summaries()),
     Summarize(summaries(), 1500, 900),
     Summarize(summaries(), 700, 200, keep_recent=4),
+    Recall(HashingEmbedder(16), 2, keep_recent=9, most_turns=14),
+    Recall(HashingEmbedder(16), 2, window=[ToolCallFilter(), MessageWindow(20)], most_turns=5),
+    Recall(HashingEmbedder(16), 3, window=[TokenLimiter(300)], most_turns=20, neighbours=0),
 ]
 passing: list[HistoryProcessor] = [
     TokenLimiter(10**6),
@@ -174,6 +178,7 @@ passing: list[HistoryProcessor] = [
     ClearToolResults(300, 2),
     Deduplicate(),
     Redact(["email"]),
+    Recall(HashingEmbedder(16), 2, keep_recent=9, most_turns=10**6),
     as_processor(lambda messages: [*messages[:2], *messages[-9:]]),
 ]
 chains = st.lists(st.sampled_from([*passing, *bounding]), max_size=4)
