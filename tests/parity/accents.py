@@ -267,7 +267,7 @@ def options(spec: Spec, rand: random.Random) -> None:
 
 def _named(provider: str, given: Json, rand: random.Random) -> None:
     names = {
-        "openai": ("gpt-4.1", "gpt-4o-mini", "o3-mini", "o4-mini", "gpt-5", "x/y"),
+        "openai": ("gpt-4.1", "gpt-4o-mini", "o3-mini", "o4-mini", "gpt-5", "gpt-5.6", "x/y"),
         "grok": ("grok-2", "grok-4", "grok-3-mini"),
         "azure-openai": ("gpt-4o", "o1", "dep"),
         "anthropic": (

@@ -351,7 +351,6 @@ MODELS: tuple[Divergence, ...] = (
         "and shown to the models that see images there.",
         "TypeScript sends its base64 as a part of the result's JSON: thousands of tokens that no "
         "model can read.",
-        "a tool that returns an image, at a further inference",
     ),
     Divergence(
         "blanks-before-calls-stay",
@@ -400,7 +399,6 @@ MODELS: tuple[Divergence, ...] = (
         "@inngest/ai openai",
         "OpenAI's models that take no tools in chat completions are asked in the Responses API.",
         "TypeScript asks for chat completions, and the host refuses the request.",
-        "gpt-5.6 with tools",
     ),
     Divergence(
         "sampling-where-it-is-taken",

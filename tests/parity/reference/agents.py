@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..small_code import rearrange
 from ..vectors import Json
-from . import anthropic, chat, gemini
+from . import anthropic, chat, gemini, responses
 from .core import (
     UNDEFINED,
     USER,
@@ -272,7 +272,8 @@ class Turn:
         if clean != asked and self.on("halves-are-not-sent"):
             asked = clean
         body = self.play.infer(self.model, asked, plain, key, path)
-        decode = _FORMATS.get(self.model["provider"], chat).decode
+        form = responses if responses.is_asked(self.model, self.on) else chat
+        decode = _FORMATS.get(self.model["provider"], form).decode
         result = Result(
             self.agent["name"],
             self._read(decode, body),
@@ -331,6 +332,8 @@ class Turn:
         tools, choice = list(self.tools.values()), self.agent.get("toolChoice", "auto")
         if choice != "auto" and self.agent.get("withModel"):
             choice = choice if self.on("with-model-keeps-everything") else "auto"
+        if responses.is_asked(model, self.on):
+            return responses.encode(model, messages, tools, choice, self.on)
         if self.model["provider"] not in _FORMATS:
             return chat.encode(model, messages, tools, choice, self.on)
         prefill = 0 if history and not self.play.mode.chronological else _trailing(prompt)

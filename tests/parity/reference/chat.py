@@ -17,11 +17,11 @@ from .turns import Exchange, in_words, text_of, text_pieces, units, whole, with_
 
 _STOP = {"tool_calls": "tool", "function_call": "tool"}
 _O_SERIES = re.compile(r"(?<![a-z0-9])o[134](?![a-z0-9])")
-_REASONS = re.compile(r"(?<![a-z0-9])(o[134]|gpt-5)(?![a-z0-9])")
-_SAMPLING = {
-    "temperature", "top_p", "logprobs", "top_logprobs", "stop", "presence_penalty",
-    "frequency_penalty",
-}  # fmt: skip
+_REASONS = re.compile(r"(?<![a-z0-9])(o[134]|gpt-[5-9](?!.*-chat))(?![a-z0-9])")
+_SAMPLING = {"temperature", "top_p", "logprobs", "top_logprobs"}
+_NEVER = {"stop", "presence_penalty", "frequency_penalty"}
+"""What models that reason refuse without any effort, too."""
+
 _EMPTY = "Continue."
 
 
@@ -46,7 +46,8 @@ def encode(
     defaults = copy.deepcopy(options.get("defaultParameters") or {})
     without_choice(body, defaults, tools, on)
     if _REASONS.search(options.get("model", "").lower()):
-        for name in _SAMPLING & defaults.keys():
+        effort = defaults.get("reasoning_effort")
+        for name in (_NEVER if effort == "none" else _NEVER | _SAMPLING) & defaults.keys():
             if on("sampling-where-it-is-taken"):
                 del defaults[name]
         if "max_tokens" in defaults and on("sampling-where-it-is-taken"):
@@ -131,13 +132,15 @@ def _content(content: Json, on: Switches) -> Json:
 
 
 def _call(call: Json, on: Switches) -> Json:
-    arguments: dict[str, Json] = {}
-    if "malformed" in call:
-        arguments = {"arguments": stringify({"malformed_arguments": call["malformed"]})}
-    elif "input" in call:
-        arguments = {"arguments": _written(call, on)}
-    function = {"name": call["name"], **arguments}
+    function = {"name": call["name"], **sent_arguments(call, on)}
     return {"id": call["id"], "type": "function", "function": function}
+
+
+def sent_arguments(call: Json, on: Switches) -> dict[str, Json]:
+    """A call's arguments as they go back, if it has any."""
+    if "malformed" in call:
+        return {"arguments": stringify({"malformed_arguments": call["malformed"]})}
+    return {"arguments": _written(call, on)} if "input" in call else {}
 
 
 def _written(call: Json, on: Switches) -> str:
@@ -247,10 +250,11 @@ def _read_call(call: dict[str, Json], on: Switches) -> Json:
         read["id"] = ""
     if not on("no-function-key"):
         read["function"] = read["name"]
-    return read | _as_written(function.get("arguments")) | _arguments(function.get("arguments"), on)
+    return read | as_written(function.get("arguments")) | _arguments(function.get("arguments"), on)
 
 
-def _as_written(text: Json) -> dict[str, Json]:
+def as_written(text: Json) -> dict[str, Json]:
+    """What is kept of arguments that are an object: their text."""
     try:
         known = isinstance(text, str) and isinstance(_loads(text), dict)
     except ValueError:

@@ -20,6 +20,7 @@ from .turns import (
     arguments_object,
     closing,
     images_in,
+    is_image,
     is_kept,
     result_text,
     text_pieces,
@@ -27,6 +28,7 @@ from .turns import (
     whole,
     with_json,
     with_names,
+    words_of,
 )
 
 
@@ -132,10 +134,17 @@ def _their_content(message: Json) -> Json:
     return {"role": "user", "parts": [_response(message["tool"], message)]}
 
 
-def _response(call: Json, message: Json, *, words: bool = False) -> Json:
-    name = call["name"]
-    response = {"name": name, "content": result_text(message, words=words)}
-    return {"functionResponse": {"name": name, "response": response, **_own_id(call)}}
+def _response(call: Json, message: Json, *, words: bool = False, shows: bool = False) -> Json:
+    """A result; models that see images get them beside the rest of it."""
+    name, shown = call["name"], {}
+    content = result_text(message, words=words)
+    if shows and images_in(message):
+        items = message["content"]["data"]
+        content = "\n".join(words_of(item) for item in items if not is_image(item))
+        data = [{"mimeType": i["mimeType"], "data": i["data"]} for i in items if is_image(i)]
+        shown = {"parts": [{"inlineData": each} for each in data]}
+    response = {"name": name, "content": content}
+    return {"functionResponse": {"name": name, "response": response, **_own_id(call), **shown}}
 
 
 def _own_id(call: Json) -> dict[str, Json]:
@@ -180,7 +189,9 @@ def _turns(unit: Unit, model: Json) -> Turns:
     asked = [_asked(c, model, first=c is unit.calls[0]) for c in unit.calls]
     for place, message in reversed(unit.said):
         asked[place:place] = _said(message, model)
-    given = [_response(c, m, words=True) for c, m in zip(unit.calls, unit.results, strict=True)]
+    shows = "gemini-3" in model["model"]
+    pairs = zip(unit.calls, unit.results, strict=True)
+    given = [_response(c, m, words=True, shows=shows) for c, m in pairs]
     return [("assistant", asked), ("user", given)]
 
 

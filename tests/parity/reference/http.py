@@ -7,6 +7,7 @@ from urllib.parse import parse_qsl, quote, urljoin, urlsplit
 
 from ..vectors import Json
 from .core import Switches, our_failure
+from .responses import is_asked
 
 
 def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -> dict[str, Json]:
@@ -15,7 +16,12 @@ def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -
     headers = {"content-type": "application/json"}
     query: dict[str, str] = {}
     key = options.get("apiKey")
-    if provider == "azure-openai":
+    if is_asked(model, on):
+        azure = provider == "azure-openai"
+        root = options["endpoint"] if azure else options["baseUrl"]
+        url = _joined(root, "openai/v1/responses" if azure else "responses", on)
+        headers |= {"api-key": key} if azure else _bearer(provider, key, on)
+    elif provider == "azure-openai":
         path = f"openai/deployments/{options['deployment']}/chat/completions"
         url = _address(options["endpoint"], urljoin(options["endpoint"], path), path, on)
         query["api-version"] = options["apiVersion"]

@@ -31,6 +31,7 @@ from .js import date
 from .mcp import ListingFailed, kept, server_tools
 from .networks import NetworkRun
 from .replies import answer_of, closing_reply
+from .responses import answered, is_asked
 from .routing import DEFAULT_ROUTING, DONE, SELECT
 from .standalone import StandaloneRun
 
@@ -265,6 +266,8 @@ class Play:
             self.requests.append(request_record(self.run, model, cleaned(body), self.on))
         reply = self._reply(key, model)
         self._binding[key] = reply
+        if is_asked(model, self.on):
+            reply = answered(reply)
         self._replies[self.run].append(reply)
         told = json.loads(json.dumps(reply, sort_keys=True)) if self.durable else reply
         if json.dumps(told) != json.dumps(reply) and self.on("replies-are-sorted"):
