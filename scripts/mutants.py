@@ -9,7 +9,8 @@ reaches: what is Python's alone (stores of reasoning, failover, other wire forma
 tests. The recordings that reach the place are played in an order that the seed gives, until one is
 no longer as it was: first for all mutants in the mode of TypeScript, then for those that are left
 in the other two. With ``--parity`` the other tests of `tests/parity` run on what is left then. One
-that changes nothing that can be seen survives, so the rest has to be read.
+that changes nothing that can be seen survives, so the rest has to be read: ``left-out.tsv`` in the
+folder holds a line for each that is asked no further, its name, a tab and why.
 
 A run that was broken off goes on if it gets the same folder again, which holds the copies, the
 places and each verdict (`verdicts.tsv`); the tree it began with is the one it ends with.
@@ -42,8 +43,8 @@ TESTS = [
     "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "tests/parity",
     "--ignore=tests/parity/test_vectors.py", "--ignore=tests/parity/test_modes.py",
 ]  # fmt: skip
-PATIENCE = 1800
-"""Seconds that one mutant has; one that takes longer is noticed."""
+PATIENCE = 30
+"""Seconds of the processor that one recording has; one that takes longer has noticed."""
 
 STAGES = ("typescript", "functions", "classes", "parity")
 """What is asked, one after the other: the recordings in each mode, then the other tests."""
@@ -270,6 +271,7 @@ def noticed(names, wanted):
 
     for vector in vectors:
         if vector.name in names and (vector.kind == "run" or mode is modes.TYPESCRIPT):
+            signal.setitimer(signal.ITIMER_PROF, patience)
             try:
                 if not is_as_it_was(vector):
                     return vector.name
@@ -280,7 +282,7 @@ def noticed(names, wanted):
 for line in sys.stdin:
     child = os.fork()
     if not child:
-        signal.alarm(patience)
+        signal.setitimer(signal.ITIMER_PROF, patience)
         try:
             path, number, again, names, mode = json.loads(line)
             put(path, number, again)
@@ -439,6 +441,11 @@ def main() -> int:
     verdicts = {name: said for name, _, said in (line.rpartition("\t") for line in lines)}
     player = Player(folder / "tree", plan)
     stages = STAGES if given.parity else STAGES[:-1]
+    read = folder / "left-out.tsv"
+    for line in read.read_text(encoding="utf-8").splitlines() if read.exists() else ():
+        name, _, why = line.partition("\t")
+        if verdicts.get(name, UNSEEN).startswith(UNSEEN):
+            verdicts[name] = f"left out: {why}"
     for number, stage in enumerate(stages):
         before = f"{UNSEEN}{stages[number - 1]}" if number else ""
         for mutant in plan["mutants"]:

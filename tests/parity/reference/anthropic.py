@@ -198,7 +198,7 @@ def _thinking_where_taken(body: dict[str, Json], on: Switches) -> dict[str, Json
     last = next((m for m in reversed(body["messages"]) if m["role"] == "assistant"), None)
     kinds = (
         [block["type"] for block in last["content"]]
-        if last and _thinking(body) == "enabled"
+        if last and isinstance(last["content"], list) and _thinking(body) == "enabled"
         else []
     )
     choice = body.get("tool_choice")
