@@ -34,6 +34,46 @@ def dumps(value: Any) -> str:
     return escape_surrogates(_compact.encode(value))
 
 
+class Growing(list[dict[str, Any]]):
+    """JSON objects to which others are added; `to_bytes` writes each once for all copies of it.
+
+    What is in an object that was written does not change.
+    """
+
+    def __init__(
+        self,
+        items: Iterable[dict[str, Any]] = (),
+        written: list[tuple[object, bytes]] | None = None,
+    ) -> None:
+        """Begin; ``written``: what has been written of those of which this is a copy."""
+        super().__init__(items)
+        self.written: list[tuple[object, bytes]] = [] if written is None else written
+
+    def __copy__(self) -> Growing:
+        return Growing(self, self.written)
+
+    def to_bytes(self) -> bytes:
+        """Return the array as `dumps` writes it."""
+        written = self.written
+        for index, item in enumerate(self):
+            if index == len(written):
+                written.append((item, dumps(item).encode()))
+            elif written[index][0] is not item:
+                written[index] = item, dumps(item).encode()
+        return b"[" + b",".join([text for _, text in written[: len(self)]]) + b"]"
+
+
+def to_bytes(body: dict[str, Any]) -> bytes:
+    """Return an object as `dumps` writes it, in UTF-8; what has grown is not written again."""
+    members = [
+        dumps(name).encode() + b":" + value.to_bytes()
+        if isinstance(value, Growing)
+        else dumps({name: value})[1:-1].encode()
+        for name, value in body.items()
+    ]
+    return b"{" + b",".join(members) + b"}"
+
+
 def escape_surrogates(text: str) -> str:
     """Return text with halves of surrogate pairs as JSON's escapes."""
     if text.isascii():

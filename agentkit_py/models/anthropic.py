@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from typing_extensions import Unpack
 
-from agentkit_py._core.json import as_list, as_object, strict_loads
+from agentkit_py._core.json import Growing, as_list, as_object, strict_loads
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
@@ -56,7 +56,6 @@ from agentkit_py.models.binding import (
     is_whole,
     linked,
     missing,
-    number_places,
     unmarked,
     with_bindings,
 )
@@ -78,7 +77,7 @@ from agentkit_py.models.blocks import (
 from agentkit_py.models.caching import MARK, WireTurn, mark_for_claude
 from agentkit_py.models.capabilities import ANTHROPIC, IMAGE_TYPES, Capabilities, reads_thinking
 from agentkit_py.models.compaction import KIND as COMPACTION
-from agentkit_py.models.compaction import compacted, is_compaction, with_compactions_bound
+from agentkit_py.models.compaction import compacted, has_compaction, with_compactions_bound
 from agentkit_py.models.encoding import (
     NO_ANSWER,
     OPENING_TURN,
@@ -232,9 +231,9 @@ class AnthropicAdapter(Adapter):
         """Return the adapter with the betas of what a request holds."""
         messages = request.messages
         needed = {
-            TOOL_CHANGES_BETA: any(tool_changes(message) is not None for message in messages),
+            TOOL_CHANGES_BETA: any(map(tool_changes, [m for m in messages if m.role == "system"])),
             COMPACTION_BETA: (request.compaction is not None and model.takes.compaction)
-            or any(is_compaction(message) for message in self.sent(model, request)),
+            or has_compaction(self.sent(model, request)),
         }
         missing = [b for b, is_needed in needed.items() if is_needed and b not in self.beta_headers]
         return replace(self, beta_headers=(*self.beta_headers, *missing)) if missing else self
@@ -273,7 +272,9 @@ class AnthropicAdapter(Adapter):
             return tuple(messages)
         asked, host = self._draft(model, request), host_of(model)
         mark = asked.turns.closed
-        sent: list[tuple[int, Reason | None]] = [(id(p.message), p.reason) for p in asked.places]
+        sent: dict[int, list[Reason | None]] = {}
+        for place in asked.places:  # one message may stand there twice
+            sent.setdefault(id(place.message), []).append(place.reason)
         made = with_turn_mark(messages, mark, host) if mark else tuple(messages)
         if not reasons:
             return made
@@ -385,6 +386,9 @@ class _Settled:
         self.digests: list[str] = []
         """Digests of all up to each turn."""
 
+        self.forms: list[WireTurn | None] = []
+        """The turns as they are sent."""
+
 
 class _Turns(TurnWriter):
     """The messages as they grow."""
@@ -458,11 +462,12 @@ class _Turns(TurnWriter):
         if self._checks:
             hold_chain(found, above)
         self._keep_open_turn_whole()
-        number_places(found)
         return found, above
 
     def _placed(self) -> dict[int, Place]:
         """Return the places of thinking that stands in a turn."""
+        if not self._thinking:
+            return self._thoughts
         waiting = set(map(id, self._thinking))
         return {key: place for key, place in self._thoughts.items() if key not in waiting}
 
@@ -504,14 +509,16 @@ class _Turns(TurnWriter):
 
         That is without the thinking that is not sent, and with the beginning of a reply.
         """
-        found = [*map(self._form, self.found)]
+        found = self._settled.forms[: self._final]
+        found += map(self._form, self.found[len(found) :])
+        self._settled.forms = found[: self._final]
         gone = {key: p for key, p in self._placed().items() if p.reason is not None}
         for index in {place.turn for place in gone.values()}:
             turn = self.found[index]
             kept = [block for block in turn["content"] if id(block) not in gone]
             found[index] = self._form({**turn, "content": kept})
         asked = None if self._asked is None else found[self._asked]
-        sent = [turn for turn in found if turn is not None]
+        sent = Growing(filter(None, found), self.found.written)
         if self.prefill:
             sent.append({"role": "assistant", "content": self.prefill})
         return sent, asked

@@ -192,8 +192,6 @@ class Place:
     turn: int = 0
     """The index of the turn that it stands in."""
 
-    before: str = ""
-    count: int = 0
     binding: Binding = field(init=False)
     """The model, account and conversation that it belongs to."""
 
@@ -208,6 +206,8 @@ def hold_chain(places: Sequence[Place], head: str) -> None:
     over the same beginning; where the newest that holds says by itself what was sent before it,
     that counts, so that nothing that was left out is put back.
     """
+    if _is_unbroken(places):
+        return
     fitting: list[Place] = []
     for place in places:
         if place.reason is None and not place.is_new:
@@ -229,6 +229,21 @@ def change(place: Place, head: str) -> Reason | None:
     if binding.prefix == place.prefix:
         return None
     return "messages" if binding.head == head else "head"
+
+
+def _is_unbroken(places: Sequence[Place]) -> bool:
+    """Return whether all of it is sent: each was made right after the one before it, as it is."""
+    before, count = "", 0
+    for place in places:
+        if place.is_new:
+            continue
+        made = place.binding
+        if place.reason or made.count != count or made.before != before:
+            return False
+        if not made.prefix or made.prefix != place.prefix:
+            return False
+        before, count = place.own, count + 1
+    return True
 
 
 def _chain(places: Sequence[Place]) -> set[int]:
@@ -264,15 +279,6 @@ def is_whole(places: Sequence[Place]) -> bool:
     return len(numbers) == last.thoughts and all(b == a + 1 for a, b in pairwise(numbers))
 
 
-def number_places(places: Iterable[Place]) -> None:
-    """Note for each place what is sent before it."""
-    before, count = "", 0
-    for place in places:
-        place.before, place.count = before, count
-        if place.reason is None:
-            before, count = place.own, count + 1
-
-
 def with_bindings(
     messages: Sequence[Message], bindings: Mapping[int, Binding], host: str
 ) -> tuple[Message, ...]:
@@ -298,18 +304,20 @@ def missing(
     """Return the reasoning of a request that has no place in it, or is not sent there, with why."""
     reasons: dict[int, Reason | None] = {id(p.message): p.reason for p in places}
     found: list[tuple[Message, Reason]] = []
-    for message in request.messages:
-        if isinstance(message, ReasoningMessage):
+    for message in [m for m in request.messages if type(m) is ReasoningMessage]:
+        if id(message) in reasons:
+            why = reasons[id(message)]
+        else:
             is_ours = origin_of_block(message.provider_metadata).get("host") == host
-            why = reasons.get(id(message), "alone" if is_ours else "host")
-            if why is not None:
-                found.append((message, why))
+            why = "alone" if is_ours else "host"
+        if why is not None:
+            found.append((message, why))
     return found
 
 
 def bindings_of(
     places: Sequence[Place],
-    asked: Iterable[tuple[int, Reason | None]],
+    asked: Mapping[int, list[Reason | None]],
     model: Model,
     request: ModelRequest,
     head: str,
@@ -318,32 +326,30 @@ def bindings_of(
 
     Args:
         places: The reasoning of the conversation with the reply.
-        asked: The reasoning of the conversation, by the `id()` of its messages, and why it was not
-            sent.
+        asked: Why the reasoning of the conversation was not sent, by the `id()` of its messages.
         model: Who replied.
         request: What was asked.
         head: The digest of what stands before all messages.
     """
     account = account_of(model, request)
-    reasons: dict[int, list[Reason | None]] = {}
-    for message, reason in asked:  # one may stand there twice
-        reasons.setdefault(message, []).append(reason)
+    found: dict[int, Binding] = {}
+    before, count = "", 0
     for place in places:
-        earlier = reasons.get(id(place.message))
-        place.reason = None if place.is_new else earlier.pop(0) if earlier else "gap"
-    number_places(places)
-    return {
-        id(place.message): Binding(
-            account=account,
-            model=model.model,
-            head=head,
-            prefix=place.prefix,
-            before=place.before,
-            count=place.count,
-        )
-        for place in places
-        if place.is_new
-    }
+        key, reason = id(place.message), None
+        if place.is_new:
+            found[key] = Binding(
+                account=account,
+                model=model.model,
+                head=head,
+                prefix=place.prefix,
+                before=before,
+                count=count,
+            )
+        else:
+            reason = earlier.pop(0) if (earlier := asked.get(key)) else "gap"
+        if reason is None:
+            before, count = place.own, count + 1
+    return found
 
 
 # What a provider refused.

@@ -156,7 +156,7 @@ def sendable(
             from anywhere: a block goes back only if it is what its message says.
         offered: Whether the request offers the hosted tool of a message.
     """
-    if not any(isinstance(message, OpaqueMessage) for message in messages):
+    if OpaqueMessage not in {*map(type, messages)}:
         return messages
     found: list[Message] = []
     for message in messages:

@@ -78,18 +78,19 @@ def _ends(turns: Sequence[WireTurn], asked: WireTurn | None, wanted: int) -> lis
 
     So many characters are ``wanted`` before a mark.
     """
-    ends: list[int] = []
-    before: int | None = None
-    for index, turn in enumerate(turns):
-        if wanted > 0:
-            wanted -= len(dumps(turn["content"]))
-        if wanted <= 0 and turn["role"] == "user":
-            before = index
-        if turn is asked and before is not None:
-            ends.append(before)
-    if before is not None and before not in ends:
-        ends.append(before)
-    return ends
+    first = 0
+    while wanted > 0 and first < len(turns):
+        wanted -= len(dumps(turns[first]["content"]))
+        first += wanted > 0
+    last = len(turns) - 1
+    then = next((index for index in range(last, -1, -1) if turns[index] is asked), -1)
+    found = (_last_of_user(turns, first, end) for end in (then, last))
+    return list(dict.fromkeys(index for index in found if index is not None))
+
+
+def _last_of_user(turns: Sequence[WireTurn], first: int, last: int) -> int | None:
+    backwards = range(last, first - 1, -1)
+    return next((index for index in backwards if turns[index]["role"] == "user"), None)
 
 
 def _blocks(turn: WireTurn) -> Sequence[Any]:

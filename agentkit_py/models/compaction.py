@@ -44,6 +44,11 @@ def is_compaction(message: Message) -> TypeIs[OpaqueMessage]:
     return isinstance(message, OpaqueMessage) and message.kind == KIND
 
 
+def has_compaction(messages: Sequence[Message]) -> bool:
+    """Return whether one of the messages is a provider's summary."""
+    return OpaqueMessage in {*map(type, messages)} and any(map(is_compaction, messages))
+
+
 class Compacted(NamedTuple):
     """A request, and what was replied to it, as they stand once summaries stand for messages."""
 
@@ -65,7 +70,7 @@ def compacted(
         reply: What was answered; a summary in it holds.
     """
     conversation = split_prefill(request)[0]
-    if not any(map(is_compaction, (*conversation, *reply))):
+    if not has_compaction((*conversation, *reply)):
         return Compacted(request, reply, {})
     own = _Own(model, request, key)
     digest, start, kept = "", 0, None
@@ -96,7 +101,7 @@ def with_compactions_bound(
     model: Model, request: ModelRequest, key: str, messages: Sequence[Message]
 ) -> tuple[Message, ...]:
     """Return a reply's messages, its summaries bound to what they sum up."""
-    if not any(map(is_compaction, messages)):
+    if not has_compaction(messages):
         return tuple(messages)
     account = account_of(model, request)
     bindings = {

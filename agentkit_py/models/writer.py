@@ -11,9 +11,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from copy import copy
+from itertools import compress
+from operator import is_not
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar, cast
 
-from agentkit_py._core.json import JsonValue, as_object, dumps
+from agentkit_py._core.json import Growing, JsonValue, as_object, dumps
 from agentkit_py.messages import (
     Message,
     OpaqueMessage,
@@ -199,7 +201,7 @@ class Writer(ABC):
     """A conversation as a wire format writes it, as far as it has been read."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
-        self.found: list[dict[str, Any]] = []
+        self.found: Growing = Growing()
         """The turns or items as they grow."""
 
         self.read: Sequence[Message] = ()
@@ -258,10 +260,8 @@ class Writer(ABC):
         """
         count = len(self.read)
         same = count <= len(messages) and self.facts == facts
-        same = same and all(
-            old is new or (old.role == "system" and old == new)
-            for old, new in zip(self.read, messages, strict=False)
-        )
+        others = compress(zip(self.read, messages, strict=False), map(is_not, self.read, messages))
+        same = same and all(old.role == "system" and old == new for old, new in others)
         if not same or not _is_between(messages, count):
             return False
         return self._standing.may_go_on(messages[count:])

@@ -16,7 +16,7 @@ import httpx
 import httpx_sse
 import tenacity
 
-from agentkit_py._core.json import dumps, tamed
+from agentkit_py._core.json import tamed, to_bytes
 from agentkit_py.errors import (
     ConfigurationError,
     ModelConnectionError,
@@ -63,10 +63,10 @@ class HttpRequest:
         model = self.model
         headers = _checked_headers(model, self.key)
         if on_delta is None or model.adapter.assembler(model) is None:
-            content = dumps(make_body()).encode()
+            content = to_bytes(make_body())
             send = partial(self._whole, headers, content)
         else:
-            content = dumps(model.adapter.stream_body(make_body())).encode()
+            content = to_bytes(model.adapter.stream_body(make_body()))
             send = partial(self._streamed, headers, content, StreamedPieces(on_delta))
         if model.guards:
             send = partial(guarded, model, self.account, len(content), send)

@@ -1,4 +1,7 @@
-"""Growth: a model call of a run writes what is new since the last one, however long the run is."""
+"""Growth: a model call of a run writes what is new since the last one, however long the run is.
+
+``json`` writes bytes; functions of ours put the messages into the form that it writes.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,11 @@ from dataclasses import replace
 from types import FrameType
 from typing import Any
 
+import httpx
 import pytest
 
 from agentkit_py import Agent, anthropic, gemini, openai, tool
+from agentkit_py._core.json import Growing
 from agentkit_py.models import openai_responses
 
 CALLS = 40
@@ -102,3 +107,52 @@ async def test_a_call_writes_what_is_new_since_the_last_one(name: str) -> None:
     assert len(counter.counts) == CALLS
     assert counter.counts[5] > 0
     assert set(counter.counts[5:]) == {counter.counts[5]}
+
+
+class Transport(httpx.AsyncBaseTransport):
+    """Answers requests; counts the bytes of each, and those that `json` wrote since the last."""
+
+    def __init__(self, name: str) -> None:
+        self.sent: list[int] = []
+        self.written: list[tuple[int, int]] = []
+        """All bytes, and those of the conversation that is sent."""
+
+        self._name = name
+        self._all = self._said = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request, and begin to count anew."""
+        self.sent.append(len(request.content))
+        self.written.append((self._all, self._said))
+        answer = httpx.Response(200, json=_reply(self._name, len(self.sent)))
+        self._all = self._said = 0
+        return answer
+
+    def seen(self, frame: FrameType, event: str, found: object) -> None:
+        """Count what an encoder returns."""
+        if event == "return" and frame.f_code is json.JSONEncoder.encode.__code__:
+            asked = frame.f_back and frame.f_back.f_back
+            self._all += len(str(found))
+            if asked and asked.f_code is Growing.to_bytes.__code__:
+                self._said += len(str(found))
+
+
+@pytest.mark.parametrize("name", MODELS)
+async def test_a_call_over_http_encodes_what_is_new_since_the_last_one(name: str) -> None:
+    """Each call has as many bytes encoded as the one before it; twice what is new at the most.
+
+    What Claude is asked with a mark is written with it twice, and then once without.
+    """
+    transport = Transport(name)
+    model = replace(MODELS[name], transport=transport)
+    agent = Agent(name="clerk", system="Track.", model=model, tools=[track], max_iter=CALLS)
+    sys.setprofile(transport.seen)
+    try:
+        await agent.run("Where are they?")
+    finally:
+        sys.setprofile(None)
+    assert len(transport.sent) == CALLS
+    # Numbers have two digits from here on, and Claude's conversation is long enough to be cached.
+    assert len(set(transport.written[12:])) == 1, transport.written
+    new = transport.sent[-1] - transport.sent[-2]
+    assert 0 < transport.written[-1][1] <= (3 if name == "claude" else 2) * new

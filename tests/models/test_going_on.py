@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentkit_py import anthropic, gemini, openai
+from agentkit_py._core.json import dumps, to_bytes
 from agentkit_py.messages import (
     ImageContent,
     Message,
@@ -236,6 +237,7 @@ class Run:
         )
         found, wanted = (model.adapter.encode(model, one) for one in (request, fresh))
         assert json.dumps(found) == json.dumps(wanted)
+        assert to_bytes(found) == dumps(wanted).encode()
         assert [json.dumps(body) for body, _ in self.sent] == [text for _, text in self.sent]
         self.sent.append((found, json.dumps(found)))
 
