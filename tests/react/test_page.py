@@ -180,7 +180,7 @@ def test_nobody_reads_as_another_and_a_forged_cookie_is_nobodys(
 
 
 def test_text_is_streamed_and_can_be_stopped(desk: Desk) -> None:
-    """The text written before the stop stays, and nothing more comes."""
+    """The page says so, and nothing more comes."""
     desk.send(f"{POLICY} But wait half way.")
     desk.says("thirty days")
     expect(desk.button("Stop")).to_be_visible()
@@ -191,8 +191,11 @@ def test_text_is_streamed_and_can_be_stopped(desk: Desk) -> None:
     desk.ready()
     written = desk.log.inner_text()
     assert END_OF_POLICY not in written
+    stopped = desk.page.get_by_text("The answer was stopped.")
+    expect(stopped).to_be_visible()
     desk.look("stopped")
     desk.send("Where is my order B2?")
+    expect(stopped).to_be_hidden()
     desk.says("sent on 19 November")
     assert END_OF_POLICY not in desk.log.inner_text()
 

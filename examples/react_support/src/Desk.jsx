@@ -38,7 +38,10 @@ export function Desk({ me, session, onLost }) {
         if (byStaff) byPeople.current.add(data.messageId);
       }
       if (data.runId) setProblem((one) => (one?.thread === data.threadId ? null : one));
-      if (event === "run.started" && !data.parentRunId) beginAgain(data.threadId);
+      if (event === "run.started" && !data.parentRunId) {
+        beginAgain(data.threadId);
+        setStopped((one) => (one === data.threadId ? null : one));
+      }
       if (event === "part.failed") failedParts.current.add(data.partId);
       if (event === "run.started" && data.scope === "agent") setSpeaker(data.name);
       if (event === "run.interrupted") setStopped(data.threadId);
@@ -252,6 +255,14 @@ export function Desk({ me, session, onLost }) {
             )}
             <button type="button" className="link" onClick={() => setProblem(null)}>
               Close
+            </button>
+          </div>
+        )}
+        {stopped === currentThreadId && !problem && (
+          <div className="stopped banner" role="status">
+            <p>The answer was stopped.</p>
+            <button type="button" onClick={again}>
+              Try again
             </button>
           </div>
         )}
