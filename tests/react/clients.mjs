@@ -20,10 +20,15 @@ process.on("unhandledRejection", (error) => {
 });
 console.warn = (...words) => process.stderr.write(`${words.join(" ")}\n`);
 
-
+// A thread: its newest page, and all those before it.
 async function get(path, headers) {
   const answer = await fetch(`${url}${path}`, { headers });
-  return answer.ok ? answer.json() : { messages: [], interrupts: [] };
+  if (!answer.ok) return { messages: [], interrupts: [] };
+  const found = await answer.json();
+  for (let page = found; page.hasMore; found.messages.unshift(...page.messages)) {
+    page = await (await fetch(`${url}${path}?before=${page.position}`, { headers })).json();
+  }
+  return found;
 }
 
 function world(seed) {
