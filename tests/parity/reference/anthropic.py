@@ -20,15 +20,12 @@ from .turns import (
     Unit,
     all_on,
     arguments_object,
-    closing,
+    causes,
     images_in,
     is_image,
-    is_kept,
     is_thought,
     result_text,
     text_pieces,
-    units,
-    whole,
     with_json,
     with_names,
     words_of,
@@ -225,19 +222,11 @@ def _put_in_blocks(places: list[tuple[dict[str, Json], str]]) -> None:
 
 
 def _causes(messages: list[Json], prefill: int) -> list[str]:
-    """Why the two bodies differ: one divergence for each thing that TypeScript does otherwise."""
-    rest = messages[: len(messages) - prefill]
-    found: list[str] = []
-    if any(map(images_in, messages)):
-        found.append("images-in-results")
+    found = causes(messages, prefill, "anthropic")
     if any("_block" in m for m in messages):
         found.append("blocks-go-back-whole")
     if any(m["type"] == "text" and isinstance(m["content"], list) for m in messages):
         found.append("anthropic-array-text")
-    if prefill:
-        found.append("anthropic-prefill")
-    if closing(units(whole(rest))) is not None or is_kept(messages):
-        found.append("anthropic-closing-text")
     if sum(m["role"] == "system" for m in messages) > 1:
         found.append("anthropic-all-system-messages")
     return found or ["anthropic-turns-alternate"]

@@ -18,14 +18,11 @@ from .turns import (
     Unit,
     all_on,
     arguments_object,
-    closing,
+    causes,
     images_in,
     is_image,
-    is_kept,
     result_text,
     text_pieces,
-    units,
-    whole,
     with_json,
     with_names,
     words_of,
@@ -49,10 +46,10 @@ def encode(
     messages = _sendable([m for m in messages if m["type"] != "reasoning"])
     defaults = copy.deepcopy(model["options"].get("defaultParameters") or {})
     ours = _ours(messages, prefill, model["options"])
-    causes = _causes(messages, prefill)
+    why = _causes(messages, prefill)
     if _is_signed(ours["contents"]):
-        causes.append("gemini-signatures")
-    differs = all_on(on, causes)
+        why.append("gemini-signatures")
+    differs = all_on(on, why)
     body: dict[str, Json] = ours if differs else {"contents": _theirs(messages)}
     if tools:
         body["tools"] = [{"functionDeclarations": gemini_tools(tools, on)}]
@@ -90,17 +87,10 @@ def _id_in(message: Json) -> str:
 
 
 def _causes(messages: list[Json], prefill: int) -> list[str]:
-    """Why the two bodies differ: one divergence for each thing that TypeScript does otherwise."""
     rest = messages[: len(messages) - prefill]
-    found = ["gemini-system-instruction"]
-    if any(map(images_in, messages)):
-        found.append("images-in-results")
-    if prefill:
-        found.append("gemini-prefill")
+    found = ["gemini-system-instruction", *causes(messages, prefill, "gemini")]
     if any(m["type"] == "tool_call" and len(m["tools"]) != 1 for m in messages):
         found.append("gemini-all-calls-of-a-message")
-    if closing(units(whole(rest))) is not None or is_kept(messages):
-        found.append("gemini-closing-text")
     roles = [m["role"] for m in rest if m["role"] != "system"]
     if any(a == b for a, b in itertools.pairwise(roles)):
         found.append("gemini-turns-alternate")

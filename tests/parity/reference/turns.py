@@ -42,6 +42,15 @@ class Exchange:
 Unit: TypeAlias = Exchange | dict[str, Json]
 
 
+def causes(messages: list[Json], prefill: int, form: str) -> list[str]:
+    """Why two bodies differ: one divergence for each thing that TypeScript does otherwise."""
+    rest = messages[: len(messages) - prefill]
+    found = ["images-in-results"] if any(map(images_in, messages)) else []
+    found += [f"{form}-prefill"] if prefill else []
+    closes = closing(units(whole(rest))) is not None or is_kept(messages)
+    return [*found, f"{form}-closing-text"] if closes else found
+
+
 def all_on(on: Switches, causes: list[str]) -> bool:
     """Return whether all these divergences are on; each is asked, so that each is recorded."""
     return sum(on(cause) for cause in causes) == len(causes)
