@@ -221,7 +221,9 @@ def our_error(expected: Json, error: Json) -> Json:
         return _plain(error)
     fits = expected["kind"] == error["class"]
     fits = fits and expected.get("status", error.get("status")) == error.get("status")
-    fits = fits and expected.get("says", "") in error["message"]
+    says = expected.get("says", "")
+    whole = says and "detail" in error  # what the provider says, and nothing else
+    fits = fits and (says == error["detail"] if whole else says in error["message"])
     cause = error.get("cause", {}).get("message", "")
     fits = fits and expected.get("cause", cause) == cause
     if not fits:

@@ -362,9 +362,9 @@ MODELS: tuple[Divergence, ...] = (
     Divergence(
         "blocks-go-back-whole",
         "anthropic.ts responseParser",
-        "A text block of Claude's with more members, such as citations, goes back as it came.",
-        "TypeScript keeps the text alone, and Claude no longer knows what it cited.",
-        "a text with citations, at a further inference",
+        "A block of Claude's with more members, such as a text's citations or who calls a tool, "
+        "goes back as it came.",
+        "TypeScript keeps text, name and arguments alone: what it cited, Claude no longer knows.",
     ),
     Divergence(
         "halves-are-not-sent",

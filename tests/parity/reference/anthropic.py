@@ -223,7 +223,7 @@ def _put_in_blocks(places: list[tuple[dict[str, Json], str]]) -> None:
 
 def _causes(messages: list[Json], prefill: int) -> list[str]:
     found = causes(messages, prefill, "anthropic")
-    if any("_block" in m for m in messages):
+    if any("_block" in each for m in messages for each in (m, *m.get("tools", []))):
         found.append("blocks-go-back-whole")
     if any(m["type"] == "text" and isinstance(m["content"], list) for m in messages):
         found.append("anthropic-array-text")
@@ -287,7 +287,7 @@ def _source(image: Json) -> Json:
 def _pieces(message: Json) -> list[Json]:
     """A text's blocks; one that came with more members goes back as it came."""
     block = message.get("_block")
-    if block is not None and block["text"] == message["content"]:
+    if block is not None and block.get("text") == message["content"] and block["text"].strip():
         return [block]
     return [_text(piece) for piece in text_pieces(message)]
 
@@ -363,13 +363,20 @@ def _blocks(unit: Unit, *, tools: bool) -> Turns:
 
 def _exchange(unit: Exchange) -> Turns:
     named = unit.named()
-    asked = [_use(call, name, arguments_object(call)) for call, name in named]
+    asked = [_asked(call, name) for call, name in named]
     for place, message in reversed(unit.said):
         asked[place:place] = _pieces(message)
     return [
         ("assistant", asked),
         ("user", [_shown(n, m) for m, (_, n) in zip(unit.results, named, strict=True)]),
     ]
+
+
+def _asked(call: Json, name: str) -> Json:
+    """A call's block; one that came with more members goes back as it came."""
+    block, given = call.get("_block", {}), arguments_object(call)
+    same = block.get("name") == call["name"] and block["input"] == given
+    return {**block, "id": name} if same else _use(call, name, given)
 
 
 def _told(unit: Exchange) -> Turns:
@@ -433,8 +440,8 @@ def _block(block: Json, body: Json, on: Switches) -> Json:
     role, said = body.get("role", UNDEFINED), block.get("text", UNDEFINED)
     if role != "assistant" and on("answers-are-checked"):
         role = "assistant"
+    kept = {k: v for k, v in block.items() if v is not None}
     if block["type"] == "text":
-        block = {k: v for k, v in block.items() if v is not None or k == "text"}
         if not isinstance(said, str) and on("answers-are-checked"):
             said = ""
         return {
@@ -442,12 +449,14 @@ def _block(block: Json, body: Json, on: Switches) -> Json:
             "role": role,
             "content": said,
             "stop_reason": "stop",
-            **({"_block": block} if block.keys() - {"type", "text"} else {}),
+            **({"_block": kept} if kept.keys() - {"type", "text"} else {}),
         }
     call = {name: block.get(name, UNDEFINED) for name in ("id", "name")}
     if not isinstance(call["id"], str) and on("answers-are-checked"):
         call["id"] = ""
     call |= {"type": "tool", **_input(block, on)}
+    if kept.keys() - {"type", "id", "name", "input"} and isinstance(kept.get("input"), dict):
+        call["_block"] = kept
     return {
         "type": "tool_call",
         "role": role,
