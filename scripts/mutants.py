@@ -272,6 +272,7 @@ def noticed(names, wanted):
     for vector in vectors:
         if vector.name in names and (vector.kind == "run" or mode is modes.TYPESCRIPT):
             signal.setitimer(signal.ITIMER_PROF, patience)
+            signal.alarm(4 * patience)  # one that only waits takes no time of the processor
             try:
                 if not is_as_it_was(vector):
                     return vector.name

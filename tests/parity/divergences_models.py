@@ -328,8 +328,10 @@ MODELS: tuple[Divergence, ...] = (
     Divergence(
         "addresses-are-folders",
         "@inngest/ai openai",
-        "Slashes at the end of a base_url or endpoint do not count.",
-        "TypeScript doubles them, and drops an Azure endpoint's path where it ends without one.",
+        "Slashes at the end of a base_url or endpoint do not count, and a Gemini model's name with "
+        "slashes is a path of its own: `models/gemini-3-pro`.",
+        "TypeScript doubles them, puts `models/` before any name, and drops an Azure endpoint's "
+        "path where it ends without one.",
     ),
     Divergence(
         "no-empty-thinking-config",

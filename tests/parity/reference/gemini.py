@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 
 from ..vectors import Json
 from .chat import our_arguments
@@ -43,7 +44,7 @@ def encode(
         Failure: In TypeScript, a message with calls but none in it.
     """
     messages = with_names(with_json(messages, on), on)
-    messages = _sendable([m for m in messages if m["type"] != "reasoning"])
+    messages = _sendable(_without_last_thoughts(messages))
     defaults = copy.deepcopy(model["options"].get("defaultParameters") or {})
     ours = _ours(messages, prefill, model["options"])
     why = _causes(messages, prefill)
@@ -59,6 +60,15 @@ def encode(
     if config and "thinkingConfig" not in config and not on("no-empty-thinking-config"):
         config["thinkingConfig"] = {}
     return defaults | body
+
+
+def _without_last_thoughts(messages: list[Json]) -> list[Json]:
+    """The messages, but for a reply at the end that only thought."""
+    end = len(messages)
+    while end and messages[end - 1]["type"] == "reasoning":
+        end -= 1
+    said = end > 0 and messages[end - 1]["role"] == "assistant"
+    return messages if said else messages[:end]
 
 
 def _sendable(messages: list[Json]) -> list[Json]:
@@ -104,7 +114,8 @@ def _choice(choice: str) -> dict[str, Json]:
 
 
 def _theirs(messages: list[Json]) -> list[Json]:
-    return [_their_content(message) for message in messages if message["type"] != "opaque"]
+    ours = ("opaque", "reasoning")
+    return [_their_content(message) for message in messages if message["type"] not in ours]
 
 
 def _their_content(message: Json) -> Json:
@@ -149,9 +160,15 @@ def _is_signed(contents: list[Json]) -> bool:
 def _standing(part: Json, said: Json, model: Json) -> Json:
     """A part, without its signature where another model made it, or where it is none."""
     made_by = said.get("_made") or {}
-    named = ("model", "baseUrl", "apiKey")
-    same = all(made_by.get(name) == model.get(name) for name in named)
+    same = all(made_by.get(name) == model.get(name) for name in ("baseUrl", "apiKey"))
+    same = same and _family(made_by.get("model", "")) == _family(model["model"])
     return part if same else {k: v for k, v in part.items() if k != "thoughtSignature"}
+
+
+def _family(name: str) -> str:
+    """The models that read each other's signatures: a version's of one size."""
+    found = re.search(r"gemini-[\d.]+(?:-[a-z]+)?", name.lower())
+    return found[0] if found else name
 
 
 def _asked(call: Json, model: Json, *, first: bool) -> Json:
@@ -188,9 +205,13 @@ def _turns(unit: Unit, model: Json) -> Turns:
 def _said(message: Json, model: Json) -> list[Json]:
     if message["type"] == "opaque":
         return [message["content"]]
-    if message.get("_part", {}).get("text") == message["content"]:
-        return [_standing(message["_part"], message, model)]
-    pieces = text_pieces(message)
+    pieces, part = text_pieces(message), message.get("_part", {})
+    same = part.get("text") == message["content"]
+    if message["type"] == "reasoning":  # unsigned it carries nothing over
+        part = _standing(part, message, model)
+        return [part] if same and pieces and "thoughtSignature" in part else []
+    if same:
+        return [_standing(part, message, model)]
     return [{"text": "".join(pieces)}] if pieces else []
 
 

@@ -33,7 +33,8 @@ def request_record(run: int, model: dict[str, Json], body: Json, on: Switches) -
             headers["anthropic-beta"] = ",".join(options["betaHeaders"])
     elif provider == "gemini":
         name = quote(options["model"], safe="/")
-        url = _joined(options["baseUrl"], f"models/{name}:generateContent", on)
+        whole = "/" in name and on("addresses-are-folders")
+        url = _joined(options["baseUrl"], f"{'' if whole else 'models/'}{name}:generateContent", on)
         if on("gemini-key-in-header"):
             headers["x-goog-api-key"] = key
         else:

@@ -13,6 +13,7 @@ import tiktoken
 from ..vectors import Json
 from .core import Failure, Switches, our_failure, read
 from .js import stringify, written
+from .turns import images_in, is_image
 
 _DEFAULT = "o200k_base"
 _RATIOS = {"o200k_base": 4.2, "cl100k_base": 4.0, "p50k_base": 3.8, "r50k_base": 3.5, "gpt2": 3.2}
@@ -143,9 +144,20 @@ class ItemModel:
                 raise
             theirs = None
         ours = [self._ours(spec, text) for text in texts]
-        if theirs is None or theirs == ours:
-            return ours
-        return ours if self.on("tiktoken-is-found") else theirs
+        chosen = theirs or ours
+        if chosen != ours and self.on("tiktoken-is-found"):
+            chosen = ours
+        for index, item in enumerate(items):
+            if images_in(item.message) and self.on("images-in-results"):
+                chosen[index] = self._shown(spec, item.message)
+        return chosen
+
+    def _shown(self, spec: dict[str, Json], message: Json) -> float:
+        """The tokens of a result with images, whatever their sizes."""
+        found = message["content"]["data"]
+        said = [{"type": "image"} if is_image(item) else item for item in found]
+        words = self._ours(spec, written({"data": said}, self.on))
+        return words + 765 * sum(map(is_image, found))
 
 
 class CaseModel:

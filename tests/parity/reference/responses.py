@@ -101,12 +101,17 @@ def _said(role: str, pieces: list[str]) -> Json:
 
 
 def _text(call: Json, on: Switches) -> str:
+    # What was written in another format goes back as JSON of our own.
+    own = {"_written": call["_said"]} if "_said" in call else {}
+    call = {name: value for name, value in call.items() if name != "_written"} | own
     return sent_arguments(call, on).get("arguments", "{}")
 
 
 def _items(unit: Unit, on: Switches) -> list[Json]:
     if not isinstance(unit, Exchange):
-        pieces = text_pieces(unit)
+        pieces, part = text_pieces(unit), unit.get("_part", {})
+        if part.get("refusal") == unit["content"]:  # as it came
+            return [{"type": "message", "role": "assistant", "content": [part]}]
         return [_said(unit["role"], pieces)] if pieces else []
     found = [
         {"type": "function_call", "name": c["name"], "arguments": _text(c, on), "call_id": name}
@@ -186,12 +191,13 @@ def decode(body: Json, on: Switches) -> list[Json]:
             part = item["content"][0]
             refused = refused or "refusal" in part
             text = part.get("text") or part.get("refusal")
-            found.append({**base, "type": "text", "content": text})
+            own = {"_part": part} if "refusal" in part else {}
+            found.append({**base, "type": "text", "content": text, **own})
             continue
         call = {"type": "tool", "id": item["call_id"] or "", "name": item["name"]}
         given = item["arguments"]
         read = our_arguments(given or "{}") if isinstance(given or "", str) else {"input": given}
-        call |= as_written(given) | read
+        call |= read | ({"_said": given} if as_written(given) else {})
         found.append({**base, "type": "tool_call", "tools": [call]})
     why = (body.get("incomplete_details") or {}).get("reason", "")
     why = "length" if why == "max_output_tokens" else why
