@@ -114,7 +114,13 @@ class Play:
     # ------------------------------------------------------------------ notes
 
     def note(self, what: str) -> None:
-        """Record an event."""
+        """Record an event.
+
+        Raises:
+            Unsupported: The scenario has no end, such as that of agents which a hook always stops.
+        """
+        if len(self.order) > 10 * _TOO_MANY:
+            raise Unsupported("a scenario without end")
         self.order.append(what)
 
     def callback(self, kind: str, **facts: Json) -> None:
