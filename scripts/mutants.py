@@ -230,8 +230,8 @@ def codes(code):
             found |= codes(inner)
     return found
 
-def put(path, number, again):
-    if again:  # from the file
+def put(path, number, imported):
+    if imported:  # all anew, from the files
         for name in own:
             del sys.modules[name]
         return
@@ -285,8 +285,8 @@ for line in sys.stdin:
     if not child:
         signal.setitimer(signal.ITIMER_PROF, patience)
         try:
-            path, number, again, names, mode = json.loads(line)
-            put(path, number, again)
+            path, number, imported, names, mode = json.loads(line)
+            put(path, number, imported)
             print(json.dumps(noticed(set(names), mode)), flush=True)
         except BaseException:
             traceback.print_exc()
@@ -331,7 +331,7 @@ class Player:
 
     def noticed(self, mutant: dict[str, Any], mode: str) -> str:
         """Return the first recording that differs with this mutant in its file; empty: none."""
-        facts = [mutant[name] for name in ("path", "number", "again", "names")]
+        facts = [mutant[name] for name in ("path", "number", "imported", "names")]
         return self._ask([*facts, mode])
 
 
@@ -401,7 +401,7 @@ def planned(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
             "path": str(one.path),
             "number": one.number,
             "shown": f"{one.path}:{one.line}: {one.change}",
-            "again": reached.imported(one),
+            "imported": reached.imported(one),
             "names": sorted(reached.by(one)),
         }
         for one in chosen

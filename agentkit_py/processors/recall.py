@@ -72,7 +72,8 @@ class Recall(ConfiguredProcessor):
     all that are searched.
 
     No more than ``most_turns`` are searched, the newest of those left out, and no more of the
-    thread is loaded, so that a turn takes no longer in a thread of years. The report says so.
+    thread is loaded, so that a turn costs the same in a thread of years. Where turns are not
+    searched for that, the report says so.
 
     Args:
         embedder: Makes vectors of texts.
@@ -124,14 +125,14 @@ class Recall(ConfiguredProcessor):
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
         left = await self._left(messages, context)
         past = messages[: past_length(messages, context)]
-        stretches = _left_out(past, left)
-        most = len(stretches) if self.most_turns is None else self.most_turns
-        first = max(0, len(stretches) - most)
+        gone = _left_out(past, left)
+        most = len(gone) if self.most_turns is None else self.most_turns
+        first = max(0, len(gone) - most)
         times = None if context.times is None or not _asked(context) else context.times()
-        turns = _turns(stretches[first:], times or {})
+        turns = _turns(gone[first:], times or {})
         if not turns or not (context.input or context.catching_up):
             return messages if len(left) == len(messages) else left
-        if first or (context.unloaded.messages and len(stretches) == most):
+        if first or (context.unloaded.messages and len(gone) == most):
             context.note(
                 f"the {self.k} turns that the input is most about, of the newest {len(turns)} that "
                 "are left out (most_turns)"
@@ -164,12 +165,11 @@ class Recall(ConfiguredProcessor):
         return messages[start:]
 
     async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
-        """Return whether the turns that are searched are there."""
+        """Return whether all turns that are searched are there."""
         most, past = self.most_turns, newest[: past_length(newest, context)]
-        # What stays has to be read in full, so it is looked at once there may be enough.
         begins = _begins(past)
         if most is None or len(begins) <= most:
-            return False
+            return False  # those that stay are not searched; to find them takes longer
         if self.window is not None and not await is_enough(
             newest, [(context.level, self.window)], context
         ):
@@ -328,24 +328,24 @@ def _day(when: datetime) -> date:
 
 
 def _begins(past: Messages) -> list[int]:
-    """Return where the user says something."""
+    """Return the indices at which turns begin."""
     return [i for i, m in enumerate(past) if m.role == "user" and isinstance(m, TextMessage)]
 
 
 def _left_out(past: Messages, left: Messages) -> list[Messages]:
-    """Return the turns of which nothing is left, in order."""
+    """Return the messages of each turn of which nothing is left, in order."""
     # A shorter version of a message stands for it.
     kept = {id(found) for message in left for found in lineage(message)}
     starts = _begins(past)
     bounds = [*([] if starts[:1] == [0] else [0]), *starts, len(past)]
-    stretches = (past[start:stop] for start, stop in pairwise(bounds))
-    return [one for one in stretches if not any(id(message) in kept for message in one)]
+    turns = (past[start:stop] for start, stop in pairwise(bounds))
+    return [one for one in turns if not any(id(message) in kept for message in one)]
 
 
-def _turns(stretches: Sequence[Messages], times: Mapping[int, datetime]) -> list[_Turn]:
+def _turns(found: Sequence[Messages], times: Mapping[int, datetime]) -> list[_Turn]:
     """Return turns with their texts; those without any text are left out."""
     turns: list[_Turn] = []
-    for messages in stretches:
+    for messages in found:
         text = conversation_text(messages, _MOST_CHARS)
         if text:
             known = (times.get(id(one)) for message in messages for one in lineage(message))

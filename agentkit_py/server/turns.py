@@ -96,7 +96,8 @@ def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
             continue
         if not found:
             found.append(ShownTurn(known, record.position, result.created_at))
-        turn = of_message.get(str(record.metadata.get("answers")), found[-1])
+        answers = record.metadata.get("answers")
+        turn = of_message.get(answers, found[-1]) if isinstance(answers, str) else found[-1]
         turn.changed_at = result.created_at
         parts = list(parts_of(result.agent_name, result.output, result.tool_calls))
         for part in parts:

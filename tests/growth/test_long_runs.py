@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 
 from agentkit_py import Agent, anthropic, gemini, openai, tool
 from agentkit_py._core.json import Growing
-from agentkit_py.models import openai_responses
+from agentkit_py.models import Model, openai_responses
 
 CALLS = 40
 MODELS = {
@@ -93,17 +94,21 @@ class Counter:
         self._count += event == "call" and frame.f_code.co_name in WRITING
 
 
-@pytest.mark.parametrize("name", MODELS)
-async def test_a_call_writes_what_is_new_since_the_last_one(name: str) -> None:
-    """Each call takes as much as the one before it."""
-    counter = Counter(name)
-    model = replace(MODELS[name], answers=counter.answer)
+async def _run(model: Model, seen: Callable[[FrameType, str, Any], None]) -> None:
+    """Run an agent that makes all calls, with each function that is called and returns seen."""
     agent = Agent(name="clerk", system="Track.", model=model, tools=[track], max_iter=CALLS)
-    sys.setprofile(counter.seen)
+    sys.setprofile(seen)
     try:
         await agent.run("Where are they?")
     finally:
         sys.setprofile(None)
+
+
+@pytest.mark.parametrize("name", MODELS)
+async def test_a_call_writes_what_is_new_since_the_last_one(name: str) -> None:
+    """Each call takes as much as the one before it."""
+    counter = Counter(name)
+    await _run(replace(MODELS[name], answers=counter.answer), counter.seen)
     assert len(counter.counts) == CALLS
     assert counter.counts[5] > 0
     assert set(counter.counts[5:]) == {counter.counts[5]}
@@ -144,13 +149,7 @@ async def test_a_call_over_http_encodes_what_is_new_since_the_last_one(name: str
     What Claude is asked with a mark is written with it twice, and then once without.
     """
     transport = Transport(name)
-    model = replace(MODELS[name], transport=transport)
-    agent = Agent(name="clerk", system="Track.", model=model, tools=[track], max_iter=CALLS)
-    sys.setprofile(transport.seen)
-    try:
-        await agent.run("Where are they?")
-    finally:
-        sys.setprofile(None)
+    await _run(replace(MODELS[name], transport=transport), transport.seen)
     assert len(transport.sent) == CALLS
     # Numbers have two digits from here on, and Claude's conversation is long enough to be cached.
     assert len(set(transport.written[12:])) == 1, transport.written

@@ -107,6 +107,17 @@ def brief(found: list[dict[str, Any]]) -> list[str]:
     return [name for n, name in enumerate(names) if n == 0 or names[n - 1] != name]
 
 
+async def test_a_reply_stands_under_its_message_whatever_ids_clients_choose() -> None:
+    """``None`` is an id as good as any, and not the one of replies that name no message."""
+    app = app_of(support("First.", "Second."))
+    async with client_of(app) as client:
+        for number, message_id in enumerate(("None", "m2")):
+            await events(client, "/api/vercel", said(f"Question {number}", message_id))
+        thread = (await client.get("/api/vercel/t1")).json()
+    texts = [[p["text"] for p in m["parts"] if p["type"] == "text"] for m in thread["messages"]]
+    assert texts == [["Question 0"], ["First."], ["Question 1"], ["Second."]]
+
+
 CALL = ["tool-input-start", "tool-input-delta", "tool-input-available"]
 
 
