@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from agentkit_py import Agent, AgentResult, Network, State, tool
 from agentkit_py._core.json import as_object
 from agentkit_py.events import ContextBuilt
+from agentkit_py.messages import Message
 from agentkit_py.models import Model, anthropic, openai
 from agentkit_py.routing import RouterContext
 from agentkit_py.testing import EventLog, FakeProvider, ReceivedRequest, Signing
@@ -121,3 +123,25 @@ async def test_a_refusal_of_reasoning_is_healed_once(runner: Runner) -> None:
     assert [item["type"] for item in items].count("reasoning") == 1
     if runner.mode == "inngest":
         assert [s for s in runner.runs[1].steps if s.name.endswith(".infer.unsigned")]
+
+
+async def test_thinking_that_was_left_out_stays_out_of_what_was_made_without_it(
+    runner: Runner,
+) -> None:
+    """The second signature does not cover the first thought, so only the second goes back."""
+    fake = FakeProvider(
+        lambda received: {"reasoning": f"Thought {len(received.body['messages'])}.", "text": "So."},
+        signing=Signing(),
+    )
+
+    def without(messages: Sequence[Message]) -> list[Message]:
+        return [message for message in messages if message.type != "reasoning"]
+
+    state: State[Any] = State()
+    for question, processors in (("One?", []), ("Two?", [without]), ("Three?", [])):
+        agent = Agent(name="a", system="S", model=claude(fake), processors=processors)
+        await runner.run(agent, question, state=state)
+    assert fake.rejections == []
+    sent = str(fake.requests[-1].body["messages"])
+    assert "Thought 1." not in sent
+    assert "Thought 3." in sent
