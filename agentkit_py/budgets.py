@@ -17,7 +17,7 @@ from typing_extensions import TypedDict
 
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import BudgetExceededError, ConfigurationError, HistoryError, ModelHTTPError
-from agentkit_py.history.users import Refused, Spending, SpendingStore, spending_scope
+from agentkit_py.history.users import RefusedSpending, Spending, SpendingStore, spending_scope
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import GuardedCall
 
@@ -219,7 +219,7 @@ class ScopedBudget:
             raise self._exceeded(refused)
         return True
 
-    def _exceeded(self, refused: Refused) -> BudgetExceededError:
+    def _exceeded(self, refused: RefusedSpending) -> BudgetExceededError:
         spending = refused.spending
         budget = self.scopes[spending.scope]
         return BudgetExceededError(

@@ -116,11 +116,11 @@ def message_from_dict(
         InvalidRecordError: Something is missing or of the wrong kind; it names ``where`` and the
             field, whose path begins with ``path``.
     """
-    reader = _Reader(record, where, path, past=past)
+    reader = _FieldReader(record, where, path, past=past)
     return _READERS[reader.one_of("type", _TYPES)](reader)
 
 
-def _text(reader: _Reader) -> Message:
+def _text(reader: _FieldReader) -> Message:
     return TextMessage(
         cast("Any", reader.one_of("role", _ROLES)),
         reader.content(),
@@ -128,21 +128,21 @@ def _text(reader: _Reader) -> Message:
     )
 
 
-def _tool_call(reader: _Reader) -> Message:
+def _tool_call(reader: _FieldReader) -> Message:
     return ToolCallMessage(tuple(reader.calls("tools")), **reader.common())
 
 
-def _tool_result(reader: _Reader) -> Message:
+def _tool_result(reader: _FieldReader) -> Message:
     call = reader.call(reader.value("tool"), "tool")
     content = cast("JsonValue", reader.value("content"))
     return ToolResultMessage(call, content, **reader.common())
 
 
-def _reasoning(reader: _Reader) -> Message:
+def _reasoning(reader: _FieldReader) -> Message:
     return ReasoningMessage(reader.string("content"), **reader.common())
 
 
-def _opaque(reader: _Reader) -> Message:
+def _opaque(reader: _FieldReader) -> Message:
     host, tool, call_id = map(reader.text_or_empty, ("host", "toolName", "callId"))
     part = reader.text_or_empty("part")
     if part:
@@ -158,7 +158,7 @@ def _opaque(reader: _Reader) -> Message:
     )
 
 
-class _Reader:
+class _FieldReader:
     """Reads fields of one JSON object; its errors name the field that is wrong."""
 
     __slots__ = ("_past", "_path", "_record", "_where")
@@ -213,7 +213,7 @@ class _Reader:
         part = cast("Record", item if isinstance(item, Mapping) else {})
         kind, text = part.get("type"), part.get("text")
         if kind in _MEDIA:
-            return _MEDIA[kind](_Reader(part, self._where, self._at(name)))
+            return _MEDIA[kind](_FieldReader(part, self._where, self._at(name)))
         if kind != "text" or not isinstance(text, str):
             raise self._wrong(name, f"expected {{type: text, text: …}}, got {item!r:.80}")
         return TextContent(text)
@@ -244,7 +244,7 @@ class _Reader:
         return [self.call(item, f"{name}[{index}]") for index, item in items]
 
     def call(self, item: object, name: str) -> ToolCall:
-        reader = _Reader(item, self._where, self._at(name))
+        reader = _FieldReader(item, self._where, self._at(name))
         record = reader._record
         malformed = record.get("malformed")
         if malformed is not None and not isinstance(malformed, str):
@@ -279,20 +279,20 @@ class _Reader:
         return found
 
 
-def _image(reader: _Reader) -> ImageContent:
+def _image(reader: _FieldReader) -> ImageContent:
     data, url, media_type, detail = reader.medium("detail")
     if detail is not None:
         reader.one_of("detail", ("low", "high", "auto"))
     return ImageContent(data, url, media_type, cast("Any", detail))
 
 
-def _file(reader: _Reader) -> FileContent:
+def _file(reader: _FieldReader) -> FileContent:
     return FileContent(*reader.medium("name"))
 
 
-_MEDIA: dict[object, Callable[[_Reader], ContentPart]] = {"image": _image, "file": _file}
+_MEDIA: dict[object, Callable[[_FieldReader], ContentPart]] = {"image": _image, "file": _file}
 
-_READERS: dict[str, Callable[[_Reader], Message]] = {
+_READERS: dict[str, Callable[[_FieldReader], Message]] = {
     "text": _text,
     "tool_call": _tool_call,
     "tool_result": _tool_result,

@@ -29,7 +29,7 @@ from agentkit_py.knowledge import (
     PostgresKnowledge,
     SqliteKnowledge,
 )
-from agentkit_py.knowledge.documents import Chunk, Document
+from agentkit_py.knowledge.documents import Document, DocumentChunk
 from agentkit_py.search.vectors import normalized
 
 DIMENSIONS = 384
@@ -64,7 +64,7 @@ async def fill(store: KnowledgeStore, chunks: int) -> float:
     seconds = 0.0
     for number in range(chunks // PER_DOCUMENT):
         pieces = [
-            Chunk(" ".join(chance.choices(WORDS, k=60)), vector(chance))
+            DocumentChunk(" ".join(chance.choices(WORDS, k=60)), vector(chance))
             for _ in range(PER_DOCUMENT)
         ]
         document = Document(

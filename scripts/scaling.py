@@ -30,7 +30,7 @@ from starlette.routing import Route
 
 from agentkit_py import Agent, AgentResult, MemoryHistory, SqliteHistory, TextMessage
 from agentkit_py.knowledge import EQ, SqliteKnowledge
-from agentkit_py.knowledge.documents import Chunk, Document
+from agentkit_py.knowledge.documents import Document, DocumentChunk
 from agentkit_py.models import function_model
 from agentkit_py.network import index_thread
 from agentkit_py.processors import MessageWindow, Recall
@@ -284,7 +284,7 @@ def documents(figure: str) -> Callable[[int, Path], Any]:
         store = SqliteKnowledge(folder / "documents.db")
         for start in range(0, pieces, 50):
             some = range(start, min(pieces, start + 50))
-            chunks = [Chunk(f"word{n % 997} of hat{n}", _vector(n)) for n in some]
+            chunks = [DocumentChunk(f"word{n % 997} of hat{n}", _vector(n)) for n in some]
             facts: dict[str, Any] = {"shop": start // 50 % 1000}
             one = Document(id=f"d{start}", source=f"d{start}", hash="", metadata=facts)
             await store.put(one, chunks, "sines")

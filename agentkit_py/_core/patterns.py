@@ -40,7 +40,7 @@ class BoundedPattern:
         Raises:
             TimeoutError: It took longer than `SECONDS`.
         """
-        search = _Search(self._engine)
+        search = _TextSearch(self._engine)
         if len(text) <= 2 * LONGEST_MATCH:
             for match in search.all(text, 0, len(text)):
                 yield match.span()
@@ -80,7 +80,7 @@ class BoundedPattern:
             raise re.error(str(error), self.pattern) from error
 
 
-class _Search:
+class _TextSearch:
     """The searches of one text, which share one limit."""
 
     def __init__(self, engine: Any) -> None:

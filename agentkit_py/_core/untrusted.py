@@ -16,7 +16,7 @@ _INVISIBLE = frozenset({"Cc", "Cf", "Cs"})
 _BREAKS = frozenset("\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 
 
-class _Table(dict[int, str]):
+class _Replacements(dict[int, str]):
     """The replacement of each character, made when it first occurs."""
 
     def __init__(self, replace: Callable[[str], str]) -> None:
@@ -45,7 +45,7 @@ def _escaped(char: str) -> str:
     return short.get(char) or "".join(pieces)
 
 
-_SHOWN, _ESCAPED = _Table(_shown), _Table(_escaped)
+_SHOWN, _ESCAPED = _Replacements(_shown), _Replacements(_escaped)
 
 
 def clean(text: str) -> str:

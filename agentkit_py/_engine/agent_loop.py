@@ -190,7 +190,7 @@ async def _ask_for_guardrail(
     return await run_agent(run, agent, options)
 
 
-class _Answer(NamedTuple):
+class _ModelAnswer(NamedTuple):
     """The request and reply of a model call."""
 
     model: Model | None
@@ -205,7 +205,7 @@ _FINAL = ("refusal", "content_filter", "error")
 
 
 @dataclass(slots=True)
-class _Inference:
+class _Iteration:
     """One inference with its tools, and what the turn does next."""
 
     result: AgentResult
@@ -312,7 +312,7 @@ class _AgentLoop:
                 return last
         return last or await self._stop("on_start")
 
-    def _end_after(self, iteration: int, made: _Inference, limited: str | None) -> str | None:
+    def _end_after(self, iteration: int, made: _Iteration, limited: str | None) -> str | None:
         """Return why the turn ends after an inference, unless it goes on or the model ended it."""
         if made.failed is not None:
             return made.failed
@@ -364,7 +364,7 @@ class _AgentLoop:
             return await self.run.add(result)
         return result
 
-    async def _iterate(self, iteration: int, last: AgentResult | None) -> _Inference | None:
+    async def _iterate(self, iteration: int, last: AgentResult | None) -> _Iteration | None:
         """Run one inference with its tools; None if `on_start` ended the turn."""
         run, turn = self.run, self.turn
         path = f"{turn.path}.{iteration}"
@@ -396,9 +396,9 @@ class _AgentLoop:
                 await self._replied(result)
             if not calls:
                 paused = result.finish_reason == "pause"
-                return _Inference(result, goes_on=paused, counts=not paused)
+                return _Iteration(result, goes_on=paused, counts=not paused)
             result = await self._run_tools(result, calls, tools, path, {})
-            return _Inference(result, goes_on=not self._hands_over(result))
+            return _Iteration(result, goes_on=not self._hands_over(result))
 
     async def _read(
         self,
@@ -407,7 +407,7 @@ class _AgentLoop:
         calls: Sequence[ToolCall],
         tools: Mapping[str, Tool],
         path: str,
-    ) -> _Inference:
+    ) -> _Iteration:
         """Read the reply of an agent that has an output, and run the tools beside it."""
         answer = await reader.read(path, result, calls)
         value, guarded = answer.value, self.guards.spec.output
@@ -424,15 +424,15 @@ class _AgentLoop:
             result = await self._run_tools(result, calls, tools, path, answer.settled)
         if value is not NO_VALUE:
             await self._announce_output(value)
-            return _Inference(replace(result, value=value), goes_on=False)
+            return _Iteration(replace(result, value=value), goes_on=False)
         if self._hands_over(result):
-            return _Inference(result, goes_on=False)
+            return _Iteration(result, goes_on=False)
         if answer.problem is None:  # tools, or a pause
-            return _Inference(result, goes_on=True, counts=bool(calls))
+            return _Iteration(result, goes_on=True, counts=bool(calls))
         reason = answer.cut
         if reason in _FINAL or len(reader.problems) > reader.plan.spec.retries:
-            return _Inference(result, goes_on=False, failed=reason or "retries")
-        return _Inference(reader.corrected(result, answer), goes_on=True, counts=False)
+            return _Iteration(result, goes_on=False, failed=reason or "retries")
+        return _Iteration(reader.corrected(result, answer), goes_on=True, counts=False)
 
     def _hands_over(self, result: AgentResult) -> bool:
         handoffs = self.turn.agent.handoffs
@@ -510,11 +510,11 @@ class _AgentLoop:
             await self._replied(result)
         return result
 
-    async def _ask_one_of(self, builder: ModelInputBuilder, made: ModelInput) -> _Answer:
+    async def _ask_one_of(self, builder: ModelInputBuilder, made: ModelInput) -> _ModelAnswer:
         """Ask the model's alternatives, one after the other."""
         model, path, failures = self.turn.model, builder.path, list[ReportEntry]()
 
-        async def ask(one: Model, step: str) -> _Answer:
+        async def ask(one: Model, step: str) -> _ModelAnswer:
             own, input_ = builder, made
             if one is not model:
                 own, input_ = builder.for_model(made, one, failures)
@@ -537,7 +537,9 @@ class _AgentLoop:
             )
             await self.run.monitor.emit_now(event)
 
-    async def _ask(self, builder: ModelInputBuilder, made: ModelInput, step_id: str) -> _Answer:
+    async def _ask(
+        self, builder: ModelInputBuilder, made: ModelInput, step_id: str
+    ) -> _ModelAnswer:
         """Ask one model; return what was sent and answered."""
         refused: BadRequestError | None = None
         body: object = None
@@ -549,7 +551,7 @@ class _AgentLoop:
             body, made = await self._send_less(builder, made, refused, step_id)
         run, model = self.run, builder.turn.model
         by, reply = read_reply(model, body, run.runtime, step_id, run.meter.read)
-        return _Answer(model if by is model else None, made, body, reply)
+        return _ModelAnswer(model if by is model else None, made, body, reply)
 
     async def _failed_over(self, other: Model, error: ModelError) -> None:
         name = self.turn.agent.name

@@ -26,7 +26,7 @@ from agentkit_py.models.base import Model, ModelRequest
 from agentkit_py.processors.apply import Around
 from agentkit_py.processors.base import HistoryProcessor, Level
 from agentkit_py.processors.report import ContextReport
-from agentkit_py.runtime.port import Runtime, Watch, watched
+from agentkit_py.runtime.port import CallWatch, Runtime, watched
 from agentkit_py.state import State
 
 logger: logging.Logger = get_logger("agentkit_py")
@@ -133,7 +133,7 @@ class Instrumentation(Protocol):
         """Return a context in which everything is part of the run ``run_id``."""
         return nullcontext()
 
-    def model_call(self, call: ModelCall) -> Watch | None:
+    def model_call(self, call: ModelCall) -> CallWatch | None:
         """Take a model call that is about to be made; return what sees it being sent."""
         return None
 

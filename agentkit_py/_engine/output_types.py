@@ -38,7 +38,7 @@ FINAL_RESULT = "final_result"
 
 
 @dataclass(frozen=True)
-class _Asked(Generic[T]):
+class _OutputMode(Generic[T]):
     """The types of an output with the way in which the model is asked for it."""
 
     type: (
@@ -56,15 +56,15 @@ class _Asked(Generic[T]):
     """The description for the model; None: the docstring."""
 
 
-class ToolOutput(_Asked[T]):
+class ToolOutput(_OutputMode[T]):
     """An output that the model gives by calling a tool, which every model can that has tools."""
 
 
-class NativeOutput(_Asked[T]):
+class NativeOutput(_OutputMode[T]):
     """An output that the provider makes the model write as JSON of its schema."""
 
 
-class PromptedOutput(_Asked[T]):
+class PromptedOutput(_OutputMode[T]):
     """An output that the system prompt asks for, as JSON; for models that can do nothing else."""
 
 

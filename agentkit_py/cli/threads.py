@@ -32,7 +32,7 @@ from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.messages import text_of
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.base import HistoryStore
-from agentkit_py.stores.rows import Format, ThreadInfo
+from agentkit_py.stores.rows import ExportFormat, ThreadInfo
 from agentkit_py.stores.words import WordSearch
 from agentkit_py.stores.workspace import Workspace
 
@@ -262,7 +262,7 @@ async def export(
         Path | None, typer.Option("--output", "-o", help="A file; standard output unless given.")
     ] = None,
     form: Annotated[
-        Format, typer.Option("--format", help="openai is what agentkit replay reads.")
+        ExportFormat, typer.Option("--format", help="openai is what agentkit replay reads.")
     ] = "archive",
 ) -> None:
     """Write threads as JSON Lines."""
@@ -284,7 +284,7 @@ async def export(
 
 
 async def _write(
-    store: HistoryStore, threads: Iterable[ThreadInfo], form: Format, file: IO[str]
+    store: HistoryStore, threads: Iterable[ThreadInfo], form: ExportFormat, file: IO[str]
 ) -> None:
     from agentkit_py.stores.interchange import export_threads  # noqa: PLC0415 - slow to load
 

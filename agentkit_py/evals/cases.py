@@ -23,7 +23,7 @@ class Verdict:
     reason: str = ""
 
 
-Check: TypeAlias = "Callable[[Outcome], Verdict | bool | str | Awaitable[Verdict | bool | str]]"
+CaseCheck: TypeAlias = "Callable[[Outcome], Verdict | bool | str | Awaitable[Verdict | bool | str]]"
 """A verdict; True or False; or the reason why not, empty where it holds."""
 
 
@@ -32,7 +32,7 @@ class Evaluator:
     """A check with a name, by which reports know it."""
 
     name: str
-    check: Check
+    check: CaseCheck
 
     async def __call__(self, outcome: Outcome) -> Verdict:
         """Return the verdict on a run; a check that fails itself is one, too."""

@@ -10,13 +10,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.evals.cases import Check, Evaluator, Outcome, Saw, Verdict
+from agentkit_py.evals.cases import CaseCheck, Evaluator, Outcome, Saw, Verdict
 from agentkit_py.messages import ToolCallMessage, ToolResultMessage, text_of_parts
 from agentkit_py.models.base import Model, ToolSpec
 from agentkit_py.models.compatible import model_named
 
 
-def evaluator(check: Check) -> Evaluator:
+def evaluator(check: CaseCheck) -> Evaluator:
     """Make an evaluator of a function, which gives it its name."""
     return Evaluator(check.__name__, check)
 

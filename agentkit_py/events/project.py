@@ -67,7 +67,7 @@ class _Part:
 
 
 @dataclass(slots=True, eq=False)
-class _OpenCall:
+class _StreamedCall:
     """A tool call whose part is on the wire and that has no output there yet."""
 
     message_id: str
@@ -77,16 +77,16 @@ class _OpenCall:
 
 
 @dataclass(slots=True)
-class _OpenCalls:
+class _StreamedCalls:
     """The open calls of a run, in the order of their parts."""
 
-    _calls: list[_OpenCall] = field(default_factory=list[_OpenCall])
+    _calls: list[_StreamedCall] = field(default_factory=list[_StreamedCall])
 
     def add(self, message_id: str, call: ToolCall, part_id: str) -> None:
         """Record that the part of a call is on the wire."""
-        self._calls.append(_OpenCall(message_id, call, part_id))
+        self._calls.append(_StreamedCall(message_id, call, part_id))
 
-    def waiting(self, message_id: str) -> list[_OpenCall]:
+    def waiting(self, message_id: str) -> list[_StreamedCall]:
         """Return the calls of a message that have not started."""
         return [one for one in self._calls if one.message_id == message_id and not one.started]
 
@@ -129,7 +129,7 @@ class Projector:
     _root: RunStarted | None = None
     _hidden: set[str] = field(default_factory=set[str])
     _live: dict[tuple[str, int], _Part] = field(default_factory=dict[tuple[str, int], _Part])
-    _calls: _OpenCalls = field(default_factory=_OpenCalls)
+    _calls: _StreamedCalls = field(default_factory=_StreamedCalls)
 
     def feed(self, event: Event) -> list[Chunk]:
         """Return the chunks that ``event`` becomes."""

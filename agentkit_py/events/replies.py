@@ -1,7 +1,7 @@
 """One reply to a user's message as a front end shows it: a list of parts that grows.
 
-`Reply` reads it from the chunks of a run, and says how each chunk changes it; `parts_of` reads it
-from a stored result. The protocols of front ends (`agentkit_py.events.vercel`,
+`ReplyReader` reads it from the chunks of a run, and says how each chunk changes it; `parts_of`
+reads it from a stored result. The protocols of front ends (`agentkit_py.events.vercel`,
 `agentkit_py.events.ag_ui`) write those changes in their own events.
 """
 
@@ -146,7 +146,7 @@ def approval_id(question: str, index: int, count: int) -> str:
     return question if count <= 1 else f"{question}.{index}"
 
 
-class Reply:
+class ReplyReader:
     """Reads one reply from the chunks of its run.
 
     Attributes:

@@ -146,7 +146,7 @@ class Spending:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedSpending:
     """A spending for which there is no room, and the counter as it is."""
 
     spending: Spending
@@ -157,7 +157,7 @@ class Refused:
 class SpendingStore(Protocol):
     """A store that counts; safe for any number of processes."""
 
-    async def spend(self, spendings: Sequence[Spending]) -> Refused | None:
+    async def spend(self, spendings: Sequence[Spending]) -> RefusedSpending | None:
         """Add all amounts, or none where one counter has no room; return the first of these.
 
         Raises:

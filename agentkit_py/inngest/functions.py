@@ -42,7 +42,7 @@ from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 from agentkit_py.tools import Tool, ToolContext, create_tool
 
-Handler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
+FunctionHandler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
 
 
 def create_functions(
@@ -172,7 +172,7 @@ def _handler(
     *,
     realtime: bool | Realtime,
     most_steps: int | None,
-) -> Handler:
+) -> FunctionHandler:
     async def handler(ctx: inngest.Context) -> dict[str, Any]:
         data = ctx.event.data
         given, state, user = _read(data, item)

@@ -95,13 +95,13 @@ def inside(step_id: str) -> Generator[None]:
 class _Group:
     """Steps that may overlap, inside others or none."""
 
-    branch: _Branch | None
+    branch: _GroupCall | None
     number: int
     """Its number in that branch."""
 
 
 @dataclass(slots=True, eq=False)
-class _Branch:
+class _GroupCall:
     """One of the calls of a group: its own steps come one after another."""
 
     group: _Group
@@ -116,11 +116,11 @@ class _Branch:
         return f"{outer}{self.group.number}.{self.index}/"
 
 
-_branch: ContextVar[_Branch | None] = ContextVar("agentkit_step_branch", default=None)
+_group_call: ContextVar[_GroupCall | None] = ContextVar("agentkit_step_branch", default=None)
 
 
 @dataclass(slots=True)
-class _Record:
+class _RememberedSteps:
     """Names, decisions and size that the remembered steps hold."""
 
     steps: dict[str, str] = field(default_factory=dict[str, str])
@@ -146,7 +146,7 @@ class _Record:
     """Bytes of outputs in all."""
 
     @classmethod
-    def of(cls, outputs: Iterable[object]) -> _Record:
+    def of(cls, outputs: Iterable[object]) -> _RememberedSteps:
         found = cls()
         for output in outputs:
             fields = as_object(output)
@@ -180,7 +180,7 @@ class GuardedGroup:
         self, callables: tuple[Callable[[], Awaitable[Any]], ...], *args: Any, **options: Any
     ) -> tuple[Any, ...]:
         """Run the callables as the SDK does."""
-        outer = _branch.get()
+        outer = _group_call.get()
         if outer is None:
             self._groups += 1
             group = _Group(None, self._groups)
@@ -189,11 +189,11 @@ class GuardedGroup:
             group = _Group(outer, outer.groups)
 
         async def call(index: int, one: Callable[[], Awaitable[Any]]) -> Any:
-            token = _branch.set(_Branch(group, index))
+            token = _group_call.set(_GroupCall(group, index))
             try:
                 return await one()
             finally:
-                _branch.reset(token)
+                _group_call.reset(token)
 
         return await self.sdk.parallel(
             tuple(partial(call, index, one) for index, one in enumerate(callables)),
@@ -219,8 +219,8 @@ class StepMemory:
         self._versioning = versioning or Versioning()
         self._task = _current_task()
         self._asked: dict[str, str] = {}
-        self._running: dict[_Branch | None, tuple[object, object, str]] = {}
-        self._record: _Record | None = None
+        self._running: dict[_GroupCall | None, tuple[object, object, str]] = {}
+        self._record: _RememberedSteps | None = None
         self._unrecorded: list[tuple[str, object, str]] = []
         self._decided: dict[str, JsonValue] = {}
         self._defined: set[str] = set()
@@ -246,17 +246,17 @@ class StepMemory:
         return self._remembered is not None
 
     @property
-    def record(self) -> _Record:
+    def record(self) -> _RememberedSteps:
         """Names, decisions and size that the remembered steps hold."""
         if self._record is None:  # not before: middleware may have to decrypt them first
             outputs = () if self._remembered is None else self._remembered.values()
-            self._record = _Record.of(output.data for output in outputs)
+            self._record = _RememberedSteps.of(output.data for output in outputs)
         return self._record
 
     @property
     def is_grouped(self) -> bool:
         """True in a group, where steps that are remembered may come after new ones."""
-        return _branch.get() is not None
+        return _group_call.get() is not None
 
     def remembers(self, step_id: str) -> bool:
         """Return whether the step, or one whose name begins so, is known to be remembered."""
@@ -310,7 +310,7 @@ class StepMemory:
 
     def finish(self, step_id: str, output: object = None, *, recorded: bool = True) -> None:
         """Note that a step was remembered, and is over."""
-        branch = _branch.get()
+        branch = _group_call.get()
         while True:
             self._running.pop(branch, None)
             if branch is None:
@@ -322,8 +322,8 @@ class StepMemory:
     def _occupy(self, step_id: str) -> None:
         task = _current_task()
         occupant: object = task
-        branch = _branch.get()
-        taken: list[tuple[_Branch | None, object]] = []
+        branch = _group_call.get()
+        taken: list[tuple[_GroupCall | None, object]] = []
         while True:
             held = self._running.get(branch)
             if held is not None and held[0] is not occupant and not _cancelled(held[1]):
@@ -583,7 +583,7 @@ def _size(output: object) -> int:
 
 
 def _branch_path() -> str:
-    branch = _branch.get()
+    branch = _group_call.get()
     return "" if branch is None else branch.path
 
 

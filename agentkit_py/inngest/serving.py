@@ -27,7 +27,7 @@ _WANTED = (
     "that gives them"
 )
 
-Item: TypeAlias = Network | Agent[Any, Any] | inngest.Function[Any]
+Servable: TypeAlias = Network | Agent[Any, Any] | inngest.Function[Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ def find_functions(
 
 def _own_functions(
     name: str,
-    items: Sequence[Item],
+    items: Sequence[Servable],
     own: Sequence[inngest.Function[Any]],
     client: inngest.Inngest | None,
     options: ServeOptions,
@@ -126,12 +126,12 @@ def _default(module: object) -> object:
     return []
 
 
-def _items(name: str, found: object) -> list[Item]:
+def _items(name: str, found: object) -> list[Servable]:
     kinds = (Network, Agent, inngest.Function)
     if callable(found) and not isinstance(found, (*kinds, type)):
         found = cast("Callable[[], object]", found)()
     listed = cast("Sequence[object]", found if isinstance(found, list | tuple) else [found])
-    items = [cast("Item", item) for item in listed if isinstance(item, kinds)]
+    items = [cast("Servable", item) for item in listed if isinstance(item, kinds)]
     strangers = [item for item in listed if not isinstance(item, kinds)]
     if strangers or not items:
         got = f"; got {strangers[0]!r:.80}" if strangers else "; there are none"

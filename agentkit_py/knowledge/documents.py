@@ -17,9 +17,9 @@ from agentkit_py.knowledge.filters import FilterExpr, Metadata, Scalar, is_stora
 from agentkit_py.processors.settings import whole
 from agentkit_py.search.vectors import Vector
 
-Format: TypeAlias = Literal["text", "markdown", "pdf", "csv", "json"]
+DocumentFormat: TypeAlias = Literal["text", "markdown", "pdf", "csv", "json"]
 
-FORMATS: dict[str, Format] = {
+FORMATS: dict[str, DocumentFormat] = {
     ".txt": "text",
     ".text": "text",
     ".log": "text",
@@ -51,7 +51,7 @@ class Chunking:
         whole(1)("chunk_size", self.size)
         whole(0)("chunk_overlap", min(self.overlap, self.size - 1 - self.overlap))
 
-    def cut(self, text: str, kind: Format) -> list[str]:
+    def cut(self, text: str, kind: DocumentFormat) -> list[str]:
         """Return the chunks of a text, in order.
 
         Raises:
@@ -83,7 +83,7 @@ class Chunking:
         return chunks + splitter.chunks(text[start:])
 
 
-def sections(content: str | bytes, kind: Format, source: str) -> list[str]:
+def sections(content: str | bytes, kind: DocumentFormat, source: str) -> list[str]:
     """Return the content in sections, none of which is to be joined with another.
 
     A text is one section, a PDF one for each page, CSV one for each row (``column: value``), JSON
@@ -194,7 +194,7 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class DocumentChunk:
     """A chunk of a document, with its vector at length 1."""
 
     text: str
@@ -257,7 +257,7 @@ class KnowledgeStore(ABC):
         """Return the document, or None if there is none."""
 
     @abstractmethod
-    async def put(self, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
+    async def put(self, document: Document, chunks: Sequence[DocumentChunk], embedder: str) -> None:
         """Store a document in place of the one with its id: all of it, or nothing.
 
         Args:

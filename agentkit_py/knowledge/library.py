@@ -21,10 +21,10 @@ from agentkit_py.errors import (
 from agentkit_py.knowledge.documents import (
     FORMATS,
     Added,
-    Chunk,
     Chunking,
     Document,
-    Format,
+    DocumentChunk,
+    DocumentFormat,
     Hit,
     KnowledgeStore,
     Progress,
@@ -106,7 +106,7 @@ class Knowledge:
         content: str | bytes | Path,
         *,
         source: str | None = None,
-        format: Format | None = None,  # noqa: A002 - what it is
+        format: DocumentFormat | None = None,  # noqa: A002 - what it is
         metadata: Mapping[str, Any] | None = None,
         replace_metadata: bool = False,
         progress: ProgressTo = None,
@@ -142,12 +142,12 @@ class Knowledge:
                 f"({dumps(dict(known.metadata))}). Give this one another source=…, or pass "
                 "replace_metadata=True to change it."
             )
-        chunks: list[Chunk] = []
+        chunks: list[DocumentChunk] = []
         with _reporting(progress) as report:
             for start in range(0, len(texts), _BATCH):
                 batch = texts[start : start + _BATCH]
                 vectors = map(normalized, await embed_all(self.embedder, batch))
-                chunks.extend(map(Chunk, batch, vectors))
+                chunks.extend(map(DocumentChunk, batch, vectors))
                 report(Progress(source=document.source, done=len(chunks), total=len(texts)))
         await self.store.put(document, chunks, self.embedder.key)
         return Added(id=document.id, chunks=len(chunks), changed=True)
@@ -253,7 +253,7 @@ class _Loaded:
     """A document that was read."""
 
     source: str | None
-    kind: Format
+    kind: DocumentFormat
     sections: list[str]
 
     def cut(self, chunking: Chunking) -> list[str]:
@@ -261,7 +261,9 @@ class _Loaded:
         return [chunk for one in self.sections for chunk in chunking.cut(one, self.kind)]
 
 
-async def _load(content: str | bytes | Path, source: str | None, kind: Format | None) -> _Loaded:
+async def _load(
+    content: str | bytes | Path, source: str | None, kind: DocumentFormat | None
+) -> _Loaded:
     if isinstance(content, Path):
         source = content.as_posix() if source is None else source
         kind = kind or FORMATS.get(content.suffix.lower(), "text")
@@ -271,7 +273,7 @@ async def _load(content: str | bytes | Path, source: str | None, kind: Format | 
             raise KnowledgeError(f"{content} cannot be read: {error}") from error
     if source is not None and (not source or not is_storable(source)):
         raise KnowledgeError(f"{source!r:.80} cannot be a source")
-    how: Format = kind or "text"
+    how: DocumentFormat = kind or "text"
     found = await anyio.to_thread.run_sync(sections, content, how, source or "The text")
     return _Loaded(source, how, found)
 

@@ -15,14 +15,14 @@ import anyio.to_thread
 from agentkit_py._core.databases import conninfo_problem, database_name
 from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import ConfigurationError, KnowledgeError, MissingDependencyError
-from agentkit_py.knowledge.documents import Chunk, Document
+from agentkit_py.knowledge.documents import Document, DocumentChunk
 from agentkit_py.knowledge.filters import FilterExpr
 from agentkit_py.knowledge.sql import (
     FOUND,
     FROM_CHUNKS,
     VERSION,
-    Condition,
     Execute,
+    SqlCondition,
     SqlStore,
     checked_language,
     compiled,
@@ -226,7 +226,7 @@ class PostgresKnowledge(SqlStore):
         self._set_language(run)
 
     def _put(
-        self, run: Execute, document: Document, chunks: Sequence[Chunk], embedder: str
+        self, run: Execute, document: Document, chunks: Sequence[DocumentChunk], embedder: str
     ) -> None:
         # Transactions that add the same document run one after the other.
         run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK + 1, document.id])
@@ -255,7 +255,7 @@ class PostgresKnowledge(SqlStore):
         size = int((self._setting(run, "embedder") or "0").partition(" ")[0])
         return size if size <= _MAX_DIMENSIONS else 0
 
-    def _add(self, run: Execute, number: int, chunks: Sequence[Chunk]) -> None:
+    def _add(self, run: Execute, number: int, chunks: Sequence[DocumentChunk]) -> None:
         run(
             "INSERT INTO knowledge_chunks (document, position, text, words, embedding) "
             "SELECT ?, n.position, n.text, n.words::tsvector, "
@@ -301,7 +301,7 @@ class PostgresKnowledge(SqlStore):
         )
         return found if len(found) == k else []
 
-    def _condition(self, run: Execute, filters: FilterExpr | None) -> Condition:
+    def _condition(self, run: Execute, filters: FilterExpr | None) -> SqlCondition:
         """Return a filter as a condition: the chunks that pass, if they are few."""
         few = self._few(run, filters)
         return compiled(filters, self._dialect) if few is None else ("c.id = ANY(?)", [few])

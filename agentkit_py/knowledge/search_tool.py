@@ -34,7 +34,7 @@ from agentkit_py.state import State
 from agentkit_py.tools import Tool, ToolContext, create_tool
 
 Precedence: TypeAlias = Literal["both", "user"]
-Rule: TypeAlias = FilterExpr | Callable[[State[Any]], Any]
+_SearchRule: TypeAlias = FilterExpr | Callable[[State[Any]], Any]
 
 NAME = "search_knowledge_base"
 _DESCRIPTION = "Use this function to search the knowledge base for information about a query."
@@ -257,7 +257,7 @@ def _group(name: str, fields: JsonObject, depth: int) -> FilterExpr:
     return NOT(joined) if name == "NOT" else joined
 
 
-def _rules(filters: Any) -> list[Rule]:
+def _rules(filters: Any) -> list[_SearchRule]:
     if filters is None:
         return []
     items: list[Any] = [filters]

@@ -18,7 +18,7 @@ import anyio.to_thread
 
 from agentkit_py._core.json import as_object, dumps
 from agentkit_py.errors import ConfigurationError, FilterError, KnowledgeError
-from agentkit_py.knowledge.documents import Chunk, Document, Hit, KnowledgeStore
+from agentkit_py.knowledge.documents import Document, DocumentChunk, Hit, KnowledgeStore
 from agentkit_py.knowledge.filters import (
     AND,
     CONTAINS,
@@ -41,8 +41,8 @@ from agentkit_py.search.vectors import Vector, normalized
 from agentkit_py.search.words import LANGUAGES, sought, terms
 
 T = TypeVar("T")
-Dialect: TypeAlias = Literal["sqlite", "postgres"]
-Condition: TypeAlias = tuple[str, list[Any]]
+DatabaseName: TypeAlias = Literal["sqlite", "postgres"]
+SqlCondition: TypeAlias = tuple[str, list[Any]]
 """A condition on ``knowledge_documents d``, and its parameters in order."""
 
 VERSION = 3
@@ -87,7 +87,7 @@ class Execute(Protocol):
 class SqlStore(KnowledgeStore):
     """A store in an SQL database: each method is one transaction, in a worker thread."""
 
-    _dialect: Dialect
+    _dialect: DatabaseName
     _language: str | None
 
     async def get(self, document_id: str) -> Document | None:
@@ -99,7 +99,7 @@ class SqlStore(KnowledgeStore):
         name, source, digest, metadata = rows[0]
         return Document(id=name, source=source, hash=digest, metadata=_metadata(metadata))
 
-    async def put(self, document: Document, chunks: Sequence[Chunk], embedder: str) -> None:
+    async def put(self, document: Document, chunks: Sequence[DocumentChunk], embedder: str) -> None:
         """Store a document in place of the one with its id."""
         await self._do(lambda run: self._put(run, document, chunks, embedder), write=True)
 
@@ -162,7 +162,7 @@ class SqlStore(KnowledgeStore):
         """
 
     @abstractmethod
-    def _add(self, run: Execute, number: int, chunks: Sequence[Chunk]) -> None:
+    def _add(self, run: Execute, number: int, chunks: Sequence[DocumentChunk]) -> None:
         """Store the chunks of a document."""
 
     @abstractmethod
@@ -250,7 +250,7 @@ class SqlStore(KnowledgeStore):
         return False
 
     def _put(
-        self, run: Execute, document: Document, chunks: Sequence[Chunk], embedder: str
+        self, run: Execute, document: Document, chunks: Sequence[DocumentChunk], embedder: str
     ) -> None:
         if chunks:
             self._claim(run, embedder, len(chunks[0].vector))
@@ -337,7 +337,7 @@ def checked_language(language: str | None) -> str | None:
     return language
 
 
-def compiled(filters: FilterExpr | None, dialect: Dialect) -> Condition:
+def compiled(filters: FilterExpr | None, dialect: DatabaseName) -> SqlCondition:
     """Return a filter as a condition.
 
     Raises:
@@ -369,7 +369,7 @@ def compiled(filters: FilterExpr | None, dialect: Dialect) -> Condition:
     return f"{_HAS}{test})", [filters.key, *values]
 
 
-def _compared(one: Comparison, dialect: Dialect) -> Condition:
+def _compared(one: Comparison, dialect: DatabaseName) -> SqlCondition:
     match one:
         case EQ():
             return _equal(one.value)
@@ -394,7 +394,7 @@ def _column(value: Scalar) -> tuple[str, Any]:
     return ("text", value) if isinstance(value, str) else ("number", float(value))
 
 
-def _equal(value: Scalar, *, in_list: int = 0) -> Condition:
+def _equal(value: Scalar, *, in_list: int = 0) -> SqlCondition:
     column, plain = _column(value)
     return f"(f.in_list = {in_list} AND f.kind = ? AND f.{column} = ?)", [kind_of(value), plain]
 

@@ -18,7 +18,7 @@ from agentkit_py._core.databases import create_private, retried
 from agentkit_py._core.json import dumps
 from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
-from agentkit_py.knowledge.documents import Chunk
+from agentkit_py.knowledge.documents import DocumentChunk
 from agentkit_py.knowledge.filters import FilterExpr
 from agentkit_py.knowledge.sql import (
     FOUND,
@@ -232,7 +232,7 @@ class SqliteKnowledge(SqlStore):
         run("CREATE TABLE knowledge_vectors (id INTEGER PRIMARY KEY, vector BLOB NOT NULL)")
         run(f"PRAGMA user_version = {_VERSION}")
 
-    def _add(self, run: Execute, number: int, chunks: Sequence[Chunk]) -> None:
+    def _add(self, run: Execute, number: int, chunks: Sequence[DocumentChunk]) -> None:
         told = self._terms(run, [chunk.text for chunk in chunks])
         for position, (chunk, stems) in enumerate(zip(chunks, told, strict=True)):
             chunk_id = run(

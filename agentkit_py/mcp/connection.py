@@ -331,10 +331,10 @@ class Connection:
 @asynccontextmanager
 async def _streams_of(transport: Transport, owner: Connection) -> AsyncGenerator[Any, None]:
     async with transport.streams() as (read, write):
-        yield _Reader(read, owner), write
+        yield _ServerStream(read, owner), write
 
 
-class _Reader:
+class _ServerStream:
     """The stream of what the server sends; it marks the connection as ended at its end."""
 
     def __init__(self, stream: Any, owner: Connection) -> None:

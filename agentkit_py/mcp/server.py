@@ -122,7 +122,7 @@ def _json(text: str) -> Any:
 
 logger: logging.Logger = get_logger("agentkit_py.mcp")
 
-Progress: TypeAlias = Callable[[str, float, float | None, str | None], "Awaitable[None] | None"]
+OnProgress: TypeAlias = Callable[[str, float, float | None, str | None], "Awaitable[None] | None"]
 """Gets a tool's name on the server, its progress, the total if known, and a message."""
 
 _SESSION_GONE = "Session terminated"
@@ -177,7 +177,7 @@ class MCPServer:
     needs_approval: bool | Condition = False
     """True or a condition: a person must agree before each call; see `agentkit_py.tool`."""
 
-    on_progress: Progress | None = None
+    on_progress: OnProgress | None = None
     """Gets the progress that tools report."""
 
     names: dict[str, str] = field(init=False, repr=False, default_factory=dict[str, str])

@@ -44,7 +44,11 @@ def make_host(target: Target) -> Host:
     async def ask(input: InputText, ctx: Context) -> CallToolResult:  # noqa: A002 - as in run()
         return await _run(target, input, None, ctx)
 
-    async def converse(input: InputText, ctx: Context, thread_id: Thread = None) -> CallToolResult:  # noqa: A002 - the name that clients send
+    async def converse(
+        input: InputText,  # noqa: A002 - the name that clients send
+        ctx: Context,
+        thread_id: ThreadArgument = None,
+    ) -> CallToolResult:
         return await _run(target, input, thread_id, ctx)
 
     handler = ask if target.history is None else converse
@@ -53,7 +57,7 @@ def make_host(target: Target) -> Host:
 
 
 InputText: TypeAlias = Annotated[str, Field(description="What to say or ask.")]
-Thread: TypeAlias = Annotated[
+ThreadArgument: TypeAlias = Annotated[
     str | None, Field(description="The conversation to go on with; a new one unless given.")
 ]
 

@@ -45,8 +45,8 @@ from agentkit_py.models.base import (
 )
 from agentkit_py.models.binding import (
     Binding,
-    Place,
     Reason,
+    ReasoningPlace,
     account_of,
     binding_of,
     bindings_of,
@@ -372,7 +372,7 @@ class _Draft(NamedTuple):
     request: ModelRequest
     body: dict[str, Any]
     turns: _Turns
-    places: list[Place]
+    places: list[ReasoningPlace]
     head: str
 
 
@@ -414,7 +414,7 @@ class _Turns(TurnWriter):
         self._media = partial(_media_block, links=model.adapter.host.media_links)
         self._keep_thinking = _thinking(_taken(model.default_parameters, model.takes)) != "disabled"
         self._thinking: list[Block] = []
-        self._thoughts: dict[int, Place] = {}
+        self._thoughts: dict[int, ReasoningPlace] = {}
         """Places of thinking by the `id()` of their blocks."""
 
         self._settled = _Settled()
@@ -441,7 +441,7 @@ class _Turns(TurnWriter):
             self.found.append({"role": "assistant", "content": [_text(NO_ANSWER)]})
         super()._add(role, parts)
 
-    def places(self, head: list[Any]) -> tuple[list[Place], str]:
+    def places(self, head: list[Any]) -> tuple[list[ReasoningPlace], str]:
         """Return where thinking stands and whether it is sent, and a digest of what is above all.
 
         Args:
@@ -464,7 +464,7 @@ class _Turns(TurnWriter):
         self._keep_open_turn_whole()
         return found, above
 
-    def _placed(self) -> dict[int, Place]:
+    def _placed(self) -> dict[int, ReasoningPlace]:
         """Return the places of thinking that stands in a turn."""
         if not self._thinking:
             return self._thoughts
@@ -488,7 +488,7 @@ class _Turns(TurnWriter):
         last = next((turn for turn in reversed(self.found) if turn["role"] == "assistant"), None)
         return [] if last is None else last["content"]
 
-    def _last_thoughts(self) -> list[Place]:
+    def _last_thoughts(self) -> list[ReasoningPlace]:
         return [self._thoughts[id(b)] for b in self._last_reply() if id(b) in self._thoughts]
 
     @property
@@ -553,7 +553,7 @@ class _Turns(TurnWriter):
                 reason = self._standing.reason(message, message.provider_metadata)
                 if reason is None and not reads_thinking(self._model, binding.model):
                     reason = "model"  # left out in silence, which the next reply would not know
-                self._thoughts[id(block)] = Place(
+                self._thoughts[id(block)] = ReasoningPlace(
                     message, digest_of(block), standing=reason, is_new=id(message) in self.reply
                 )
         elif isinstance(message, OpaqueMessage):
@@ -916,7 +916,7 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
 
 
 @dataclass(slots=True)
-class _Block:
+class _WrittenBlock:
     """One content block as it is written."""
 
     start: dict[str, Any]
@@ -954,7 +954,7 @@ class AnthropicAssembler(BaseAssembler):
         super().__init__(model)
         self._message: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _WrittenBlock] = {}
 
     @property
     def whole(self) -> bool:
@@ -995,7 +995,7 @@ class AnthropicAssembler(BaseAssembler):
         )
 
     def _start(self, number: int, start: dict[str, Any]) -> Sequence[Delta]:
-        self._blocks[number] = _Block(start)
+        self._blocks[number] = _WrittenBlock(start)
         match start.get("type"):
             case "text":
                 return self._deltas.text(number, text_or_empty(start.get("text")))
@@ -1007,7 +1007,7 @@ class AnthropicAssembler(BaseAssembler):
                 return ()
 
     def _delta(self, number: int, delta: dict[str, Any]) -> Sequence[Delta]:
-        block = self._blocks.setdefault(number, _Block({}))
+        block = self._blocks.setdefault(number, _WrittenBlock({}))
         match delta:
             case {"type": "text_delta", "text": str(piece)}:
                 return self._deltas.text(number, block.add("text", piece))

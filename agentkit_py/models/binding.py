@@ -170,7 +170,7 @@ class Standing:
 
 
 @dataclass(slots=True)
-class Place:
+class ReasoningPlace:
     """Reasoning in a request, where it stands or would stand."""
 
     message: Message
@@ -199,7 +199,7 @@ class Place:
         self.binding = binding_of(self.message.provider_metadata)
 
 
-def hold_chain(places: Sequence[Place], head: str) -> None:
+def hold_chain(places: Sequence[ReasoningPlace], head: str) -> None:
     """Say of each place whether it is sent to a model that checks the beginning and the chain.
 
     Sent is the longest run of reasoning of which each was made right after the one before it and
@@ -208,7 +208,7 @@ def hold_chain(places: Sequence[Place], head: str) -> None:
     """
     if _is_unbroken(places):
         return
-    fitting: list[Place] = []
+    fitting: list[ReasoningPlace] = []
     for place in places:
         if place.reason is None and not place.is_new:
             place.reason = change(place, head)
@@ -221,7 +221,7 @@ def hold_chain(places: Sequence[Place], head: str) -> None:
             place.reason = "gap"
 
 
-def change(place: Place, head: str) -> Reason | None:
+def change(place: ReasoningPlace, head: str) -> Reason | None:
     """Return what differs from the beginning that the reasoning was made over; None: nothing."""
     binding = place.binding
     if not binding.prefix:
@@ -231,7 +231,7 @@ def change(place: Place, head: str) -> Reason | None:
     return "messages" if binding.head == head else "head"
 
 
-def _is_unbroken(places: Sequence[Place]) -> bool:
+def _is_unbroken(places: Sequence[ReasoningPlace]) -> bool:
     """Return whether all of it is sent: each was made right after the one before it, as it is."""
     before, count = "", 0
     for place in places:
@@ -246,10 +246,10 @@ def _is_unbroken(places: Sequence[Place]) -> bool:
     return True
 
 
-def _chain(places: Sequence[Place]) -> set[int]:
+def _chain(places: Sequence[ReasoningPlace]) -> set[int]:
     """Return the `id()` of the places of the run that is sent."""
     lengths: dict[str, int] = {}
-    by_digest: dict[str, Place] = {}
+    by_digest: dict[str, ReasoningPlace] = {}
     for place in places:
         earlier = lengths.get(place.binding.before, 0)
         lengths[place.own] = 1 + min(place.binding.count, earlier)
@@ -266,7 +266,7 @@ def _chain(places: Sequence[Place]) -> set[int]:
     return kept
 
 
-def is_whole(places: Sequence[Place]) -> bool:
+def is_whole(places: Sequence[ReasoningPlace]) -> bool:
     """Return whether the reasoning of an assistant's turn is all that was made, in its order.
 
     So is that of which it is not known how much there was, and that of a reply just made.
@@ -299,7 +299,7 @@ def has_reasoning(request: ModelRequest) -> bool:
 
 
 def missing(
-    request: ModelRequest, places: Iterable[Place], host: str
+    request: ModelRequest, places: Iterable[ReasoningPlace], host: str
 ) -> list[tuple[Message, Reason]]:
     """Return the reasoning of a request that has no place in it, or is not sent there, with why."""
     reasons: dict[int, Reason | None] = {id(p.message): p.reason for p in places}
@@ -316,7 +316,7 @@ def missing(
 
 
 def bindings_of(
-    places: Sequence[Place],
+    places: Sequence[ReasoningPlace],
     asked: Mapping[int, list[Reason | None]],
     model: Model,
     request: ModelRequest,

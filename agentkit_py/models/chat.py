@@ -511,7 +511,7 @@ _NO_INDEX = 1 << 30
 
 
 @dataclass(slots=True)
-class _Call:
+class _WrittenCall:
     """One tool call as it is written."""
 
     index: int
@@ -538,11 +538,11 @@ class _Choice:
     chunks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Items of content lists that are no texts, which Mistral sends beside these."""
 
-    calls: list[_Call] = field(default_factory=list[_Call])
+    calls: list[_WrittenCall] = field(default_factory=list[_WrittenCall])
     logprobs: dict[str, list[Any]] | None = None
     rest: dict[str, Any] = field(default_factory=dict[str, Any])
 
-    def call_for(self, found: dict[str, Any]) -> _Call:
+    def call_for(self, found: dict[str, Any]) -> _WrittenCall:
         """Return the call that a piece belongs to, by its index.
 
         Some servers leave that out, some give all calls of a reply the same one; a new id tells
@@ -555,7 +555,7 @@ class _Choice:
             same = [call for call in same if call.id == call_id]
         last = same[-1] if same else None
         if last is None or (call_id and last.id and call_id != last.id):
-            last = _Call(index if isinstance(index, int) else _NO_INDEX)
+            last = _WrittenCall(index if isinstance(index, int) else _NO_INDEX)
             self.calls.append(last)
         last.id = last.id or call_id
         return last

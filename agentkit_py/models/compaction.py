@@ -72,7 +72,7 @@ def compacted(
     conversation = split_prefill(request)[0]
     if not has_compaction((*conversation, *reply)):
         return Compacted(request, reply, {})
-    own = _Own(model, request, key)
+    own = _OwnSummaries(model, request, key)
     digest, start, kept = "", 0, None
     made: dict[int, str] = {}
     for index, message in enumerate((*conversation, *reply)):
@@ -111,7 +111,7 @@ def with_compactions_bound(
     return with_bindings(messages, bindings, host_of(model))
 
 
-class _Own:
+class _OwnSummaries:
     """Checks of summaries in a request."""
 
     def __init__(self, model: Model, request: ModelRequest, key: str) -> None:

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 API_VERSION = "2024-10-21"
 """The newest version of Azure's data plane API that is generally available and dated."""
 
-Api: TypeAlias = Literal["chat", "responses"]
+OpenAIFormat: TypeAlias = Literal["chat", "responses"]
 """Which of OpenAI's two formats is spoken."""
 
 _IN_URL = re.compile(r"[A-Za-z0-9._-]+")
@@ -121,7 +121,7 @@ def azure_openai(
     deployment: str | None = None,
     api_version: str = API_VERSION,
     stream_usage: bool = True,
-    api: Api | None = None,
+    api: OpenAIFormat | None = None,
     settings: ChatSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
@@ -160,7 +160,7 @@ def grok(
     model: str,
     *,
     base_url: str | None = None,
-    api: Api | None = None,
+    api: OpenAIFormat | None = None,
     settings: ChatSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
@@ -196,7 +196,7 @@ def _made(
     base_url: str | None,
     key_required: bool,
     options: ModelOptions,
-    api: Api | None = None,
+    api: OpenAIFormat | None = None,
 ) -> Model:
     """Return a model in the format asked for, else in the one that takes its tools."""
     if api not in (None, "chat", "responses"):

@@ -40,7 +40,7 @@ def function_model(
         raise _not_async(function)
 
     async def respond(body: dict[str, Any]) -> object:
-        assert isinstance(body, _Request), "the body is what this model's own encode made"
+        assert isinstance(body, _RequestJson), "the body is what this model's own encode made"
         awaited = function(body.request)
         if not isawaitable(awaited):
             raise _not_async(function)
@@ -67,7 +67,7 @@ def _not_async(function: object) -> ConfigurationError:
     )
 
 
-class _Request(dict[str, Any]):
+class _RequestJson(dict[str, Any]):
     """A request as JSON, for where requests are shown, with the request itself."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
@@ -79,10 +79,10 @@ class _FunctionAdapter(Adapter):
     """Passes requests on as they are, and replies as JSON, which durable runs remember."""
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        return _Request(model, request)
+        return _RequestJson(model, request)
 
     def decode(self, model: Model, body: object) -> ModelReply:
-        if isinstance(body, _Reply):
+        if isinstance(body, _ReplyJson):
             return body.reply
         found: Any = body
         try:
@@ -94,7 +94,7 @@ class _FunctionAdapter(Adapter):
         return ModelReply(messages=messages, usage=usage, finish=finish)
 
 
-class _Reply(dict[str, Any]):
+class _ReplyJson(dict[str, Any]):
     """A reply as JSON, which steps keep, with the reply itself, for where no step is between."""
 
     def __init__(self, found: dict[str, Any], reply: ModelReply) -> None:
@@ -127,7 +127,7 @@ def _reply_to_json(model: Model, reply: ModelReply) -> dict[str, Any]:
     told = None if ended is None else [ended.reason, ended.word, ended.details]
     found: dict[str, Any] = {"messages": messages, "finish": told}
     if all(map(_is_simple, reply.messages)):
-        found = _Reply(found, reply)
+        found = _ReplyJson(found, reply)
     if (used := reply.usage) is not None:
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens)
         found["usage"] = [*tokens, used.reasoning_tokens, used.cache_write_tokens]

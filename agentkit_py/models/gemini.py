@@ -629,7 +629,7 @@ class _CallIds:
 
 
 @dataclass(slots=True)
-class _Part:
+class _WrittenPart:
     """One part as it is written: a text may come in many pieces."""
 
     first: dict[str, Any]
@@ -655,7 +655,7 @@ class _Candidate:
 
     rest: dict[str, Any] = field(default_factory=dict[str, Any])
     content: dict[str, Any] | None = None
-    parts: list[_Part] = field(default_factory=list[_Part])
+    parts: list[_WrittenPart] = field(default_factory=list[_WrittenPart])
 
     def add(self, part: dict[str, Any]) -> None:
         """Go on with the last part, or begin another one."""
@@ -663,7 +663,7 @@ class _Candidate:
         if self.parts and self.parts[-1].takes(part):
             self.parts[-1].first = {**self.parts[-1].first, **part}
         else:
-            self.parts.append(_Part(part))
+            self.parts.append(_WrittenPart(part))
         if isinstance(text, str):
             self.parts[-1].pieces.append(text)
 

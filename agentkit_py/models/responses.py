@@ -31,8 +31,8 @@ from agentkit_py.messages import (
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.binding import (
     Binding,
-    Place,
     Reason,
+    ReasoningPlace,
     account_of,
     change,
     digest_of,
@@ -235,7 +235,7 @@ class ResponsesAdapter(Adapter):
             raise unexpected(model, body, f"the answer is no finished response: {status or '-'}")
         details = as_object(found.get("incomplete_details")) or {}
         reason = text_or_empty(details.get("reason"))
-        messages = _Reply(model, body).messages(items)
+        messages = _ItemsReader(model, body).messages(items)
         refusal = _refusal_in(items)
         word = reason or status
         beside = {"incomplete_details": details if reason else None, "refusal": refusal}
@@ -271,14 +271,14 @@ class _Items(Writer):
         self._digest = self.head
         """A digest of all so far."""
 
-        self.places: list[Place] = []
+        self.places: list[ReasoningPlace] = []
         """Where reasoning stands, and whether it is sent."""
 
         self._host = host_of(model)
         self._model = model.model
         self._checks = model.takes.checks_prefix
         self._keep_reasoning = keep_reasoning
-        self._waiting: dict[str, tuple[Encoded, Place]] = {}
+        self._waiting: dict[str, tuple[Encoded, ReasoningPlace]] = {}
         self._is_begun = False
 
     def end(self) -> None:
@@ -308,7 +308,7 @@ class _Items(Writer):
         elif isinstance(message, OpaqueMessage):
             self._add_opaque(message)
         elif self._keep_reasoning and (item := _own_reasoning(message, self._host)) is not None:
-            place = Place(message, item["id"], is_new=id(message) in self.reply)
+            place = ReasoningPlace(message, item["id"], is_new=id(message) in self.reply)
             place.reason = self._standing.reason(message, message.provider_metadata)
             self._waiting[item["id"]] = item, place
 
@@ -388,7 +388,7 @@ class _Items(Writer):
             self._put(item)
         return True
 
-    def _change(self, place: Place) -> Reason | None:
+    def _change(self, place: ReasoningPlace) -> Reason | None:
         """Return why a model that checks the beginning would remove the item."""
         if not self._checks:
             return None
@@ -490,7 +490,7 @@ def _refusal_in(items: list[Any]) -> str:
     return "".join(text_or_empty(part.get("refusal")) for part in parts)
 
 
-class _Reply:
+class _ItemsReader:
     """Reads the items of one reply; each names the reasoning that led to it."""
 
     def __init__(self, model: Model, body: object) -> None:

@@ -49,7 +49,7 @@ from agentkit_py.playground.describe import (
 )
 from agentkit_py.playground.edits import Edit, ask_again, rehearse
 from agentkit_py.playground.recorder import Recorded
-from agentkit_py.playground.runs import BusyError, Playground, Run
+from agentkit_py.playground.runs import BusyError, Playground, RecordedRun
 from agentkit_py.server.api import read_json
 from agentkit_py.server.schemas import ApiError
 
@@ -168,7 +168,7 @@ class BrokenTarget:
     """The traceback."""
 
 
-class _Message(BaseModel):
+class _MessageBody(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
     text: str = Field(min_length=1, max_length=1_000_000)
     thread: str | None = None
@@ -184,7 +184,7 @@ def create_playground(
         target: The target as the command line named it.
         access: The rule for requests; this machine only, unless given.
     """
-    api = _Api(playground, target)
+    api = _Endpoints(playground, target)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
@@ -234,7 +234,7 @@ async def _page(_: Request) -> Response:
     return FileResponse(_STATIC / "index.html")
 
 
-class _Api:
+class _Endpoints:
     """The endpoints."""
 
     def __init__(self, playground: Playground | BrokenTarget, target: str) -> None:
@@ -260,7 +260,7 @@ class _Api:
         if isinstance(self._playground, Playground):
             self._playground.stop()
 
-    def _run(self, request: Request) -> Run:
+    def _run(self, request: Request) -> RecordedRun:
         run = self.playground.runs.get(request.path_params["run"])
         if run is None:
             raise HTTPException(
@@ -318,7 +318,7 @@ class _Api:
 
     async def start(self, request: Request) -> Response:
         """Begin a run."""
-        message = await _body(request, _Message)
+        message = await _body(request, _MessageBody)
         run = await self.playground.start(message.text, message.thread)
         return PageResponse({"run": run.id, "thread": run.thread_id}, HTTPStatus.CREATED)
 

@@ -51,7 +51,7 @@ class Edit(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProcessorSettings:
     """The constructor's arguments of a processor, as far as it keeps them."""
 
     shown: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -64,11 +64,11 @@ class Settings:
     """Arguments that it does not keep: made again without them, it might do something else."""
 
 
-def settings_of(processor: HistoryProcessor) -> Settings:
+def settings_of(processor: HistoryProcessor) -> ProcessorSettings:
     """Find the constructor's arguments in the processor's attributes of the same names."""
     kind = type(processor)
     if kind.__init__ is object.__init__:
-        return Settings()
+        return ProcessorSettings()
     shown: dict[str, Any] = {}
     others: dict[str, Any] = {}
     missing: list[str] = []
@@ -83,7 +83,7 @@ def settings_of(processor: HistoryProcessor) -> Settings:
             others[name] = found
         else:
             shown[name] = shape
-    return Settings(shown, others, missing)
+    return ProcessorSettings(shown, others, missing)
 
 
 _NOTHING = object()

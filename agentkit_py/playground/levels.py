@@ -37,7 +37,7 @@ class MessageRow:
 
 
 @dataclass(slots=True)
-class _Table:
+class _NumberedMessages:
     """All messages, each once and with a number."""
 
     tokenizer: Tokenizer
@@ -99,7 +99,7 @@ def levels_json(report: ContextReport) -> dict[str, Any]:
     ``{messages, levels: [{level, name, reason, tokensBefore, tokensAfter, rows}], overview, …}``;
     rows name messages by their number in ``messages``.
     """
-    table = _Table(report.tokenizer)
+    table = _NumberedMessages(report.tokenizer)
     levels = [_level(entry, table) for entry in report.entries]
     overview = [
         {"change": row.change, "before": table.number(row.before), "after": table.number(row.after)}
@@ -118,7 +118,7 @@ def levels_json(report: ContextReport) -> dict[str, Any]:
     }
 
 
-def _level(entry: ReportEntry, table: _Table) -> dict[str, Any]:
+def _level(entry: ReportEntry, table: _NumberedMessages) -> dict[str, Any]:
     return {
         **entry.to_dict(),
         "changed": entry.changed,

@@ -33,7 +33,7 @@ class BusyError(ConfigurationError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Run:
+class RecordedRun:
     """One run, as it was recorded."""
 
     id: str
@@ -105,9 +105,9 @@ class Playground:
         self.examples: tuple[str, ...] = tuple(examples)
         self.prices: Prices = prices or Prices()
         self.boot: str = uuid4().hex[:12]
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, RecordedRun] = {}
         self.seq: int = 0
-        self._log: dict[int, tuple[Run, dict[str, Any]]] = {}
+        self._log: dict[int, tuple[RecordedRun, dict[str, Any]]] = {}
         self._news = asyncio.Event()
         self._closed = False
 
@@ -122,13 +122,13 @@ class Playground:
         """The redactor of the store, for the page too."""
         return None if self.store is None else self.store.redactor
 
-    async def start(self, text: str, thread_id: str | None) -> Run:
+    async def start(self, text: str, thread_id: str | None) -> RecordedRun:
         """Begin a run; return once its thread is known."""
         if thread_id and any(r.thread_id == thread_id and r.task for r in self.runs.values()):
             raise BusyError("This thread has a run in progress; wait for its end, or cancel it.")
         if thread_id is None and self.store is not None:
             thread_id = str(uuid4())
-        run = Run(
+        run = RecordedRun(
             id=uuid4().hex[:12],
             input=text,
             recorder=Recorder(lambda event: self._emit(run, event), self.prices),
@@ -141,7 +141,7 @@ class Playground:
         await run.ready.wait()
         return run
 
-    async def _run(self, run: Run) -> None:
+    async def _run(self, run: RecordedRun) -> None:
         status: Status = "completed"
         failure: Exception | None = None
         try:
@@ -160,7 +160,7 @@ class Playground:
         self._forget()
         run.ready.set()
 
-    async def _execute(self, run: Run) -> None:
+    async def _execute(self, run: RecordedRun) -> None:
         recorder = run.recorder
         runtime = RecordingRuntime(recorder)
 
@@ -183,19 +183,19 @@ class Playground:
         finally:
             await runtime.aclose()
 
-    async def _count(self, run: Run) -> int | None:
+    async def _count(self, run: RecordedRun) -> int | None:
         store, thread = self.store, run.thread_id
         if store is None or thread is None:
             return None
         return await store.count_results(thread) if await store.thread_exists(thread) else 0
 
-    async def _count_after(self, run: Run) -> int | None:
+    async def _count_after(self, run: RecordedRun) -> int | None:
         try:
             return await self._count(run)
         except Exception:  # noqa: BLE001 - the run has failed with it already, or soon another will
             return None
 
-    async def _ask(self, run: Run, request: ApprovalRequest) -> ApprovalAnswer:
+    async def _ask(self, run: RecordedRun, request: ApprovalRequest) -> ApprovalAnswer:
         waiting: asyncio.Future[ApprovalAnswer] = asyncio.get_running_loop().create_future()
         run.approvals[request.id] = waiting
         run.recorder.record("asked", request=request.to_dict())
@@ -218,7 +218,7 @@ class Playground:
                 return True
         return False
 
-    async def cancel(self, run: Run) -> None:
+    async def cancel(self, run: RecordedRun) -> None:
         """Cancel a run, and wait until it is over."""
         if run.task is not None:
             task = run.task
@@ -240,7 +240,7 @@ class Playground:
 
     # Events.
 
-    def _emit(self, run: Run, event: dict[str, Any]) -> None:
+    def _emit(self, run: RecordedRun, event: dict[str, Any]) -> None:
         self.seq += 1
         run.events[self.seq] = event
         self._log[self.seq] = (run, event)
@@ -248,7 +248,7 @@ class Playground:
             self._drop_pieces(run, event["runId"])
         self._wake()
 
-    def _drop_pieces(self, run: Run, agent_run: str) -> None:
+    def _drop_pieces(self, run: RecordedRun, agent_run: str) -> None:
         """Drop the pieces of a reply that is recorded as a whole now."""
         pieces = [
             seq

@@ -45,7 +45,7 @@ from agentkit_py.processors.tokenizers import (
 from agentkit_py.processors.tool_results import CompressToolResults, older_results
 from agentkit_py.search import Embedder
 
-Method = Literal["tiktoken", "estimate"]
+CountMethod = Literal["tiktoken", "estimate"]
 
 UNKNOWN_WINDOW = 128_000
 """Taken where neither the run, the table nor the budget knows the model's; reports say so."""
@@ -61,7 +61,7 @@ _GRID = 128
 turn without moving the cut, so that the beginning of the request stays what the provider has."""
 
 
-def _method(name: str, value: object) -> Method:
+def _method(name: str, value: object) -> CountMethod:
     """Check for a way of counting."""
     if value not in ("tiktoken", "estimate"):
         raise ConfigurationError(f"{name} must be 'tiktoken' or 'estimate', not {value!r:.80}.")
@@ -111,7 +111,7 @@ class Budget(ConfiguredProcessor):
     tool_output_max_tokens: Annotated[int, whole(30)] = 200
     keep_recent_results: Annotated[int, whole()] = 5
     skip_calls: Annotated[bool, flag] = False
-    method: Annotated[Method, _method] = "tiktoken"
+    method: Annotated[CountMethod, _method] = "tiktoken"
     windows: Annotated[Mapping[str, int] | None, optional(limits)] = None
     store: SummaryStore | None = None
     enabled: Annotated[bool, flag] = True
@@ -212,7 +212,7 @@ class Shares:
         )
 
 
-class _Part(HistoryProcessor):
+class _BudgetPart(HistoryProcessor):
     """A part of a budget, with its own entry in the report."""
 
     def __init__(self, budget: Budget) -> None:
@@ -227,7 +227,7 @@ class _Part(HistoryProcessor):
         return False
 
 
-class _Shorten(_Part):
+class _Shorten(_BudgetPart):
     """Shortens older tool results, several at once, so that few turns rewrite what was sent."""
 
     looks_back: ClassVar[bool] = False
@@ -255,7 +255,7 @@ class _Shorten(_Part):
         return await compress.process(messages, context)
 
 
-class _Fit(_Part):
+class _Fit(_BudgetPart):
     """Fits the history into its shares."""
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
@@ -311,7 +311,7 @@ class _Fit(_Part):
         )
 
 
-class _Relevant(_Part):
+class _Relevant(_BudgetPart):
     """Fits the history into its shares, and finds older turns again that the input is about."""
 
     def __init__(self, budget: Budget, first: Sequence[HistoryProcessor]) -> None:

@@ -71,7 +71,7 @@ class Pairing:
 
 
 @dataclass(slots=True)
-class _OpenCalls:
+class _UnansweredCalls:
     """Calls of one reply that have the same key, and the results for them."""
 
     reply: int
@@ -101,8 +101,8 @@ def pair(messages: Messages) -> Pairing:
     with a call that no other result answers.
     """
     pairing = Pairing()
-    every: list[_OpenCalls] = []
-    newest: dict[CallKey, list[_OpenCalls]] = {}
+    every: list[_UnansweredCalls] = []
+    newest: dict[CallKey, list[_UnansweredCalls]] = {}
     nameless: set[int] = set()
     for index, reply, run, message in _calls_and_results(messages):
         if isinstance(message, ToolCallMessage):
@@ -110,7 +110,7 @@ def pair(messages: Messages) -> Pairing:
             for number, call in enumerate(message.tools):
                 stack = newest.setdefault(key_of(call), [])
                 if not stack or stack[-1].reply != reply:
-                    stack.append(_OpenCalls(reply))
+                    stack.append(_UnansweredCalls(reply))
                     every.append(stack[-1])
                 stack[-1].runs.setdefault(run, []).append((index, number))
                 stack[-1].size += 1
@@ -124,7 +124,7 @@ def pair(messages: Messages) -> Pairing:
     return pairing
 
 
-def _answer(stack: list[_OpenCalls] | None, result: int) -> bool:
+def _answer(stack: list[_UnansweredCalls] | None, result: int) -> bool:
     """Give a result to the newest calls of its key that still wait for one."""
     while stack:
         if len(stack[-1].results) < stack[-1].size:

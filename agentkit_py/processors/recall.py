@@ -179,7 +179,7 @@ class Recall(ConfiguredProcessor):
         return len(_left_out(past[begins[0] :], left)) >= most
 
     def _with_neighbours(
-        self, chosen: Sequence[tuple[str, float]], turns: Sequence[_Turn]
+        self, chosen: Sequence[tuple[str, float]], turns: Sequence[_LeftOutTurn]
     ) -> Sequence[str]:
         """Return the turns that were found, best first, then those next to them."""
         places = {turn.id: place for place, turn in enumerate(turns)}
@@ -198,7 +198,7 @@ class Recall(ConfiguredProcessor):
         return f"recall:{self.embedder.key}:{context.level}:{context.agent}"
 
     def _known(
-        self, turns: Sequence[_Turn], context: ProcessorContext
+        self, turns: Sequence[_LeftOutTurn], context: ProcessorContext
     ) -> Sequence[tuple[str, float]] | None:
         """Return what was found before in this run for the same input; None: nothing."""
         known = context.memory.get(self._memory(context))
@@ -206,7 +206,7 @@ class Recall(ConfiguredProcessor):
         return known[1] if known is not None and known[0] == sought else None
 
     async def _chosen(
-        self, turns: Sequence[_Turn], context: ProcessorContext
+        self, turns: Sequence[_LeftOutTurn], context: ProcessorContext
     ) -> Sequence[tuple[str, float]]:
         """Return ids of the turns that were found, best first; the same for the whole run."""
         found = await context.once("recall", partial(self._search, turns, context))
@@ -226,7 +226,7 @@ class Recall(ConfiguredProcessor):
         context.memory[self._memory(context)] = ((len(turns), context.input), chosen)
         return chosen
 
-    async def _search(self, turns: Sequence[_Turn], context: ProcessorContext) -> JsonValue:
+    async def _search(self, turns: Sequence[_LeftOutTurn], context: ProcessorContext) -> JsonValue:
         """Return the best turns, by words alone where the embedder fails; runs inside a step."""
         known = {turn.id: turn for turn in turns}
         found: dict[str, JsonValue] = {}
@@ -251,7 +251,7 @@ class Recall(ConfiguredProcessor):
         return {"found": best, **found}
 
     async def _near(
-        self, turns: Mapping[str, _Turn], context: ProcessorContext
+        self, turns: Mapping[str, _LeftOutTurn], context: ProcessorContext
     ) -> tuple[Mapping[str, float], int]:
         """Embed what is new and the input; return likenesses, and how many have no vector yet."""
         thread, key = context.thread_id or "", self.embedder.key
@@ -279,7 +279,7 @@ class Recall(ConfiguredProcessor):
 
 
 @dataclass(frozen=True, slots=True)
-class _Turn:
+class _LeftOutTurn:
     """A turn that was left out."""
 
     id: str
@@ -342,22 +342,22 @@ def _left_out(past: Messages, left: Messages) -> list[Messages]:
     return [one for one in turns if not any(id(message) in kept for message in one)]
 
 
-def _turns(found: Sequence[Messages], times: Mapping[int, datetime]) -> list[_Turn]:
+def _turns(found: Sequence[Messages], times: Mapping[int, datetime]) -> list[_LeftOutTurn]:
     """Return turns with their texts; those without any text are left out."""
-    turns: list[_Turn] = []
+    turns: list[_LeftOutTurn] = []
     for messages in found:
         text = conversation_text(messages, _MOST_CHARS)
         if text:
             known = (times.get(id(one)) for message in messages for one in lineage(message))
             when = next((time for time in known if time is not None), None)
             day = None if when is None else _day(when)
-            turns.append(_Turn(fingerprint(messages), text, messages, day))
+            turns.append(_LeftOutTurn(fingerprint(messages), text, messages, day))
     return turns
 
 
 def _fitting(
     chosen: Sequence[str],
-    turns: Sequence[_Turn],
+    turns: Sequence[_LeftOutTurn],
     query: str,
     tokenizer: Tokenizer,
     most: int,

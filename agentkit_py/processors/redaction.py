@@ -79,7 +79,7 @@ class Redactor:
     def __init__(self, patterns: Patterns | MaskFunction = tuple(BUILT_IN)) -> None:
         self.function: MaskFunction | None = None
         self._patterns = patterns
-        self._searches: tuple[_Search, ...] = ()
+        self._searches: tuple[_PatternSearches, ...] = ()
         if callable(patterns) and not isinstance(patterns, Mapping):
             self.function = patterns
         else:
@@ -243,7 +243,7 @@ _BYTES = 64
 
 
 @dataclass(slots=True)
-class _Search:
+class _PatternSearches:
     """The searches that one pattern's name stands for."""
 
     name: str
@@ -292,7 +292,7 @@ class _Search:
         return f"[{self.name}: too slow to search]"
 
 
-def _searches(given: Patterns) -> tuple[_Search, ...]:
+def _searches(given: Patterns) -> tuple[_PatternSearches, ...]:
     if isinstance(given, str | bytes):
         raise ConfigurationError(f"Give the patterns of a Redactor as a list: [{given!r}].")
     if isinstance(given, Mapping):
@@ -307,15 +307,15 @@ def _searches(given: Patterns) -> tuple[_Search, ...]:
     return tuple(found)
 
 
-def _search(pattern: object) -> _Search:
+def _search(pattern: object) -> _PatternSearches:
     if isinstance(pattern, str) and pattern in BUILT_IN:
-        return _Search(pattern, BUILT_IN[pattern])
+        return _PatternSearches(pattern, BUILT_IN[pattern])
     return _own("redacted", pattern)
 
 
-def _own(name: str, pattern: object) -> _Search:
+def _own(name: str, pattern: object) -> _PatternSearches:
     bounded = _bounded(pattern)
-    return _Search(name, [bounded.spans], bounded)
+    return _PatternSearches(name, [bounded.spans], bounded)
 
 
 def _bounded(pattern: object) -> BoundedPattern:

@@ -177,7 +177,7 @@ class Summarize(ConfiguredProcessor):
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownSummary:
     """A summary as a run knows it; a new one is put in its place, none is changed."""
 
     summary: Summary | None = None
@@ -226,11 +226,11 @@ class _Task:
         """Return whether the kept summary stands for all before a cut among these messages."""
         return self._start_by_position((await self._known()).summary) is not None
 
-    async def _known(self) -> _Known:
+    async def _known(self) -> _KnownSummary:
         known = self._context.memory.get(self._memory)
-        if isinstance(known, _Known):
+        if isinstance(known, _KnownSummary):
             return known
-        known = _Known(await self._load())
+        known = _KnownSummary(await self._load())
         if not self._context.dry:
             self._context.memory[self._memory] = known
         return known
@@ -270,19 +270,19 @@ class _Task:
     def _size(self, summary: Summary) -> float:
         return count_text(self._processor.placed(summary.text, summary.covered), self._tokenizer)
 
-    async def _renewed(self, known: _Known) -> _Known:
+    async def _renewed(self, known: _KnownSummary) -> _KnownSummary:
         """Try to make a new summary, and return what is known then."""
         wanted, problem = self._wanted(known.summary)
         if wanted is None:
-            return _Known(known.summary, tried=True, problem=problem)
+            return _KnownSummary(known.summary, tried=True, problem=problem)
         if self._context.dry:
             count, tokens = wanted.stop - wanted.start, wanted.tokens
             doing = f"would summarise {count} messages ({tokens} tokens)"
-            return _Known(known.summary, tried=True, problem=doing)
+            return _KnownSummary(known.summary, tried=True, problem=doing)
         services = self._context.services
         if services is None:
             problem = "no model can be asked outside of a run"
-            return _Known(known.summary, tried=True, problem=problem)
+            return _KnownSummary(known.summary, tried=True, problem=problem)
         written = await self._write(services, wanted)
         if written.problem and self._context.catching_up:
             raise HistoryError(f"Thread {self._context.thread_id!r}: {written.problem}")
@@ -310,7 +310,7 @@ class _Task:
             return None, f"no new summary for {tokens} tokens"
         return wanted, ""
 
-    def _view(self, known: _Known, start: int) -> Messages:
+    def _view(self, known: _KnownSummary, start: int) -> Messages:
         summary = known.summary if start else None
         front: list[Message] = []
         if summary is not None:
@@ -339,7 +339,7 @@ class _Task:
 
     # A new summary: in steps, under a lock, and never at the cost of the run.
 
-    async def _write(self, services: ProcessorServices, wanted: _Wanted) -> _Known:
+    async def _write(self, services: ProcessorServices, wanted: _Wanted) -> _KnownSummary:
         """Make the summary and keep it; whatever goes wrong is reported, and never raised.
 
         Whoever fails keeps the lock until it ends by itself: a model that is down is not asked
@@ -367,7 +367,7 @@ class _Task:
             await services.announce("summary", "completed", made)
         return written
 
-    async def _make(self, services: ProcessorServices, wanted: _Wanted) -> _Known:
+    async def _make(self, services: ProcessorServices, wanted: _Wanted) -> _KnownSummary:
         """Make the summary batch by batch; what was made before a failure is kept."""
         summary = wanted.earlier
         # Of a long thread, what an earlier summary stands for may not even be loaded.
@@ -378,8 +378,8 @@ class _Task:
             part = self.past[start:stop]
             try:
                 text = await self._ask(services, part, summary, wanted.most)
-            except (ModelError, _Refused) as problem:
-                return _Known(summary, tried=True, problem=f"no new summary: {problem}")
+            except (ModelError, _NoSummary) as problem:
+                return _KnownSummary(summary, tried=True, problem=f"no new summary: {problem}")
             covered_before = summary.original_tokens if summary is not None else 0
             position = self._positions.position(self.past[stop - 1])
             summary = Summary(
@@ -393,7 +393,7 @@ class _Task:
                 created_at=services.now("summary"),
                 place=None if position is None else position + 1,
             )
-        return _Known(summary, tried=True, left=wanted.stop - stop)
+        return _KnownSummary(summary, tried=True, left=wanted.stop - stop)
 
     async def _ask(
         self, services: ProcessorServices, messages: Messages, earlier: Summary | None, most: int
@@ -413,27 +413,27 @@ class _Task:
         ]
         text = "\n".join(texts).strip()
         if reply.finish is not None and reply.finish.is_cut:
-            raise _Refused(f"the model's reply was cut: {reply.finish}")
+            raise _NoSummary(f"the model's reply was cut: {reply.finish}")
         if not text:
-            raise _Refused("the model returned nothing")
+            raise _NoSummary("the model returned nothing")
         tokens = self._tokenizer.count(text)
         if tokens > most:
-            raise _Refused(f"the model returned {tokens:g} tokens, more than {most}")
+            raise _NoSummary(f"the model returned {tokens:g} tokens, more than {most}")
         return text
 
-    async def _lock(self, owner: str, known: Summary | None) -> _Known:
+    async def _lock(self, owner: str, known: Summary | None) -> _KnownSummary:
         """Take the right to write the next summary; return what is kept, or why there is none."""
         if self._kept is None:
-            return _Known(known, tried=True)
+            return _KnownSummary(known, tried=True)
         take = partial(self._kept.lock, owner, self._processor.lock)
         found = as_object(await self._context.once("summary.lock", take)) or {}
         if "problem" in found:
             problem = f"no new summary: {found['problem']}"
-            return _Known(known, tried=True, problem=problem)
+            return _KnownSummary(known, tried=True, problem=problem)
         problem = "" if found.get("locked") else "another run is making the summary"
-        return _Known(_summary(found.get("summary")), tried=True, problem=problem)
+        return _KnownSummary(_summary(found.get("summary")), tried=True, problem=problem)
 
-    async def _save(self, written: _Known, owner: str) -> _Known:
+    async def _save(self, written: _KnownSummary, owner: str) -> _KnownSummary:
         assert written.summary is not None
         if self._kept is None:
             problem = written.problem or "it is kept for this run only: there is no store"
@@ -444,7 +444,7 @@ class _Task:
             return replace(written, problem=f"the summary is not saved: {found['problem']}")
         if found.get("saved"):
             return written
-        return _Known(_summary(found.get("summary")), tried=True)
+        return _KnownSummary(_summary(found.get("summary")), tried=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -490,7 +490,7 @@ class _Wanted:
         return list(pairwise([*bounds, self.stop]))
 
 
-class _Refused(Exception):  # noqa: N818 - no error: a model's answer that cannot be used
+class _NoSummary(Exception):  # noqa: N818 - no error: a model's answer that cannot be used
     """The model's answer is no summary."""
 
 

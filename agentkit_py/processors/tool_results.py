@@ -590,7 +590,7 @@ class Deduplicate(ConfiguredProcessor):
         calls = pair(messages).calls if self.reads or self.records else {}
         held = context.held
         seen: set[Hashable] = set()
-        states: dict[Hashable, list[_State]] = defaultdict(list)
+        states: dict[Hashable, list[_RecordState]] = defaultdict(list)
         rewrites: dict[int, Message] = {}
         for message in context.prompt if self.texts else ():
             self._is_repeated(message, seen)
@@ -645,7 +645,7 @@ class Deduplicate(ConfiguredProcessor):
         return template.format(name=call.name, arguments=short)
 
     def _newer_state(
-        self, message: ToolResultMessage, call: ToolCall, states: dict[Hashable, list[_State]]
+        self, message: ToolResultMessage, call: ToolCall, states: dict[Hashable, list[_RecordState]]
     ) -> str | None:
         """Return what stands for a record that is there again further down; record that it is."""
         kind, inner = payload_of(message)
@@ -653,7 +653,7 @@ class Deduplicate(ConfiguredProcessor):
         named = id_of(record) if isinstance(record, dict) else None
         if named is None or not isinstance(record, dict):
             return None
-        state = _State(call.name, dumps(call.arguments), record)
+        state = _RecordState(call.name, dumps(call.arguments), record)
         newer = any(state.is_before(one) for one in states[named])
         if not newer:
             states[named].append(state)
@@ -663,14 +663,14 @@ class Deduplicate(ConfiguredProcessor):
 
 
 @dataclass(frozen=True, slots=True)
-class _State:
+class _RecordState:
     """A record as a call gave it."""
 
     tool: str
     arguments: str
     record: Mapping[str, JsonValue]
 
-    def is_before(self, newer: _State) -> bool:
+    def is_before(self, newer: _RecordState) -> bool:
         """Return whether ``newer`` is the same record, later, with all that it had."""
         if not self.record.keys() <= newer.record.keys():
             return False

@@ -22,12 +22,12 @@ from agentkit_py.runtime.guards import shared_breaker
 from agentkit_py.runtime.port import Runtime
 
 
-class _Answer(Protocol):
+class _HasReply(Protocol):
     @property
     def reply(self) -> ModelReply: ...
 
 
-T = TypeVar("T", bound=_Answer)
+T = TypeVar("T", bound=_HasReply)
 logger: logging.Logger = logging.getLogger("agentkit_py")
 
 

@@ -303,7 +303,7 @@ async def with_retries(call: Callable[[], Awaitable[T]], model: Model, sleep: Sl
     retrying = tenacity.AsyncRetrying(
         sleep=sleep,
         stop=tenacity.stop_after_attempt(policy.attempts),
-        wait=_Wait(policy),
+        wait=_RetryWait(policy),
         retry=tenacity.retry_if_exception(lambda error: _may_succeed(error, policy)),
         reraise=True,
     )
@@ -314,7 +314,7 @@ async def with_retries(call: Callable[[], Awaitable[T]], model: Model, sleep: Sl
     return await retrying(attempt)
 
 
-class _Wait(tenacity.wait.wait_base):
+class _RetryWait(tenacity.wait.wait_base):
     """The provider's ``Retry-After``, else exponential with jitter."""
 
     def __init__(self, policy: RetryPolicy) -> None:

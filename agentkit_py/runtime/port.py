@@ -387,7 +387,7 @@ Send: TypeAlias = Callable[[DeltaSink | None], Awaitable[object]]
 """Sends the request and gives the answer's JSON; pieces of it go to the sink."""
 
 
-class Watch(Protocol):
+class CallWatch(Protocol):
     """Sees one call of a model."""
 
     async def here(self, send: Send, on_delta: DeltaSink | None) -> object:
@@ -441,11 +441,11 @@ def computed_id(name: str) -> str:
     return uuid_of(digest.hexdigest()[:32], 5)
 
 
-_watch: ContextVar[Watch | None] = ContextVar("agentkit_watch", default=None)
+_watch: ContextVar[CallWatch | None] = ContextVar("agentkit_watch", default=None)
 
 
 @contextmanager
-def watched(watch: Watch) -> Generator[None]:
+def watched(watch: CallWatch) -> Generator[None]:
     """Let ``watch`` see the next call of a model in the block."""
     token = _watch.set(watch)
     try:
@@ -454,7 +454,7 @@ def watched(watch: Watch) -> Generator[None]:
         _watch.reset(token)
 
 
-def take_watch() -> Watch | None:
+def take_watch() -> CallWatch | None:
     """Return the watch of the next call, and remove it: the call after it has none."""
     found = _watch.get()
     if found is not None:

@@ -24,8 +24,8 @@ from agentkit_py.errors import (
     ThreadNotFoundError,
 )
 from agentkit_py.server.auth import Authenticator, StreamTokens
-from agentkit_py.server.config import Settings
-from agentkit_py.server.hub import Hub, OpenStreams, Watch
+from agentkit_py.server.config import ServerSettings
+from agentkit_py.server.hub import Hub, ListWatch, OpenStreams
 from agentkit_py.server.notices import Notifier
 from agentkit_py.server.people import StaffNews
 from agentkit_py.server.runs import Backend
@@ -54,7 +54,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
 class Api:
     """The parts that all endpoints share."""
 
-    settings: Settings
+    settings: ServerSettings
     authenticator: Authenticator
     backend: Backend
     hub: Hub
@@ -62,10 +62,10 @@ class Api:
     streams: OpenStreams
     notifier: Notifier
     news: StaffNews
-    queue: Watch[Any]
+    queue: ListWatch[Any]
     """The threads that a person is on or wanted in."""
 
-    asked: Watch[Any]
+    asked: ListWatch[Any]
     """The open questions."""
 
     def check_streams(self, user_id: str) -> None:
@@ -102,7 +102,7 @@ class ApiRequest(Generic[P]):
         return self.api.threads_of(self.user_id)
 
 
-Handler: TypeAlias = Callable[[ApiRequest[P]], Awaitable[Mapping[str, Any]]]
+EndpointHandler: TypeAlias = Callable[[ApiRequest[P]], Awaitable[Mapping[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class Endpoint(Generic[P]):
 
     method: str
     path: str
-    handler: Handler[P]
+    handler: EndpointHandler[P]
     params: type[P]
     response: Any
     """The type of the handler's result."""
@@ -150,7 +150,7 @@ class Endpoint(Generic[P]):
         return {**described, "parameters": parameters} if parameters else described
 
 
-def endpoint(method: str, path: str, *statuses: int) -> Callable[[Handler[P]], Endpoint[P]]:
+def endpoint(method: str, path: str, *statuses: int) -> Callable[[EndpointHandler[P]], Endpoint[P]]:
     """Make a handler an `Endpoint`: its types and its docstring describe it.
 
     Args:
@@ -159,7 +159,7 @@ def endpoint(method: str, path: str, *statuses: int) -> Callable[[Handler[P]], E
         statuses: Errors in addition to those that every endpoint may give.
     """
 
-    def decorate(handler: Handler[P]) -> Endpoint[P]:
+    def decorate(handler: EndpointHandler[P]) -> Endpoint[P]:
         hints = get_type_hints(handler)
         (params,) = get_args(hints["request"])
         summary = (handler.__doc__ or "").partition("\n")[0].rstrip(".")

@@ -38,10 +38,10 @@ from agentkit_py.server.approvals import (
     read_asked,
 )
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
-from agentkit_py.server.config import OWNER, ServerOptions, Settings
-from agentkit_py.server.formats import AG_UI, VERCEL, Format, FormatName, format_of
+from agentkit_py.server.config import OWNER, ServerOptions, ServerSettings
+from agentkit_py.server.formats import AG_UI, VERCEL, FormatName, FrontEnd, format_of
 from agentkit_py.server.frontends import respond_to
-from agentkit_py.server.hub import Hub, OpenStreams, Watch
+from agentkit_py.server.hub import Hub, ListWatch, OpenStreams
 from agentkit_py.server.local import LocalRuns
 from agentkit_py.server.notices import Notifier
 from agentkit_py.server.people import StaffNews
@@ -134,7 +134,7 @@ def api_of(
         raise ConfigurationError(f"create_app has no option {unknown[0]!r}")
     authenticator = Authenticator(auth, options.get("origins", ()))
     store = _store(history, targets)
-    settings = Settings(targets=targets, store=store, **options)
+    settings = ServerSettings(targets=targets, store=store, **options)
     if client is None and settings.leases and store.lease is None:
         store.lease = ThreadLease()
     hub = Hub(settings.hub_limits)
@@ -150,8 +150,8 @@ def api_of(
         streams=open_streams,
         notifier=notifier,
         news=StaffNews(settings.store, hub),
-        queue=Watch(hub, TAKEOVERS, partial(staff.read_queue, settings.store)),
-        asked=Watch(hub, APPROVALS, partial(read_asked, settings.store)),
+        queue=ListWatch(hub, TAKEOVERS, partial(staff.read_queue, settings.store)),
+        asked=ListWatch(hub, APPROVALS, partial(read_asked, settings.store)),
     )
 
 
@@ -190,7 +190,11 @@ def _store(history: HistoryStore | None, targets: Mapping[tuple[str, str], Targe
 
 
 def _backend(
-    settings: Settings, hub: Hub, tokens: StreamTokens, notifier: Notifier, client: Client | None
+    settings: ServerSettings,
+    hub: Hub,
+    tokens: StreamTokens,
+    notifier: Notifier,
+    client: Client | None,
 ) -> Backend:
     if client is None:
         return LocalRuns(settings, hub, tokens, notifier)
@@ -465,7 +469,7 @@ async def stream_response(
     return await serve(request)
 
 
-async def _serve(format: Format, api: Api, user_id: str | None, request: Request) -> Response:  # noqa: A002 - its name
+async def _serve(format: FrontEnd, api: Api, user_id: str | None, request: Request) -> Response:  # noqa: A002 - its name
     if user_id is None:
         user_id = await api.authenticator.user_of(request)
     else:

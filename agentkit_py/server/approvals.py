@@ -44,7 +44,7 @@ CLOSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class OpenQuestions:
     """Questions by id, as they were at one look."""
 
     asked: dict[str, Question]
@@ -241,26 +241,26 @@ async def approvals_stream(api: Api, request: Request) -> Response:
     return CountedEvents(api, user_id, _changes(api, user_id))
 
 
-async def read_asked(store: object, before: Asked | None) -> Asked:
+async def read_asked(store: object, before: OpenQuestions | None) -> OpenQuestions:
     """Read the open questions, and those that have been closed since the last look."""
     if not isinstance(store, QuestionStore):
-        return Asked({}, {})
+        return OpenQuestions({}, {})
     asked = {one.id: one for one in await store.list_questions(limit=_MOST)}
     closed = {} if before is None else {**before.closed}
     for gone in () if before is None else before.asked.keys() - asked.keys():
         found = await store.load_question(gone)
         closed.update({} if found is None else {gone: found})
-    return Asked(asked, dict([*closed.items()][-_MOST:]))
+    return OpenQuestions(asked, dict([*closed.items()][-_MOST:]))
 
 
 async def _changes(api: Api, user_id: str) -> AsyncGenerator[bytes]:
     """Yield each question that is open, and again when it changes or is closed."""
     known: dict[str, bytes] = {}
-    seen: Asked | None = None
+    seen: OpenQuestions | None = None
     with api.asked.followed():
         yield event("ready", {})
         while True:
-            found: Asked = await api.asked.after(seen)
+            found: OpenQuestions = await api.asked.after(seen)
             seen = found
             asked = list(found.asked.values())
             items = {one["id"]: one for one in await visible(api, user_id, asked)}

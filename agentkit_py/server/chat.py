@@ -15,7 +15,7 @@ from agentkit_py.history.mail import inbox_of
 from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
 from agentkit_py.network import Network
 from agentkit_py.server.api import Api, ApiRequest, endpoint
-from agentkit_py.server.config import Settings
+from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.runs import Job, begin_state
 from agentkit_py.server.schemas import (
     AgentItem,
@@ -60,7 +60,7 @@ async def list_agents(request: ApiRequest[NoParams]) -> AgentsPage:
     return {"agents": agents_of(request.api.settings)}
 
 
-def agents_of(settings: Settings) -> list[AgentItem]:
+def agents_of(settings: ServerSettings) -> list[AgentItem]:
     """Return the agents of a server, those of networks with the network's name."""
     found: list[AgentItem] = []
     for (_, name), target in settings.targets.items():
@@ -118,7 +118,7 @@ async def make_thread(api: Api, job: Job) -> None:
     await api.threads_of(job.user_id).add_thread(job.thread_id, title=title)
 
 
-def job_of(settings: Settings, body: ChatRequest, user_id: str) -> Job:
+def job_of(settings: ServerSettings, body: ChatRequest, user_id: str) -> Job:
     """Return what a client asks for, or refuse it."""
     message, limits = body.user_message, settings.limits
     if len(message.content) > limits.message_characters:
@@ -149,7 +149,7 @@ def job_of(settings: Settings, body: ChatRequest, user_id: str) -> Job:
     return job
 
 
-def _on_busy(body: ChatRequest, settings: Settings) -> OnBusy | None:
+def _on_busy(body: ChatRequest, settings: ServerSettings) -> OnBusy | None:
     """Return how a message is sent; refuse what the store's lease does not let runs do."""
     lease = settings.store.lease
     if body.on_busy in ("steer", "interrupt") and not (lease and lease.steering):
@@ -159,7 +159,7 @@ def _on_busy(body: ChatRequest, settings: Settings) -> OnBusy | None:
     return body.on_busy or (lease.on_busy if lease.steering else None)
 
 
-def _allowed_state(given: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
+def _allowed_state(given: Mapping[str, Any] | None, settings: ServerSettings) -> dict[str, Any]:
     """Return what a client may set of the state it sent; refuse what cannot be kept."""
     found = {key: value for key, value in (given or {}).items() if key in settings.client_state}
     if _is_deeper(found, _DEEPEST + 1):

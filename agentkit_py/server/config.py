@@ -159,7 +159,7 @@ class ServerOptions(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class ServerSettings:
     """A server's targets, store and `ServerOptions`, checked once when it is made.
 
     Raises:

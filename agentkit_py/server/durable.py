@@ -18,7 +18,7 @@ from agentkit_py.history.questions import Question
 from agentkit_py.inngest.sending import Client, Sender, stop_questions
 from agentkit_py.results import USER
 from agentkit_py.server.auth import StreamTokens
-from agentkit_py.server.config import Settings
+from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.hub import Entry, Hub
 from agentkit_py.server.local import own_token
 from agentkit_py.server.runs import APPROVALS, Backend, Job, channel_of, state_of
@@ -46,7 +46,9 @@ class InngestRuns(Backend):
         ConfigurationError: A network's threads are not in the store that the API uses.
     """
 
-    def __init__(self, settings: Settings, client: Client, hub: Hub, tokens: StreamTokens) -> None:
+    def __init__(
+        self, settings: ServerSettings, client: Client, hub: Hub, tokens: StreamTokens
+    ) -> None:
         for (kind, name), target in settings.targets.items():
             if target.history is not settings.store:
                 raise ConfigurationError(

@@ -14,7 +14,15 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.events import ag_ui, vercel
 from agentkit_py.events.approvals import Decision
 from agentkit_py.events.replies import OwnWriter, ReplyWriter, part_to_dict, reply_id
-from agentkit_py.server.schemas import Arguments, CallAnswer, ChatMessage, Id, Text, invalid, parse
+from agentkit_py.server.schemas import (
+    CallAnswer,
+    CallArguments,
+    ChatMessage,
+    Id,
+    Text,
+    invalid,
+    parse,
+)
 from agentkit_py.server.turns import MOST, ShownTurn
 
 FormatName: TypeAlias = Literal["agentkit", "vercel", "ag-ui"]
@@ -26,7 +34,7 @@ _FEW = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class FrontEndRequest:
     """One request of a front end."""
 
     thread_id: str | None
@@ -49,7 +57,7 @@ class Asked:
     """Ids and roles of the messages that the client has."""
 
 
-class Format(Protocol):
+class FrontEnd(Protocol):
     """One front end's protocol."""
 
     headers: Mapping[str, str]
@@ -67,7 +75,7 @@ class Format(Protocol):
     rows: int
     """The rows of a thread that a request looks at: all messages, where a client may need them."""
 
-    def read(self, body: object) -> Asked:
+    def read(self, body: object) -> FrontEndRequest:
         """Return what a request asks for, or refuse it."""
         ...
 
@@ -76,7 +84,12 @@ class Format(Protocol):
         ...
 
     def writer(
-        self, asked: Asked, message_id: str, before: Sequence[ShownTurn], *, continues: bool
+        self,
+        asked: FrontEndRequest,
+        message_id: str,
+        before: Sequence[ShownTurn],
+        *,
+        continues: bool,
     ) -> ReplyWriter:
         """Return what writes the reply to a message.
 
@@ -131,7 +144,7 @@ class _Vercel:
     shows_last = True
     rows = _FEW
 
-    def read(self, body: object) -> Asked:
+    def read(self, body: object) -> FrontEndRequest:
         found = parse(_VercelBody, body)
         last = found.message
         if last is None and found.messages:
@@ -139,7 +152,7 @@ class _Vercel:
         message = None
         if last is not None and last.role == "user":
             message = last.id, _text_of(last.parts)
-        return Asked(
+        return FrontEndRequest(
             thread_id=found.id,
             message=message,
             again=found.trigger == "regenerate-message",
@@ -160,7 +173,7 @@ class _Vercel:
 
     def writer(
         self,
-        asked: Asked,
+        asked: FrontEndRequest,
         message_id: str,
         before: Sequence[ShownTurn],
         *,
@@ -190,10 +203,10 @@ def _decisions(message: _UiMessage | None) -> dict[str, Decision]:
 
 
 def _reason(given: object) -> str:
-    return parse(_Reason, {"reason": given}).reason or ""
+    return parse(_ReasonBody, {"reason": given}).reason or ""
 
 
-class _Reason(_Body):
+class _ReasonBody(_Body):
     reason: Text | None = Field(None, max_length=2000)
 
 
@@ -204,7 +217,7 @@ class _Resume(_Body):
 
 
 class _AgArguments(_Body):
-    arguments: Arguments | None
+    arguments: CallArguments | None
 
 
 class _AgMessage(_Body):
@@ -229,7 +242,7 @@ class _AgUi:
     shows_last = True
     rows = MOST
 
-    def read(self, body: object) -> Asked:
+    def read(self, body: object) -> FrontEndRequest:
         found = parse(_AgUiBody, body)
         last = found.messages[-1] if found.messages else None
         message = None
@@ -237,7 +250,7 @@ class _AgUi:
             message = last.id, _ag_text(last.content)
         props = found.forwarded_props or {}
         network, agent = props.get("network"), props.get("agent")
-        return Asked(
+        return FrontEndRequest(
             thread_id=found.thread_id,
             message=message,
             decisions={one.interrupt_id: _resumed(one) for one in found.resume},
@@ -258,7 +271,7 @@ class _AgUi:
 
     def writer(
         self,
-        asked: Asked,
+        asked: FrontEndRequest,
         message_id: str,
         before: Sequence[ShownTurn],
         *,
@@ -316,19 +329,19 @@ class _OwnBody(_Body):
     agent: str | None = None
 
 
-class _Own:
+class _OwnFormat:
     headers: Mapping[str, str] = {"x-accel-buffering": "no"}
     last = ""
     has_chunks = True
     shows_last = False
     rows = _FEW
 
-    def read(self, body: object) -> Asked:
+    def read(self, body: object) -> FrontEndRequest:
         found = parse(_OwnBody, body)
         message = found.user_message
         if found.answers and found.thread_id is None:
             raise invalid("threadId: answers are for a thread")
-        return Asked(
+        return FrontEndRequest(
             thread_id=found.thread_id,
             message=None if message is None else (message.id, message.content),
             decisions={name: _own_decision(one) for name, one in found.answers.items()},
@@ -345,7 +358,7 @@ class _Own:
 
     def writer(
         self,
-        asked: Asked,
+        asked: FrontEndRequest,
         message_id: str,
         before: Sequence[ShownTurn],  # the protocol's
         *,
@@ -362,13 +375,13 @@ def _own_decision(given: CallAnswer) -> Decision:
     return Decision(given.approved, given.reason or "", arguments=given.arguments)
 
 
-VERCEL: Format = _Vercel()
-AG_UI: Format = _AgUi()
+VERCEL: FrontEnd = _Vercel()
+AG_UI: FrontEnd = _AgUi()
 
-FORMATS: Mapping[str, Format] = {"agentkit": _Own(), "vercel": VERCEL, "ag-ui": AG_UI}
+FORMATS: Mapping[str, FrontEnd] = {"agentkit": _OwnFormat(), "vercel": VERCEL, "ag-ui": AG_UI}
 
 
-def format_of(name: str) -> Format:
+def format_of(name: str) -> FrontEnd:
     """Return the protocol of this name.
 
     Raises:

@@ -29,8 +29,8 @@ from agentkit_py.events.approvals import Decision
 from agentkit_py.events.chunks import FAILED
 from agentkit_py.events.consume import StreamedPart
 from agentkit_py.events.replies import (
-    Reply,
     ReplyEnd,
+    ReplyReader,
     ReplyWriter,
     Rewritten,
     approval_id,
@@ -42,7 +42,7 @@ from agentkit_py.history.runs import RunStore
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint, read_json
 from agentkit_py.server.approvals import CLOSED, answer_question, decided, may_answer
 from agentkit_py.server.chat import job_of, make_thread
-from agentkit_py.server.formats import AG_UI, VERCEL, Asked, Format
+from agentkit_py.server.formats import AG_UI, VERCEL, FrontEnd, FrontEndRequest
 from agentkit_py.server.hub import Entry, Subscription
 from agentkit_py.server.people import staff_on
 from agentkit_py.server.runs import channel_of, previous_data
@@ -146,28 +146,28 @@ async def _client_state(api: Api, user_id: str, thread_id: str) -> dict[str, Any
     return {key: found[key] for key in api.settings.client_state if key in found}
 
 
-async def post_reply(format: Format, api: Api, request: Request) -> Response:  # noqa: A002 - its name
+async def post_reply(format: FrontEnd, api: Api, request: Request) -> Response:  # noqa: A002 - its name
     """`POST /api/vercel`, `POST /api/ag-ui`: say something or answer; the reply is the answer."""
     return await respond_to(format, api, request, await api.authenticator.user_of(request))
 
 
-async def respond_to(format: Format, api: Api, request: Request, user_id: str) -> Response:  # noqa: A002 - its name
+async def respond_to(format: FrontEnd, api: Api, request: Request, user_id: str) -> Response:  # noqa: A002 - its name
     """Answer one request of a user."""
     asked = format.read(await read_json(request, api.settings.limits.body_bytes))
     return await _respond(_Exchange(format, api, user_id, asked))
 
 
-async def resume_reply(format: Format, api: Api, request: Request) -> Response:  # noqa: A002 - its name
+async def resume_reply(format: FrontEnd, api: Api, request: Request) -> Response:  # noqa: A002 - its name
     """`GET /api/vercel/{threadId}/stream`: the reply that is under way, from its beginning."""
     api.authenticator.check_page(request)
     user_id = await api.authenticator.user_of(request)
     thread_id = request.path_params["threadId"]
-    exchange = _Exchange(format, api, user_id, Asked(thread_id=thread_id))
+    exchange = _Exchange(format, api, user_id, FrontEndRequest(thread_id=thread_id))
     _check_streams(exchange)
     message_id = await exchange.under_way() or await exchange.just_answered()
     if message_id is None:
         return Response(status_code=204, headers=HEADERS)
-    return _Answer(exchange, message_id, begin=None, continues=True)
+    return _StreamedAnswer(exchange, message_id, begin=None, continues=True)
 
 
 async def _respond(exchange: _Exchange) -> Response:
@@ -175,14 +175,14 @@ async def _respond(exchange: _Exchange) -> Response:
     asked = exchange.asked
     if asked.decisions:
         message_id = await exchange.find_asked()
-        return _Answer(exchange, message_id, begin=exchange.decide, continues=True)
+        return _StreamedAnswer(exchange, message_id, begin=exchange.decide, continues=True)
     if asked.message is not None:
         return await _said(exchange, asked.message)
     message_id = await exchange.under_way()
     if message_id is None:
         turns = (await exchange.view()).turns
         message_id = turns[-1].message_id if turns else ""
-    return _Answer(exchange, message_id, begin=None, continues=True)
+    return _StreamedAnswer(exchange, message_id, begin=None, continues=True)
 
 
 async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Response:
@@ -206,9 +206,11 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
         )
     has_reply = known is not None and bool(known.parts)
     if has_reply or await exchange.is_under_way(message_id):
-        return _Answer(exchange, message_id, begin=None, continues=True)
+        return _StreamedAnswer(exchange, message_id, begin=None, continues=True)
     await make_thread(api, job)  # while the client can be told
-    return _Answer(exchange, message_id, begin=partial(api.backend.start, job), said=message[1])
+    return _StreamedAnswer(
+        exchange, message_id, begin=partial(api.backend.start, job), said=message[1]
+    )
 
 
 def _check_streams(exchange: _Exchange) -> None:
@@ -222,10 +224,10 @@ def _check_streams(exchange: _Exchange) -> None:
 class _Exchange:
     """One request of a user's front end, and what the thread knows of it."""
 
-    format: Format
+    format: FrontEnd
     api: Api
     user_id: str
-    asked: Asked
+    asked: FrontEndRequest
 
     @property
     def thread_id(self) -> str:
@@ -318,7 +320,7 @@ class _Exchange:
                     raise
 
 
-class _Answer(CountedEvents):
+class _StreamedAnswer(CountedEvents):
     """The answer to one request: a reply, as it comes."""
 
     def __init__(
@@ -391,7 +393,7 @@ class _Story:
     reader: Subscription
     writer: ReplyWriter
     end: ReplyEnd | None = None
-    _reply: Reply | None = None
+    _reply: ReplyReader | None = None
     """None: its beginning was not seen."""
 
     _last: ReplyEnd | None = None
@@ -442,11 +444,11 @@ class _Story:
     async def _chunk(self, chunk: dict[str, Any]) -> list[dict[str, Any]]:
         event, data = chunk["event"], chunk["data"]
         if event == "run.started" and "parentRunId" not in data and self._reply is None:
-            self._reply = Reply()
+            self._reply = ReplyReader()
         if event == "hitl.requested":
             chunk = {**chunk, "data": {**data, "mine": await self._is_mine(data)}}
         reply = self._reply
-        reader = reply or Reply()  # how it ends is read also by who has missed the beginning
+        reader = reply or ReplyReader()  # how it ends is read also by who has missed the beginning
         changes = reader.feed(chunk)
         self._last = reader.end or self._last
         found = [chunk]

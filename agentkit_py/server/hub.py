@@ -228,7 +228,7 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReaderPlace:
     """Where a reader stopped that is told again of all runs which were open then."""
 
     seen: str
@@ -248,13 +248,15 @@ class Subscription:
         missed: The reason why something since the position that the reader named is lost, or None.
     """
 
-    def __init__(self, hub: Hub, channel: _Channel, after: str | Place | None) -> None:
+    def __init__(self, hub: Hub, channel: _Channel, after: str | ReaderPlace | None) -> None:
         self._hub = hub
         self._channel = channel
         self._gaps = channel.gaps
         self._closed = False
-        known = after if isinstance(after, Place) else None
-        number, self.missed = _number_of(channel, after.seen if isinstance(after, Place) else after)
+        known = after if isinstance(after, ReaderPlace) else None
+        number, self.missed = _number_of(
+            channel, after.seen if isinstance(after, ReaderPlace) else after
+        )
         self._seen = self._read = channel.next - 1 if number is None else number
         """Chunks up to this place are read only if their run was open at the start."""
 
@@ -276,12 +278,12 @@ class Subscription:
         return f"{self._channel.epoch}-{self._read}"
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ReaderPlace:
         """The place of a reader that may have lost what was sent to it."""
         channel, sure = self._channel, self._surely_received()
         seen = max(sure, self._seen)
         begin = min(sure, channel.before_open_runs)
-        return Place(f"{channel.epoch}-{seen}", begin, self._open | channel.open_keys)
+        return ReaderPlace(f"{channel.epoch}-{seen}", begin, self._open | channel.open_keys)
 
     def _surely_received(self) -> int:
         """Return the number of the last chunk that was sent long enough ago."""
@@ -437,7 +439,7 @@ class Hub:
 
         return publish
 
-    def subscribe(self, channel: str, after: str | Place | None = None) -> Subscription:
+    def subscribe(self, channel: str, after: str | ReaderPlace | None = None) -> Subscription:
         """Follow a channel.
 
         Args:
@@ -590,7 +592,7 @@ class OpenStreams:
     """Readers of one user at the same time."""
 
     _counts: Counter[str] = field(default_factory=Counter[str])
-    _places: OrderedDict[str, Place] = field(default_factory=OrderedDict[str, Place])
+    _places: OrderedDict[str, ReaderPlace] = field(default_factory=OrderedDict[str, ReaderPlace])
 
     @contextmanager
     def opened(self, user_id: str) -> Generator[None]:
@@ -611,11 +613,11 @@ class OpenStreams:
         """Tell whether the user may have one more reader."""
         return self._counts[user_id] < self.most
 
-    def place(self, session: str) -> Place | None:
+    def place(self, session: str) -> ReaderPlace | None:
         """Return where the reader with this token stopped."""
         return self._places.get(session)
 
-    def remember(self, session: str, place: Place) -> None:
+    def remember(self, session: str, place: ReaderPlace) -> None:
         """Keep where a reader stopped."""
         self._places[session] = place
         self._places.move_to_end(session)
@@ -631,7 +633,7 @@ _LOOK_SECONDS = 2.0
 """Seconds between two looks for what other processes have done."""
 
 
-class Watch(Generic[T]):
+class ListWatch(Generic[T]):
     """Reads a list again and again while somebody follows it, and at once when a channel says so.
 
     Args:

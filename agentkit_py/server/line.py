@@ -24,7 +24,7 @@ from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.mail import MailStore
 from agentkit_py.messages import TextMessage
 from agentkit_py.network import Network
-from agentkit_py.server.config import Settings
+from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.runs import Job
 
 logger: logging.Logger = get_logger("agentkit_py.server")
@@ -39,7 +39,9 @@ _NEWS_TIME = timedelta(seconds=15)
 class Line:
     """The messages that wait in this process, as the store keeps them."""
 
-    def __init__(self, settings: Settings, name: str, is_alive: Callable[[str], bool]) -> None:
+    def __init__(
+        self, settings: ServerSettings, name: str, is_alive: Callable[[str], bool]
+    ) -> None:
         """Remember the store.
 
         Args:

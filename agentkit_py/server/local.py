@@ -48,7 +48,7 @@ from agentkit_py.network import Network
 from agentkit_py.results import AgentResult
 from agentkit_py.runs import RunOptions, StreamingConfig
 from agentkit_py.server.auth import StreamTokens, is_same_host
-from agentkit_py.server.config import Settings
+from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.hub import Hub
 from agentkit_py.server.line import Line
 from agentkit_py.server.notices import Notifier
@@ -231,7 +231,7 @@ class LocalRun:
     _error: BaseException | None = None
     _ended: bool = False
 
-    async def execute(self, settings: Settings) -> None:
+    async def execute(self, settings: ServerSettings) -> None:
         """Answer the message. `finalize` must be called with the task when it is done."""
         await self.slot.take()
         async with self.slot.limit(settings.limits.run_seconds):
@@ -255,7 +255,7 @@ class LocalRun:
             if self.pending:
                 self.questions = await target.pending(job.thread_id)
 
-    async def _state(self, settings: Settings, store: HistoryStore) -> State[Any]:
+    async def _state(self, settings: ServerSettings, store: HistoryStore) -> State[Any]:
         job = self.job
         state = await state_of(job, settings, store, self.known)
         if job.client_history is not None:
@@ -373,7 +373,7 @@ class LocalRuns(Backend):
     streams = runs_here = True
 
     def __init__(
-        self, settings: Settings, hub: Hub, tokens: StreamTokens, notifier: Notifier
+        self, settings: ServerSettings, hub: Hub, tokens: StreamTokens, notifier: Notifier
     ) -> None:
         self._settings = settings
         self._hub = hub
@@ -773,7 +773,7 @@ async def _stop(runs: Iterable[LocalRun], reason: str) -> None:
 
 
 def own_token(
-    settings: Settings, tokens: StreamTokens, request: HTTPConnection, user_id: str
+    settings: ServerSettings, tokens: StreamTokens, request: HTTPConnection, user_id: str
 ) -> TokenResponse:
     """Return a token for ``/v1/realtime/connect`` of this server."""
     key, grant = tokens.make(user_id)

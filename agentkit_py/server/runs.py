@@ -15,7 +15,7 @@ from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import Known, RunStore
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network, Target
-from agentkit_py.server.config import Settings
+from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.schemas import TokenResponse
 from agentkit_py.state import State, fields_of
 from agentkit_py.stores import HistoryStore
@@ -138,7 +138,7 @@ class Backend(Protocol):
 
 
 async def state_of(
-    job: Job, settings: Settings, store: HistoryStore, read: Known | None = None
+    job: Job, settings: ServerSettings, store: HistoryStore, read: Known | None = None
 ) -> State[Any]:
     """Return the state that a run begins with, its user's tenant included.
 
@@ -162,7 +162,9 @@ async def state_of(
     return state
 
 
-def begin_state(job: Job, settings: Settings, previous: Mapping[str, Any] | None) -> State[Any]:
+def begin_state(
+    job: Job, settings: ServerSettings, previous: Mapping[str, Any] | None
+) -> State[Any]:
     """Return the state of a run: default, thread, client and user, each over the one before.
 
     Args:

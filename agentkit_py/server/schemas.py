@@ -156,7 +156,7 @@ Id = Annotated[
 """An id that a client made: anything that a path can hold, without white space."""
 
 Text = Annotated[str, AfterValidator(check_unicode)]
-Arguments = Annotated[dict[str, Any], AfterValidator(_plain)]
+CallArguments = Annotated[dict[str, Any], AfterValidator(_plain)]
 Whole = Annotated[int, BeforeValidator(_ascii_digits)]
 Time = Annotated[datetime, BeforeValidator(_time), AfterValidator(_utc)]
 
@@ -293,7 +293,7 @@ class CallDecision(_Fields):
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
     """The reason, which the model reads with a denial."""
 
-    arguments: Arguments | None = None
+    arguments: CallArguments | None = None
     """Arguments in place of the model's."""
 
 
@@ -302,7 +302,7 @@ class CallAnswer(_Fields):
 
     approved: bool
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
-    arguments: Arguments | None = None
+    arguments: CallArguments | None = None
     """Arguments in place of the model's."""
 
 

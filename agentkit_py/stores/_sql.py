@@ -32,7 +32,7 @@ from agentkit_py.history.mail import inbox_name
 from agentkit_py.history.questions import Question, QuestionFilter
 from agentkit_py.history.runs import Known, LeaseClaim, OpenedRun, RunRecord, Unfinished
 from agentkit_py.history.staff import Takeover, TakeoverStatus
-from agentkit_py.history.users import Fact, Refused, Spending, spending_scope
+from agentkit_py.history.users import Fact, RefusedSpending, Spending, spending_scope
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import Extent, Processors, Summary
 from agentkit_py.results import USER
@@ -716,7 +716,7 @@ class SqlHistory(HistoryStore):
         which: dict[str, Any] = {"status": status, "user_id": user_id, "limit": limit}
         return await self._transact(partial(records.find_takeovers, **which))
 
-    async def spend(self, spendings: Sequence[Spending]) -> Refused | None:
+    async def spend(self, spendings: Sequence[Spending]) -> RefusedSpending | None:
         """Add amounts to counters of budgets, or none where one has no room."""
         work = partial(records.spend, spendings=spendings)
         try:

@@ -139,7 +139,7 @@ def with_ids(session: Session, branches: Sequence[Branch], ids: Sequence[str]) -
 
 
 @dataclass(frozen=True, slots=True)
-class _Thread:
+class _LockedThread:
     """A thread that is to be forked or rewound, locked until the transaction ends."""
 
     user_id: str | None
@@ -150,7 +150,7 @@ class _Thread:
     extent: Extent
 
 
-def _parent(session: Session, thread: _Thread, position: int, messages: int) -> str | None:
+def _parent(session: Session, thread: _LockedThread, position: int, messages: int) -> str | None:
     """Return the branch to share results before a position with; None: there are none.
 
     One that begins later is left out, unless it has summarized what it shares.
@@ -227,7 +227,7 @@ def count(session: Session, user_id: str | None, more: int) -> None:
         session.execute("DELETE FROM {owners} WHERE user_id = ? AND threads = 0", user_id)
 
 
-def _locked(session: Session, thread_id: str) -> _Thread:
+def _locked(session: Session, thread_id: str) -> _LockedThread:
     query = (
         "SELECT user_id, title, {text:metadata}, branch FROM {threads} "
         "WHERE id = ? AND NOT hidden {FOR_UPDATE}"
@@ -239,7 +239,7 @@ def _locked(session: Session, thread_id: str) -> _Thread:
     query = "SELECT results, messages, size, system FROM {threads} WHERE id = ?"
     own = thread_id if branch is None else session.given(branch)
     end, *extent = session.execute(query, own).fetchone()
-    return _Thread(
+    return _LockedThread(
         None if user_id is None else session.given(user_id),
         session.given(title),
         metadata,
@@ -250,7 +250,7 @@ def _locked(session: Session, thread_id: str) -> _Thread:
 
 
 def _place(
-    session: Session, thread_id: str, thread: _Thread, at: str | int | None
+    session: Session, thread_id: str, thread: _LockedThread, at: str | int | None
 ) -> tuple[int, Extent]:
     """Return the position of a user's message, or the end, with the thread's size before it."""
     if at is None or at == thread.end:

@@ -25,7 +25,7 @@ from agentkit_py.history.runs import (
     execution_of,
 )
 from agentkit_py.history.staff import Takeover, TakeoverStatus
-from agentkit_py.history.users import Fact, Refused, Spending
+from agentkit_py.history.users import Fact, RefusedSpending, Spending
 from agentkit_py.stores._sql_branches import BRANCH
 from agentkit_py.stores._sql_session import JsonText, Session
 from agentkit_py.stores.rows import (
@@ -359,7 +359,7 @@ def remove_facts(session: Session, *, user_id: str, tenant: str | None, fact_id:
 class NoRoomError(Exception):
     """Ends the transaction, so that nothing of it is counted."""
 
-    def __init__(self, refused: Refused) -> None:
+    def __init__(self, refused: RefusedSpending) -> None:
         super().__init__()
         self.refused = refused
 
@@ -388,7 +388,9 @@ def spend(session: Session, *, spendings: Sequence[Spending]) -> None:
             values += [one.amount, one.most]
         if session.execute(query, *values).rowcount == 0:
             query = "SELECT used FROM {budgets} WHERE scope = ? AND kind = ? AND period = ?"
-            raise NoRoomError(Refused(one, float(session.execute(query, *key).fetchone()[0])))
+            raise NoRoomError(
+                RefusedSpending(one, float(session.execute(query, *key).fetchone()[0]))
+            )
 
 
 def spent(session: Session, *, scope: str) -> dict[tuple[str, str], float]:

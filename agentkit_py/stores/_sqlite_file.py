@@ -103,7 +103,7 @@ _MOST_IDS = 500
 """Ids in one query: SQLite bounds its parameters."""
 
 
-class _Connection(sqlite3.Connection):
+class _PooledConnection(sqlite3.Connection):
     """A connection with what its pool has to know of it."""
 
     file: tuple[int, int] | None = None
@@ -122,7 +122,7 @@ class _SqliteSession:
 
     words_follow = False
 
-    def __init__(self, connection: _Connection) -> None:
+    def __init__(self, connection: _PooledConnection) -> None:
         self._connection = connection
 
     @property
@@ -157,7 +157,7 @@ class _SqliteSession:
         return stored
 
 
-class _Change(Generic[T]):
+class _QueuedChange(Generic[T]):
     """A change in line."""
 
     def __init__(self, work: Callable[[Session], T]) -> None:
@@ -166,7 +166,7 @@ class _Change(Generic[T]):
         self.error: Exception | None = None
         self.done = False
 
-    def make(self, connection: _Connection) -> None:
+    def make(self, connection: _PooledConnection) -> None:
         """Make it, or none of it."""
         connection.moment = now()
         connection.execute("SAVEPOINT change")
@@ -203,13 +203,13 @@ class SqliteFile:
         self.path = path
         self._full_text = full_text
         self._busy_timeout = busy_timeout
-        self._idle: list[_Connection] = []
+        self._idle: list[_PooledConnection] = []
         self._generation = 0
         self._lock = Lock()
         self._writing = Lock()
         """Writers queue here: SQLite lets one connection write and has others poll."""
 
-        self._waiting: list[_Change[Any]] = []
+        self._waiting: list[_QueuedChange[Any]] = []
         """Changes in line. The next writer makes them all, for one wait for the disk."""
 
         weakref.finalize(self, _close_own, self._idle, os.getpid())
@@ -228,7 +228,7 @@ class SqliteFile:
 
     def _write(self, work: Callable[[Session], T]) -> T:
         """Make a change, and those of others that are in line meanwhile: one commit for all."""
-        change = _Change(work)
+        change = _QueuedChange(work)
         asked = time.monotonic()
         with self._lock:
             self._waiting.append(change)
@@ -241,7 +241,7 @@ class SqliteFile:
                 self._commit(changes, round(1000 * self._busy_timeout) if patient else 0)
         return change.outcome()
 
-    def _commit(self, changes: Sequence[_Change[Any]], milliseconds: int) -> None:
+    def _commit(self, changes: Sequence[_QueuedChange[Any]], milliseconds: int) -> None:
         committed = False
         try:
             with self._errors_named(), self._connection() as connection:
@@ -265,7 +265,7 @@ class SqliteFile:
                 change.done = True
 
     @contextmanager
-    def _errors_of(self, change: _Change[Any]) -> Generator[None, None, None]:
+    def _errors_of(self, change: _QueuedChange[Any]) -> Generator[None, None, None]:
         try:
             with self._errors_named():
                 yield
@@ -279,7 +279,7 @@ class SqliteFile:
             _close_all(self._idle)
 
     @contextmanager
-    def _connection(self) -> Generator[_Connection, None, None]:
+    def _connection(self) -> Generator[_PooledConnection, None, None]:
         connection = self._take() or retried(self._connect, _is_busy, seconds=self._busy_timeout)
         try:
             yield connection
@@ -290,7 +290,7 @@ class SqliteFile:
                 else:
                     connection.close()
 
-    def _take(self) -> _Connection | None:
+    def _take(self) -> _PooledConnection | None:
         file = _identity(self.path)
         with self._lock:
             while self._idle:
@@ -301,7 +301,7 @@ class SqliteFile:
                 connection.close()
         return None
 
-    def _connect(self) -> _Connection:
+    def _connect(self) -> _PooledConnection:
         create_private(self.path)
         connection = _open(self.path, self._busy_timeout)
         connection.generation = self._generation
@@ -313,7 +313,7 @@ class SqliteFile:
         connection.file = _identity(self.path)
         return connection
 
-    def _prepare(self, connection: _Connection) -> None:
+    def _prepare(self, connection: _PooledConnection) -> None:
         # Before anything is changed: it may be another program's file.
         with _transaction(connection, "BEGIN"):
             version = self._version(connection)
@@ -413,14 +413,18 @@ def check_version(version: tuple[int, ...]) -> None:
         )
 
 
-def _open(path: Path | str, timeout: float) -> _Connection:
+def _open(path: Path | str, timeout: float) -> _PooledConnection:
     check_version(sqlite3.sqlite_version_info)
     return sqlite3.connect(
-        path, timeout=timeout, isolation_level=None, check_same_thread=False, factory=_Connection
+        path,
+        timeout=timeout,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=_PooledConnection,
     )
 
 
-def _in_memory() -> _Connection:
+def _in_memory() -> _PooledConnection:
     connection = _open(":memory:", 0)
     connection.execute("PRAGMA foreign_keys = ON")
     _add_functions(connection)
@@ -428,7 +432,7 @@ def _in_memory() -> _Connection:
 
 
 @cache
-def _empty() -> _Connection:
+def _empty() -> _PooledConnection:
     """Return a database of tables alone: copying it takes 0.3 ms, making the tables 14."""
     connection = _in_memory()
     atexit.register(connection.close)
@@ -441,7 +445,7 @@ def _no_unicode(error: UnicodeEncodeError) -> HistoryError:
     return HistoryError(f"{error.object!r:.80} is not valid Unicode.")
 
 
-def _add_functions(connection: _Connection) -> None:
+def _add_functions(connection: _PooledConnection) -> None:
     # As in PostgreSQL: the time of a transaction is one time.
     weak = weakref.ref(connection)
     for name in ("now", "clock_timestamp"):
@@ -450,7 +454,7 @@ def _add_functions(connection: _Connection) -> None:
 
 
 @contextmanager
-def _transaction(connection: _Connection, begin: str) -> Generator[None, None, None]:
+def _transaction(connection: _PooledConnection, begin: str) -> Generator[None, None, None]:
     connection.execute(begin)
     connection.moment = now()
     try:
@@ -500,12 +504,12 @@ def _why_not(path: Path) -> str:
     return "permission denied, or the folder is read-only"
 
 
-def _close_own(idle: list[_Connection], process: int) -> None:
+def _close_own(idle: list[_PooledConnection], process: int) -> None:
     # A forked process inherits its parent's connections, and must not even close them.
     if os.getpid() == process:
         _close_all(idle)
 
 
-def _close_all(idle: list[_Connection]) -> None:
+def _close_all(idle: list[_PooledConnection]) -> None:
     while idle:
         idle.pop().close()

@@ -34,7 +34,7 @@ from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import (
-    Format,
+    ExportFormat,
     Row,
     StoredResult,
     ThreadInfo,
@@ -51,7 +51,7 @@ _DIGEST_BYTES = 12
 
 
 async def export_threads(
-    store: HistoryStore, threads: Iterable[ThreadInfo], form: Format = "archive"
+    store: HistoryStore, threads: Iterable[ThreadInfo], form: ExportFormat = "archive"
 ) -> AsyncIterator[str]:
     """Yield the lines for threads, each with its line break."""
     for thread in threads:

@@ -35,7 +35,7 @@ _LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\)")
 ALL = 2**63 - 1
 """The limit of a query that returns all rows."""
 
-Format: TypeAlias = Literal["archive", "openai", "typescript"]
+ExportFormat: TypeAlias = Literal["archive", "openai", "typescript"]
 """A form of exported threads."""
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from ._provider.endpoints import PREFIXES
-from ._provider.handler import Handler
+from ._provider.handler import RequestHandler
 from ._provider.rules import Rule, provider_rules
 from ._provider.transport import FakeTransport, LoopbackServer
 from ._provider.types import (
@@ -95,7 +95,7 @@ class FakeProvider:
         """
         source = cast("ReplySource", replies) if callable(replies) else None
         script: Iterable[Reply] = () if callable(replies) else _script(replies)
-        self._handler = Handler(
+        self._handler = RequestHandler(
             strict=strict,
             api_keys=dict(api_keys or {}),
             queue=deque(script),

@@ -58,7 +58,7 @@ from agentkit_py.tracing.spans import (
 
 
 @dataclass(slots=True)
-class _Run:
+class _RunSpan:
     """A network's or agent's run that has begun."""
 
     opened: Opened
@@ -75,7 +75,7 @@ class MeasuredRun(Instrumentation):
     words: Words | None
     """Writes content into spans; None: spans have no content."""
 
-    _runs: dict[str, _Run] = field(default_factory=dict[str, _Run])
+    _runs: dict[str, _RunSpan] = field(default_factory=dict[str, _RunSpan])
 
     def at_once(self, event: Event) -> None:
         """Begin or end the span of a run."""
@@ -105,9 +105,9 @@ class MeasuredRun(Instrumentation):
         if event.routing:
             attributes["agentkit.agent.routing"] = True
         opened = self.open(f"{operation} {event.name}", attributes, key=event.run_id)
-        self._runs[event.run_id] = _Run(opened, event.thread_id)
+        self._runs[event.run_id] = _RunSpan(opened, event.thread_id)
 
-    def _end(self, run: _Run, event: RunCompleted | RunFailed | RunInterrupted) -> None:
+    def _end(self, run: _RunSpan, event: RunCompleted | RunFailed | RunInterrupted) -> None:
         del self._runs[event.run_id]
         attributes: Attributes = {} if run.usage is None else of_usage(run.usage)
         description = None

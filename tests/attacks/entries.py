@@ -16,7 +16,7 @@ from agentkit_py.cli.printing import call_line
 from agentkit_py.errors import AgentKitError, ModelError, ToolDefinitionError
 from agentkit_py.events import assemble
 from agentkit_py.knowledge import Knowledge, SqliteKnowledge
-from agentkit_py.knowledge.documents import Format
+from agentkit_py.knowledge.documents import DocumentFormat
 from agentkit_py.mcp.tools import ServerArguments, fit_gemini, offered_name, spec_of
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models import anthropic, gemini, openai
@@ -223,7 +223,7 @@ async def imported(text: str) -> object:
     return await import_threads(MemoryHistory(), lines)
 
 
-def document(kind: Format) -> Entry:
+def document(kind: DocumentFormat) -> Entry:
     """Return an entry that adds the text as a document of a format."""
 
     async def add(text: str) -> object:

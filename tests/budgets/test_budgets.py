@@ -16,7 +16,7 @@ import pytest
 from agentkit_py import Agent, MemoryHistory, PostgresHistory, SqliteHistory
 from agentkit_py.budgets import Budgets, Per, Price, Prices, UsageLimit
 from agentkit_py.errors import BudgetExceededError, ConfigurationError, HistoryError
-from agentkit_py.history.users import Refused, Spending, SpendingStore
+from agentkit_py.history.users import RefusedSpending, Spending, SpendingStore
 from agentkit_py.messages import Usage
 from agentkit_py.models import openai
 from agentkit_py.stores import for_user, redacted
@@ -54,7 +54,7 @@ async def test_store_counts_all_or_nothing(
         one = Spending(scope="user:ä", kind="tokens", period="d", amount=6, most=10)
         other = Spending(scope="tenant:t", kind="tokens", period="d", amount=6, most=100)
         assert await store.spend([other, one]) is None
-        assert await store.spend([other, one]) == Refused(one, 6.0)
+        assert await store.spend([other, one]) == RefusedSpending(one, 6.0)
         assert await store.spent("user:ä") == {("tokens", "d"): 6.0}
         assert await store.spent("tenant:t") == {("tokens", "d"): 6.0}
 
@@ -117,7 +117,7 @@ def test_input_from_the_cache_and_into_it_has_prices_of_its_own() -> None:
 
 
 class _Down(MemoryHistory):
-    async def spend(self, spendings: Any) -> Refused | None:
+    async def spend(self, spendings: Any) -> RefusedSpending | None:
         """Fail as an unreachable database does."""
         raise HistoryError("the database is away")
 

@@ -20,14 +20,14 @@ from agentkit_py.messages import (
     ToolResultMessage,
 )
 from agentkit_py.stores import HistoryStore, MemoryHistory, SqliteHistory, redacted
-from agentkit_py.stores.interchange import Format, export_threads, import_threads
+from agentkit_py.stores.interchange import ExportFormat, export_threads, import_threads
 from agentkit_py.stores.workspace import Workspace
 from agentkit_py.testing.replay.recording import conversation_of_line
 from tests.cli.terminal import agentkit
 
 from .conversations import CONVERSATIONS, IMAGE
 
-FORMATS: list[Format] = ["archive", "openai", "typescript"]
+FORMATS: list[ExportFormat] = ["archive", "openai", "typescript"]
 
 
 def turn(name: str) -> list[AgentResult]:
@@ -246,7 +246,7 @@ async def everything(store: HistoryStore) -> dict[str, Any]:
     }
 
 
-async def lines_of(store: HistoryStore, form: Format) -> list[str]:
+async def lines_of(store: HistoryStore, form: ExportFormat) -> list[str]:
     """All threads as lines."""
     return [line async for line in export_threads(store, await store.list_threads(None), form)]
 
@@ -306,7 +306,7 @@ def test_an_import_for_a_user_leaves_threads_of_others_alone(db: Path, tmp_path:
 
 
 @pytest.mark.parametrize("form", FORMATS)
-async def test_a_round_trip_loses_nothing(form: Format) -> None:
+async def test_a_round_trip_loses_nothing(form: ExportFormat) -> None:
     """Export and import keep all fields, in each format."""
     store, other = MemoryHistory(), MemoryHistory()
     await fill(store)
@@ -494,7 +494,7 @@ WRITTEN = ["Transfer successful", "1.10", "12345678901234567890", "1e999", "null
 
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("text", WRITTEN)
-async def test_a_tools_text_stays_as_it_was_written(text: str, form: Format) -> None:
+async def test_a_tools_text_stays_as_it_was_written(text: str, form: ExportFormat) -> None:
     """A text that looks like a number stays a text, as the model read it."""
     asked = {"id": "1", "type": "function", "function": {"name": "pay", "arguments": "{}"}}
     line = {

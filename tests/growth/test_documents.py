@@ -12,7 +12,7 @@ import pytest
 from psycopg import sql
 
 from agentkit_py.knowledge import EQ, PostgresKnowledge, SqliteKnowledge
-from agentkit_py.knowledge.documents import Chunk, Document
+from agentkit_py.knowledge.documents import Document, DocumentChunk
 from agentkit_py.knowledge.sql import Execute
 from agentkit_py.search.vectors import normalized
 
@@ -71,7 +71,9 @@ async def _filled(
     store: SqliteKnowledge | PostgresKnowledge, documents: int, first: int = 0
 ) -> None:
     for number in range(first, documents):
-        chunks = [Chunk(f"Hat {number}.{piece}", _vector(number + piece)) for piece in range(2)]
+        chunks = [
+            DocumentChunk(f"Hat {number}.{piece}", _vector(number + piece)) for piece in range(2)
+        ]
         facts = {"shop": "far" if number % 10 == 0 else "near"}
         one = Document(id=f"{number}", source=f"d{number}", hash="", metadata=dict(facts))
         await store.put(one, chunks, "e")
@@ -102,7 +104,7 @@ async def test_a_narrow_filter_finds_by_index_and_compares_what_passes(tmp_path:
 async def test_chunks_are_not_scored_for_words_that_most_have(tmp_path: Path) -> None:
     """Such a word weighs a millionth; only where too few have the others are all scored."""
     store = CountedDocuments(tmp_path / "d.db")
-    pieces = [Chunk(f"straw {number}", _vector(number)) for number in range(40)]
+    pieces = [DocumentChunk(f"straw {number}", _vector(number)) for number in range(40)]
     await store.put(Document(id="d", source="d", hash="", metadata={}), pieces, "e")
     (best,) = await store.matching("straw 10", None, 1)
     assert store.scored == ['"10"']
@@ -118,7 +120,7 @@ async def test_vectors_are_read_once_and_then_those_that_are_new(tmp_path: Path)
     """Pieces that this or another process adds or removes count at the next search."""
     store, other = CountedDocuments(tmp_path / "d.db"), SqliteKnowledge(tmp_path / "d.db")
     await _filled(store, 20)
-    pieces = [Chunk(f"Cap {number}", _vector(3 * number)) for number in range(2001)]
+    pieces = [DocumentChunk(f"Cap {number}", _vector(3 * number)) for number in range(2001)]
     caps = Document(id="caps", source="caps", hash="", metadata={"shop": "caps"})
     await store.put(caps, pieces, "e")  # too many to be compared alone
 

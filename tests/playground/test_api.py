@@ -18,7 +18,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.lifecycle import StartContext
 from agentkit_py.playground.app import COOKIE, Access, BrokenTarget, create_playground
 from agentkit_py.playground.edits import remade, settings_of
-from agentkit_py.playground.runs import MAX_RUNS, Playground, Run
+from agentkit_py.playground.runs import MAX_RUNS, Playground, RecordedRun
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import together
 from agentkit_py.testing import FakeProvider, Raw, tool_call
@@ -47,14 +47,14 @@ async def api(played: Playground) -> AsyncIterator[httpx.AsyncClient]:
         yield found
 
 
-async def run(api: httpx.AsyncClient, played: Playground, text: str, **more: Any) -> Run:
+async def run(api: httpx.AsyncClient, played: Playground, text: str, **more: Any) -> RecordedRun:
     """A run from its beginning to its end."""
     begun = (await api.post("/dev-api/runs", json={"text": text, **more})).json()
     await until_done(played, begun["run"])
     return played.runs[begun["run"]]
 
 
-def kinds(run: Run) -> list[str]:
+def kinds(run: RecordedRun) -> list[str]:
     """Return the kinds of the run's events, in order."""
     return [event["kind"] for event in run.events.values()]
 

@@ -12,7 +12,7 @@ import pytest
 
 from agentkit_py import Agent, Network, RouterContext, SqliteHistory, openai
 from agentkit_py.playground.app import create_playground
-from agentkit_py.playground.runs import Playground, Run
+from agentkit_py.playground.runs import Playground, RecordedRun
 from agentkit_py.processors import (
     Budget,
     Chain,
@@ -83,7 +83,7 @@ class World:
         transport = httpx.ASGITransport(app)
         self.api = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
 
-    async def talk(self) -> list[Run]:
+    async def talk(self) -> list[RecordedRun]:
         """Say everything."""
         thread = None
         for said in SAID:

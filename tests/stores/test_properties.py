@@ -27,7 +27,7 @@ from agentkit_py.messages import (
 from agentkit_py.processors.base import Summary
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore, MemoryHistory, PostgresHistory, SqliteHistory
-from agentkit_py.stores.interchange import Format, export_threads, import_threads
+from agentkit_py.stores.interchange import ExportFormat, export_threads, import_threads
 from agentkit_py.stores.thread_data import ThreadData, restore
 
 
@@ -182,7 +182,7 @@ async def everything(store: HistoryStore) -> dict[str, Any]:
 
 
 async def go_round(
-    store: HistoryStore, other: HistoryStore, given: dict[str, Any], form: Format
+    store: HistoryStore, other: HistoryStore, given: dict[str, Any], form: ExportFormat
 ) -> None:
     """Fill a store, export it, import that into another and that again, and compare."""
     for one in (store, other):
@@ -206,7 +206,9 @@ async def go_round(
 @pytest.mark.parametrize("form", ["archive", "openai", "typescript"])
 @settings(max_examples=25)
 @given(archives)
-def test_export_and_import_of_memory_lose_nothing(form: Format, given: dict[str, Any]) -> None:
+def test_export_and_import_of_memory_lose_nothing(
+    form: ExportFormat, given: dict[str, Any]
+) -> None:
     """Threads, results, times, summaries, runs with their state, vectors."""
     asyncio.run(go_round(MemoryHistory(), MemoryHistory(), given, form))
 
@@ -215,7 +217,7 @@ def test_export_and_import_of_memory_lose_nothing(form: Format, given: dict[str,
 @settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(archives)
 def test_export_and_import_of_databases_lose_nothing(
-    postgres_url: str, postgres_schema: str, form: Format, given: dict[str, Any]
+    postgres_url: str, postgres_schema: str, form: ExportFormat, given: dict[str, Any]
 ) -> None:
     """The data goes from SQLite to PostgreSQL and back."""
 

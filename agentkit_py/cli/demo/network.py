@@ -27,7 +27,7 @@ from agentkit_py.state import State
 from agentkit_py.stores.sqlite import SqliteHistory
 from agentkit_py.tools import ToolContext
 
-Desk: TypeAlias = Literal["billing", "bookings", "handoff"]
+HandoffTarget: TypeAlias = Literal["billing", "bookings", "handoff"]
 """The agents that triage can hand over to."""
 
 Tools: TypeAlias = Sequence[Callable[..., Any]]
@@ -56,7 +56,7 @@ that suits the customer.""",
 class SupportState:
     """State that the agents of one run share; `hand_over` fills it, the router reads it."""
 
-    desk: Desk | None = None
+    desk: HandoffTarget | None = None
     """The agent that answers after triage."""
 
     customer_id: str = ""
@@ -94,7 +94,9 @@ class SupportTools:
         """Look a customer up by e-mail address."""
         return self._data.customer(email)
 
-    def hand_over(self, desk: Desk, customer_id: str, reason: str, ctx: ToolContext) -> str:
+    def hand_over(
+        self, desk: HandoffTarget, customer_id: str, reason: str, ctx: ToolContext
+    ) -> str:
         """Hand the conversation over to another desk, which then answers the customer.
 
         Args:

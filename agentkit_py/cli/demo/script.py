@@ -36,7 +36,7 @@ LATER = "Nora again, on my phone now. What was my booking number, and when does 
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class AnsweredCall:
     """One tool call in a request, with its result."""
 
     name: str
@@ -53,7 +53,7 @@ class RequestView:
 
     agent: str = ""
     question: str = ""
-    calls: list[Call] = field(default_factory=list[Call])
+    calls: list[AnsweredCall] = field(default_factory=list[AnsweredCall])
     """All tool calls, oldest first."""
 
     first: int = 0
@@ -78,7 +78,7 @@ class RequestView:
                     }
         return view
 
-    def now(self, name: str) -> list[Call]:
+    def now(self, name: str) -> list[AnsweredCall]:
         """Return the calls of a tool for the current question."""
         return [call for call in self.calls[self.first :] if call.name == name]
 
@@ -93,12 +93,12 @@ class RequestView:
         return re.search(rf"\b({'|'.join(words)})", self.question, re.IGNORECASE) is not None
 
 
-def _call(function: Mapping[str, Any], content: str) -> Call:
+def _call(function: Mapping[str, Any], content: str) -> AnsweredCall:
     result = json.loads(content)
     arguments = json.loads(function["arguments"])
     if "error" in result:
-        return Call(function["name"], arguments, None, result["error"]["message"])
-    return Call(function["name"], arguments, result["data"])
+        return AnsweredCall(function["name"], arguments, None, result["error"]["message"])
+    return AnsweredCall(function["name"], arguments, result["data"])
 
 
 def scripted_model(request: ReceivedRequest) -> Reply:

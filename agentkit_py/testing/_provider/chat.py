@@ -10,7 +10,7 @@ from agentkit_py.models.capabilities import capabilities_of
 
 from .openai import (
     FUNCTION_NAME,
-    Functions,
+    DeclaredFunctions,
     Ranges,
     duplicate_names,
     empty_array,
@@ -214,11 +214,11 @@ _INSTEAD_OF_CONTENT = ("tool_calls", "function_call", "refusal", "audio")
 _NAME = re.compile(r"[^\s<|\\/>]{1,64}")
 _ID_LENGTH = 40
 
-Message = tuple[str, dict[str, Any]]
+WireMessage = tuple[str, dict[str, Any]]
 
 
 @view
-def _messages(request: Request) -> list[Message]:
+def _messages(request: Request) -> list[WireMessage]:
     """Return the messages with their pointers, once each is known to be an object."""
     return list(numbered("messages", request.body["messages"]))
 
@@ -464,7 +464,7 @@ _MAX_DESCRIPTION = 1024
 
 
 @view
-def _functions(request: Request) -> Functions:
+def _functions(request: Request) -> DeclaredFunctions:
     """Return the declared functions with their pointers."""
     return [
         (f"{where}.function", tool["function"])
@@ -638,7 +638,7 @@ _UNSUPPORTED = (
 _WANTS_PDF = "Expected a base64-encoded data URL with an application/pdf MIME type"
 
 
-def _of_type(request: Request, kind: str) -> Iterator[Message]:
+def _of_type(request: Request, kind: str) -> Iterator[WireMessage]:
     """Yield what the parts of this type hold, with their pointers."""
     for where, _, part in _parts(request):
         if part["type"] == kind:

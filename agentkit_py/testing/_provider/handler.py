@@ -122,7 +122,7 @@ def encoded(event: SseEvent) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """An answer to send; the transport does the waiting and the hanging up.
 
     Attributes:
@@ -217,7 +217,7 @@ def _digest(before: str, block: str) -> str:
 
 
 @dataclass(slots=True)
-class Handler:
+class RequestHandler:
     """Applies the rules to requests, records them and plays the script.
 
     Attributes:
@@ -252,7 +252,7 @@ class Handler:
         target: str,
         headers: Iterable[tuple[str, str]],
         content: bytes,
-    ) -> Answer:
+    ) -> HttpAnswer:
         """Return the answer to one request, and record the request."""
         parts = urlsplit(target)
         where = route(host, parts.path)
@@ -303,7 +303,7 @@ class Handler:
 
     async def _reply(
         self, request: Request, received: ReceivedRequest, stream: StreamKind | None
-    ) -> Answer:
+    ) -> HttpAnswer:
         reply = await self._next_reply(received)
         if reply is None:
             self.exhausted = True
@@ -370,11 +370,11 @@ def _stream_kind(where: Route | None, request: Request) -> StreamKind | None:
     return "events" if asked and request.provider != "gemini" else None
 
 
-def _answer(raw: Raw, headers: Mapping[str, str], pieces: tuple[bytes, ...]) -> Answer:
+def _answer(raw: Raw, headers: Mapping[str, str], pieces: tuple[bytes, ...]) -> HttpAnswer:
     cut = raw.cut_after is not None
     if raw.cut_after is not None:
         pieces = tuple(_first(pieces, raw.cut_after))
-    return Answer(
+    return HttpAnswer(
         raw.status,
         headers,
         b"".join(pieces),
@@ -394,6 +394,6 @@ def _first(pieces: tuple[bytes, ...], count: int) -> Iterator[bytes]:
         count -= len(piece)
 
 
-def _json_answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> Answer:
+def _json_answer(status: int, body: Any, headers: Mapping[str, str] | None = None) -> HttpAnswer:
     merged = {"content-type": _JSON, **(headers or {})}
-    return Answer(status, merged, json.dumps(body).encode())
+    return HttpAnswer(status, merged, json.dumps(body).encode())

@@ -121,11 +121,11 @@ def out_of_range(body: dict[str, Any], ranges: Ranges) -> Iterator[Problem]:
             yield Problem(f"Invalid '{name}': decimal {words}", name, "decimal_above_max_value")
 
 
-Functions = list[tuple[str, dict[str, Any]]]
+DeclaredFunctions = list[tuple[str, dict[str, Any]]]
 """Declared functions with their pointers, such as `tools[0].function`."""
 
 
-def duplicate_names(functions: Functions) -> Iterator[Problem]:
+def duplicate_names(functions: DeclaredFunctions) -> Iterator[Problem]:
     """Yield the functions whose name another has."""
     for where, name in repeated((f"{where}.name", one["name"]) for where, one in functions):
         yield Problem(f"Invalid '{where}': duplicate tool name '{name}'.", where)

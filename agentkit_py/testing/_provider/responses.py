@@ -11,7 +11,7 @@ from agentkit_py.models.capabilities import capabilities_of
 
 from .openai import (
     FUNCTION_NAME,
-    Functions,
+    DeclaredFunctions,
     Ranges,
     duplicate_names,
     invalid_parameters,
@@ -455,7 +455,7 @@ _CALLING = "platform.openai.com/docs/guides/function-calling"
 
 
 @view
-def _functions(request: Request) -> Functions:
+def _functions(request: Request) -> DeclaredFunctions:
     tools = numbered("tools", request.body.get("tools"))
     return [(where, tool) for where, tool in tools if tool["type"] == "function"]
 

@@ -79,7 +79,7 @@ class Request:
         return name in self.headers.get("anthropic-beta", "")
 
 
-Check: TypeAlias = Callable[[Request], Iterator[Problem]]
+RuleCheck: TypeAlias = Callable[[Request], Iterator[Problem]]
 """Yields what is wrong; the first problem decides."""
 
 
@@ -99,7 +99,7 @@ class Rule:
 
     name: str
     providers: tuple[ProviderName, ...]
-    check: Check
+    check: RuleCheck
     source: str
     confidence: Confidence = "documented"
     models: Callable[[str], bool] | None = None
@@ -119,7 +119,7 @@ class Rule:
 _TABLE: list[Rule] = []
 
 
-def rules_of(*providers: ProviderName) -> Callable[..., Callable[[Check], Check]]:
+def rules_of(*providers: ProviderName) -> Callable[..., Callable[[RuleCheck], RuleCheck]]:
     """Return the decorator that adds checks to the table as rules of these providers.
 
     It takes a rule's source, then its confidence, `models` and `optional`; see `Rule`. The name is
@@ -136,8 +136,8 @@ def rules_of(*providers: ProviderName) -> Callable[..., Callable[[Check], Check]
         *,
         models: Callable[[str], bool] | None = None,
         optional: bool = False,
-    ) -> Callable[[Check], Check]:
-        def register(check: Check) -> Check:
+    ) -> Callable[[RuleCheck], RuleCheck]:
+        def register(check: RuleCheck) -> RuleCheck:
             found = Rule(check.__name__, providers, check, source, confidence, models, optional)
             _TABLE.append(found)
             return check

@@ -15,7 +15,7 @@ from typing import Any, cast
 import h11
 import httpx
 
-from .handler import Answer, Handler
+from .handler import HttpAnswer, RequestHandler
 
 
 class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
@@ -25,7 +25,7 @@ class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
     time-out raises `httpx.ReadTimeout` here, after that time, as a network transport would.
     """
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: RequestHandler) -> None:
         """Answer with this handler."""
         self._handler = handler
 
@@ -45,7 +45,7 @@ class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
             time.sleep(wait)
         return _response(request, answer, timed_out=timed_out)
 
-    async def _answer(self, request: httpx.Request, content: bytes) -> Answer:
+    async def _answer(self, request: httpx.Request, content: bytes) -> HttpAnswer:
         target = request.url.raw_path.decode("ascii")
         headers = [(name, value) for name, value in request.headers.items()]
         return await self._handler.answer(
@@ -71,7 +71,7 @@ def _limited(request: httpx.Request, seconds: float) -> tuple[float, bool]:
 class _Pieces(httpx.AsyncByteStream, httpx.SyncByteStream):
     """A body that comes piece by piece, and may break off."""
 
-    def __init__(self, request: httpx.Request, answer: Answer) -> None:
+    def __init__(self, request: httpx.Request, answer: HttpAnswer) -> None:
         self._request = request
         self._pieces = answer.pieces or ()
         self._answer = answer
@@ -107,7 +107,7 @@ class _Pieces(httpx.AsyncByteStream, httpx.SyncByteStream):
             raise httpx.RemoteProtocolError(message, request=self._request)
 
 
-def _response(request: httpx.Request, answer: Answer, *, timed_out: bool) -> httpx.Response:
+def _response(request: httpx.Request, answer: HttpAnswer, *, timed_out: bool) -> httpx.Response:
     if timed_out:
         raise httpx.ReadTimeout("The read operation timed out", request=request)
     if answer.disconnect:
@@ -120,7 +120,7 @@ def _response(request: httpx.Request, answer: Answer, *, timed_out: bool) -> htt
     return httpx.Response(answer.status, headers=headers, content=answer.body, request=request)
 
 
-def _run(coroutine: Any) -> Answer:
+def _run(coroutine: Any) -> HttpAnswer:
     """Run the handler to its end from sync code, also inside a running event loop.
 
     Nearly always it does not wait for anything; only a replies-callable can.
@@ -128,7 +128,7 @@ def _run(coroutine: Any) -> Answer:
     try:
         coroutine.send(None)
     except StopIteration as done:
-        return cast("Answer", done.value)
+        return cast("HttpAnswer", done.value)
     coroutine.close()
     raise RuntimeError(
         "A FakeProvider whose replies are made by a coroutine that waits needs httpx.AsyncClient, "
@@ -184,7 +184,7 @@ _UNLISTED = {529: "Overloaded"}  # Anthropic's own
 class LoopbackServer:
     """Serves a handler at an ephemeral port of 127.0.0.1."""
 
-    def __init__(self, handler: Handler) -> None:
+    def __init__(self, handler: RequestHandler) -> None:
         """Bind the socket at once, so that the port is known and connections queue up."""
         self._handler = handler
         self._socket = socket.create_server(("127.0.0.1", 0), backlog=128)
@@ -238,7 +238,7 @@ class LoopbackServer:
                 received = await _receive(connection, reader, writer)
             except h11.RemoteProtocolError:
                 if connection.their_state is h11.ERROR and connection.our_state is h11.IDLE:
-                    await _send(connection, writer, Answer(400, {}, b"Bad Request"))
+                    await _send(connection, writer, HttpAnswer(400, {}, b"Bad Request"))
                 return
             if received is None:
                 return
@@ -247,7 +247,7 @@ class LoopbackServer:
                 return
             connection.start_next_cycle()
 
-    async def _answer(self, request: h11.Request, content: bytes) -> Answer:
+    async def _answer(self, request: h11.Request, content: bytes) -> HttpAnswer:
         headers = [(name.decode(), value.decode("latin-1")) for name, value in request.headers]
         host = dict(headers).get("host", "")
         method, target = request.method.decode(), request.target.decode("latin-1")
@@ -255,7 +255,7 @@ class LoopbackServer:
             return await self._handler.answer(method, host, target, headers, content)
         except Exception as error:  # noqa: BLE001 - a script's mistake; nobody awaits this thread
             words = f"FakeProvider's script failed: {type(error).__name__}: {error}"
-            return Answer(500, {"content-type": "text/plain"}, words.encode())
+            return HttpAnswer(500, {"content-type": "text/plain"}, words.encode())
 
 
 async def _receive(
@@ -281,7 +281,9 @@ async def _receive(
             return None
 
 
-async def _send(connection: h11.Connection, writer: asyncio.StreamWriter, answer: Answer) -> None:
+async def _send(
+    connection: h11.Connection, writer: asyncio.StreamWriter, answer: HttpAnswer
+) -> None:
     """Send an answer; without its end the client knows that the body was cut."""
     if answer.delay:
         await asyncio.sleep(answer.delay)

@@ -33,7 +33,7 @@ from agentkit_py.testing.executor.server_api import (
     ask_provider,
     read_json,
 )
-from agentkit_py.testing.executor.worker import Config, Connection, Worker, WorkerAnswer
+from agentkit_py.testing.executor.worker import ClientTransport, Config, Worker, WorkerAnswer
 
 MAX_STEPS = 1000
 """Steps of one run at the most."""
@@ -63,7 +63,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 @dataclass(order=True, slots=True)
-class _Scheduled:
+class _QueueItem:
     at: float
     tie: float
     number: int
@@ -71,13 +71,13 @@ class _Scheduled:
     is_timeout: bool = field(compare=False)
 
 
-class Schedule:
+class VirtualQueue:
     """A queue in virtual time; what is due at the same time comes in an order of the seed."""
 
     def __init__(self, seed: int | None) -> None:
         """Begin now; without a seed, what came first is done first."""
         self.now: float = datetime.now(UTC).timestamp()
-        self._items: list[_Scheduled] = []
+        self._items: list[_QueueItem] = []
         self._random = None if seed is None else random.Random(seed)  # noqa: S311 - an order
         self._count = 0
 
@@ -85,7 +85,7 @@ class Schedule:
         """Do ``action`` after so many seconds; a time-out is not waited for itself."""
         self._count += 1
         tie = 0.0 if self._random is None else self._random.random()
-        item = _Scheduled(self.now + max(0.0, after), tie, self._count, action, is_timeout)
+        item = _QueueItem(self.now + max(0.0, after), tie, self._count, action, is_timeout)
         heapq.heappush(self._items, item)
 
     def until(self, time: str) -> float:
@@ -113,7 +113,7 @@ def _seconds(duration: str) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class _Call:
+class _WorkerRequest:
     """One request to the worker: for what is next, or for one planned step."""
 
     run: Run
@@ -174,7 +174,7 @@ class ReplayExecutor:
         self.client: inngest.Inngest = client
         self.worker: Worker = Worker(client, self._make())
         self.transport: httpx.AsyncBaseTransport | None = transport
-        self.schedule: Schedule = Schedule(seed)
+        self.schedule: VirtualQueue = VirtualQueue(seed)
         self.eager: bool = discovery == "eager"
         self.check: bool = check
         self.kills: list[KillAt] = [kill] if isinstance(kill, KillAt) else list(kill)
@@ -183,7 +183,7 @@ class ReplayExecutor:
         self.events: list[dict[str, Any]] = []
         self.published: list[Published] = []
         server = ServerTransport(self.receive, self.stored, self.published)
-        self.connection: Connection = Connection(client, server)
+        self.connection: ClientTransport = ClientTransport(client, server)
 
     async def run(
         self,
@@ -301,7 +301,7 @@ class ReplayExecutor:
             invoked_by=invoked_by,
         )
         self.runs.append(run)
-        self._schedule_call(_Call(run))
+        self._schedule_call(_WorkerRequest(run))
         return run
 
     def waits(self) -> list[Wait]:
@@ -366,10 +366,10 @@ class ReplayExecutor:
 
     # Requests to the worker: sent, killed, checked, answered.
 
-    def _schedule_call(self, call: _Call, *, after: float = 0.0) -> None:
+    def _schedule_call(self, call: _WorkerRequest, *, after: float = 0.0) -> None:
         self.schedule.add(partial(self._send, call), after=after)
 
-    async def _send(self, call: _Call) -> None:
+    async def _send(self, call: _WorkerRequest) -> None:
         run, target = call.run, call.target
         if run.status != "running" or (target is not None and target in run.memos):
             return
@@ -398,7 +398,7 @@ class ReplayExecutor:
         self._handle(call, answer, content)
         self._dies(number, call, "after", names)
 
-    def _handle(self, call: _Call, answer: WorkerAnswer, content: Any) -> None:
+    def _handle(self, call: _WorkerRequest, answer: WorkerAnswer, content: Any) -> None:
         if answer.status == _STEPS:
             self._handle_steps(call, answer, content)
         elif answer.status == _DONE:
@@ -412,7 +412,7 @@ class ReplayExecutor:
                 self._try_again(call, error, answer.retry_after)
 
     def _try_again(
-        self, call: _Call, error: dict[str, Any], retry_after: str | None = None
+        self, call: _WorkerRequest, error: dict[str, Any], retry_after: str | None = None
     ) -> None:
         """Schedule another attempt, or end the run where there is none left."""
         run, attempt = call.run, call.attempt + 1
@@ -422,9 +422,9 @@ class ReplayExecutor:
         wait = RETRY_AFTER if retry_after is None else self.schedule.until(retry_after)
         if call.target is None:
             run.discovering = True
-        self._schedule_call(_Call(run, call.target, attempt), after=wait)
+        self._schedule_call(_WorkerRequest(run, call.target, attempt), after=wait)
 
-    async def _post(self, call: _Call, *, plan: bool = False) -> WorkerAnswer:
+    async def _post(self, call: _WorkerRequest, *, plan: bool = False) -> WorkerAnswer:
         run = call.run
         kills_before = any(kill.step and kill.when == "before" for kill in self.kills)
         context = {
@@ -452,7 +452,9 @@ class ReplayExecutor:
         finally:
             providers.reset(token)
 
-    def _dies(self, number: int, call: _Call, when: Moment, names: Sequence[str] = ()) -> bool:
+    def _dies(
+        self, number: int, call: _WorkerRequest, when: Moment, names: Sequence[str] = ()
+    ) -> bool:
         """Return whether the worker dies now; a new one takes its place."""
         here = [call.step_name, *names]
         for kill in self.kills:
@@ -463,7 +465,7 @@ class ReplayExecutor:
                 return True
         return False
 
-    async def _compare_plans(self, call: _Call) -> None:
+    async def _compare_plans(self, call: _WorkerRequest) -> None:
         """Send the request twice without running a step, and note where the answers differ."""
         first = _plan_of(await self._post(call, plan=True))
         second = _plan_of(await self._post(call, plan=True))
@@ -483,7 +485,9 @@ class ReplayExecutor:
                 "steps"
             )
 
-    def _note(self, call: _Call, outcome: str, reported: Sequence[dict[str, Any]] = ()) -> None:
+    def _note(
+        self, call: _WorkerRequest, outcome: str, reported: Sequence[dict[str, Any]] = ()
+    ) -> None:
         self.journal.append(
             JournalEntry(
                 request=len(self.journal) + 1,
@@ -499,7 +503,7 @@ class ReplayExecutor:
     # The steps that a worker reports.
 
     def _handle_steps(
-        self, call: _Call, answer: WorkerAnswer, reported: Sequence[dict[str, Any]]
+        self, call: _WorkerRequest, answer: WorkerAnswer, reported: Sequence[dict[str, Any]]
     ) -> None:
         run = call.run
         if any(len(json.dumps(op.get("data"))) > MAX_OUTPUT for op in reported):
@@ -523,7 +527,9 @@ class ReplayExecutor:
         if not new and not run.pending:
             self._discover(run)
 
-    async def _do_step(self, call: _Call, answer: WorkerAnswer, op: dict[str, Any]) -> None:
+    async def _do_step(
+        self, call: _WorkerRequest, answer: WorkerAnswer, op: dict[str, Any]
+    ) -> None:
         run = call.run
         if run.status != "running" or op["id"] in run.memos:
             return
@@ -534,7 +540,7 @@ class ReplayExecutor:
             case "StepError" | "StepFailed":
                 self._fail_step(call, step, answer, op)
             case "StepPlanned":
-                self._schedule_call(_Call(run, step.id))
+                self._schedule_call(_WorkerRequest(run, step.id))
             case "AIGateway":
                 memo = await ask_provider(self.transport, step.opts)
                 if "error" in memo and call.attempt + 1 < run.max_attempts:
@@ -556,7 +562,7 @@ class ReplayExecutor:
                 raise ScriptError(f"ReplayExecutor does not know the step {unknown!r}")
 
     def _fail_step(
-        self, call: _Call, step: StepRecord, answer: WorkerAnswer, op: dict[str, Any]
+        self, call: _WorkerRequest, step: StepRecord, answer: WorkerAnswer, op: dict[str, Any]
     ) -> None:
         run = call.run
         final = answer.no_retry or op["op"] == "StepFailed"
@@ -599,7 +605,7 @@ class ReplayExecutor:
             run.planning = False
         if not run.discovering:
             run.discovering = True
-            self._schedule_call(_Call(run))
+            self._schedule_call(_WorkerRequest(run))
 
     def _invoke(self, run: Run, step: StepRecord) -> None:
         function, payload = step.opts["function_id"], step.opts["payload"]

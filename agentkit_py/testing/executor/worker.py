@@ -1,8 +1,8 @@
 """The worker: one process that serves functions through the Inngest SDK.
 
 Requests go through the SDK's FastAPI integration, its public way in. Events and realtime messages
-leave through the client's HTTP client, which no public API lets one replace: `Connection` is the
-only place here that touches something private of the SDK.
+leave through the client's HTTP client, which no public API lets one replace: `ClientTransport` is
+the only place here that touches something private of the SDK.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class _AnyThreadClient(httpx.AsyncClient):
         return True
 
 
-class Connection:
+class ClientTransport:
     """Lets a client's events and realtime messages go to a transport, and watches its requests."""
 
     def __init__(self, client: inngest.Inngest, transport: Any) -> None:

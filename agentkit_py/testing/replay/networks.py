@@ -271,7 +271,7 @@ class OwnNetwork:
     ) -> Network[Any, Any]:
         """Return the network for one conversation; its threads go to ``history``."""
         given = self._network
-        adapt = _Adapter(script, self._tools, strip=self._strip, live=self._live)
+        adapt = _ReplayParts(script, self._tools, strip=self._strip, live=self._live)
         store = copy(history)
         if given.history is not None and not self._strip:
             store.processors, store.chain = given.history.processors, given.history.chain
@@ -295,7 +295,7 @@ class OwnNetwork:
         return list(found.values())
 
 
-class _Adapter:
+class _ReplayParts:
     """Turns agents, tools and router of one network into those of a replay."""
 
     def __init__(

@@ -188,7 +188,7 @@ def conversation_of_line(raw: bytes, number: int) -> Conversation:
     if record is not None and (format_of(record) not in (None, "chat") or _shows_media(record)):
         return _of_turns(record, number, where)
     try:
-        line = _Line.model_validate(given)
+        line = _LineRecord.model_validate(given)
     except ValidationError as error:
         raise _invalid(error, where) from None
     reading = _Reading(where)
@@ -292,7 +292,7 @@ def _read_result(reading: _Reading, message: ToolResultMessage, place: str) -> N
     fitting[0][0].result = unwrapped(message.content)
 
 
-def _read_chat(reading: _Reading, message: _Message, path: str) -> None:
+def _read_chat(reading: _Reading, message: _MessageRecord, path: str) -> None:
     """Read the next message of OpenAI's chat format; a reply's results come right after it."""
     if message.role == "tool":
         _read_chat_result(reading, message, path)
@@ -309,7 +309,7 @@ def _read_chat(reading: _Reading, message: _Message, path: str) -> None:
         reading.system.append(message.text)
 
 
-def _read_chat_reply(reading: _Reading, message: _Message, path: str) -> None:
+def _read_chat_reply(reading: _Reading, message: _MessageRecord, path: str) -> None:
     calls = [
         (
             RecordedCall(call.id, call.function.name, *call.function.parsed()),
@@ -325,7 +325,7 @@ def _read_chat_reply(reading: _Reading, message: _Message, path: str) -> None:
         reading.reply(text, calls)
 
 
-def _read_chat_result(reading: _Reading, message: _Message, path: str) -> None:
+def _read_chat_result(reading: _Reading, message: _MessageRecord, path: str) -> None:
     if not reading.waiting:
         reading.wrong(f"{path}.role", "this tool message answers no call")
     # The first open call of this id: ids repeat, but within a reply the order tells.
@@ -390,7 +390,7 @@ class _Function(BaseModel):
         return json.loads(self.arguments), self.arguments
 
 
-class _Call(BaseModel):
+class _CallRecord(BaseModel):
     id: _NonEmpty
     type: Literal["function"] = "function"
     function: _Function
@@ -401,13 +401,13 @@ class _TextPart(BaseModel):
     text: _Text
 
 
-class _Message(BaseModel):
+class _MessageRecord(BaseModel):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: Annotated[
         Annotated[_Text | None, Tag("(text)")] | Annotated[list[_TextPart], Tag("(parts)")],
         Discriminator(lambda value: "(parts)" if isinstance(value, list) else "(text)"),
     ] = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[_CallRecord] | None = None
     tool_call_id: _Text | None = None
     name: _Text | None = None
 
@@ -419,9 +419,9 @@ class _Message(BaseModel):
         return self.content
 
 
-class _Line(BaseModel):
+class _LineRecord(BaseModel):
     id: _NonEmpty = ""
-    messages: list[_Message]
+    messages: list[_MessageRecord]
 
 
 def _invalid(error: ValidationError, where: str) -> InvalidRecordError:

@@ -301,12 +301,16 @@ class Replay:
                     self.on_bad_line(item)
                     continue
                 for one in self.passes:
-                    outcome = await self._replay(item, one, _Stage(script, fake, model, runtime))
+                    outcome = await self._replay(
+                        item, one, _Equipment(script, fake, model, runtime)
+                    )
                     one.figures.add(outcome)
                     self.on_outcome(one, outcome)
                 self.on_conversation()
 
-    async def _replay(self, conversation: Conversation, one: Pass, stage: _Stage) -> ReplayOutcome:
+    async def _replay(
+        self, conversation: Conversation, one: Pass, stage: _Equipment
+    ) -> ReplayOutcome:
         outcome = ReplayOutcome(conversation=conversation.id, line=conversation.line, thread_id="")
         try:
             outcome.thread_id = await self._free_thread(f"{conversation.id}:{one.name}")
@@ -351,7 +355,7 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
+class _Equipment:
     """All that one worker plays conversations with."""
 
     script: Script

@@ -46,7 +46,7 @@ from agentkit_py.processors.windowing import MessageWindow
 from agentkit_py.testing.replay.networks import Speakers
 from agentkit_py.testing.replay.recording import Conversation, RecordedReply
 
-Place: TypeAlias = tuple[str, ...]
+ValuePlace: TypeAlias = tuple[str, ...]
 """Where a value stands: ``(key, record)`` in a result, ``(line,)`` in a text."""
 
 Policy: TypeAlias = Callable[[], Sequence[Processor]]
@@ -94,7 +94,9 @@ def _is_name(value: str) -> bool:
 class Places:
     """Positions of values in a list of messages."""
 
-    of: dict[str, set[Place]] = field(default_factory=lambda: defaultdict[str, set[Place]](set))
+    of: dict[str, set[ValuePlace]] = field(
+        default_factory=lambda: defaultdict[str, set[ValuePlace]](set)
+    )
 
     def needed(self, values: Iterable[str]) -> set[str]:
         """Return the values that stand here; names only where they are a value of a record."""
@@ -110,7 +112,7 @@ class Places:
         return not self.of.get(value, set()).isdisjoint(full.of[value])
 
 
-_Found: TypeAlias = list[tuple[str, Place]]
+_Found: TypeAlias = list[tuple[str, ValuePlace]]
 
 
 class _PlaceReader:
@@ -141,7 +143,7 @@ def _owner(arguments: object) -> str:
     return "" if found is None else str(found[1])
 
 
-def _read(message: Message, owners: Mapping[str, str]) -> Iterator[tuple[str, Place]]:
+def _read(message: Message, owners: Mapping[str, str]) -> Iterator[tuple[str, ValuePlace]]:
     if isinstance(message, ToolCallMessage):
         for call in message.tools:
             yield from _in_json(call.arguments, _owner(call.arguments))
@@ -153,13 +155,13 @@ def _read(message: Message, owners: Mapping[str, str]) -> Iterator[tuple[str, Pl
         yield from _in_text(text_of(message))
 
 
-def _in_text(text: str) -> Iterator[tuple[str, Place]]:
+def _in_text(text: str) -> Iterator[tuple[str, ValuePlace]]:
     for line in text.splitlines():
         for value in values_in(line):
             yield value, (line.strip(),)
 
 
-def _in_json(value: Any, owner: str, path: str = "") -> Iterator[tuple[str, Place]]:
+def _in_json(value: Any, owner: str, path: str = "") -> Iterator[tuple[str, ValuePlace]]:
     if isinstance(value, Mapping):
         record = cast("Mapping[str, Any]", value)
         own = next((str(v) for k, v in record.items() if is_id(k) and not _nested(v)), "")
@@ -183,7 +185,7 @@ def _nested(value: object) -> bool:
     return isinstance(value, Mapping | list)
 
 
-def _in_table(text: str, owner: str) -> Iterator[tuple[str, Place]]:
+def _in_table(text: str, owner: str) -> Iterator[tuple[str, ValuePlace]]:
     """Read lines of ``key=value`` pairs, and lines of keys with rows below them."""
     columns: list[str] = []
     for line in text.splitlines():
@@ -201,7 +203,9 @@ def _in_table(text: str, owner: str) -> Iterator[tuple[str, Place]]:
             yield from _in_text(line)
 
 
-def _in_line(pairs: Sequence[tuple[str | Any, ...]], owner: str) -> Iterator[tuple[str, Place]]:
+def _in_line(
+    pairs: Sequence[tuple[str | Any, ...]], owner: str
+) -> Iterator[tuple[str, ValuePlace]]:
     single = [(key, value) for key, columns, value in pairs if columns is None]
     yield from _in_row(single, owner)
     own = next((value for key, value in single if is_id(key)), owner)
@@ -211,7 +215,7 @@ def _in_line(pairs: Sequence[tuple[str | Any, ...]], owner: str) -> Iterator[tup
                 yield from _in_row(list(zip(columns.split(","), row.split(","), strict=False)), own)
 
 
-def _in_row(cells: Sequence[tuple[str, str]], owner: str) -> Iterator[tuple[str, Place]]:
+def _in_row(cells: Sequence[tuple[str, str]], owner: str) -> Iterator[tuple[str, ValuePlace]]:
     own = [value.strip('"') for key, value in cells if is_id(key) and value] or [owner]
     for key, value in cells:
         for one in values_in(value.replace(",", " ") if value[:1] == "[" else value):
