@@ -126,8 +126,9 @@ def between(session: Session, thread_id: str, first: int, end: int) -> list[Any]
 
 def with_ids(session: Session, branches: Sequence[Branch], ids: Sequence[str]) -> list[Any]:
     """Return id and JSON of those results of a thread that have one of these ids."""
+    # The plus sign keeps SQLite from choosing the index of positions, which has the whole thread.
     query = (
-        "SELECT id, {bytes:json} FROM {results} WHERE thread_id = ? AND position < ? AND id {ids}"
+        "SELECT id, {bytes:json} FROM {results} WHERE thread_id = ? AND +position < ? AND id {ids}"
     )
     found: list[Any] = []
     for branch, _, end in pieces(branches, 0, ALL):

@@ -110,6 +110,24 @@ async def test_a_turn_with_recall_reads_no_more_of_a_longer_thread(tmp_path: Pat
     assert rows[1] == rows[2] <= 2 * rows[0]
 
 
+async def test_several_results_are_appended_at_the_same_cost_to_a_longer_thread(
+    tmp_path: Path,
+) -> None:
+    """Counted in instructions of SQLite's machine: those that are there are sought by their ids."""
+    steps: list[int] = []
+    for messages in (SHORT, LONG):
+        store = CountedStore(tmp_path / f"{messages}.db")
+        await _fill(store, messages)
+        store.counts.reset()
+        await store.append(
+            "t", [AgentResult.from_user(f"Hat {n}?", id=f"new{n}") for n in range(5)]
+        )
+        steps.append(store.counts.steps)
+        assert await store.count_results("t") == messages + 5
+        await store.close()
+    assert steps[1] < 1.1 * steps[0] + 100
+
+
 def _summarising(writer: Answers, store: SqliteHistory) -> Network:
     clerk = Agent(
         name="clerk",
