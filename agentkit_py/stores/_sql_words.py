@@ -21,21 +21,17 @@ _SHARING = (
     "SELECT 1 WHERE EXISTS (SELECT 1 FROM {threads} WHERE parent IS NOT NULL) "
     "OR EXISTS (SELECT 1 FROM {threads} WHERE branch IS NOT NULL)"
 )
-_SHARED = (
-    # Which threads have the results of a branch that is not their own row, and how far.
-    "shared (id, updated_at, number, branch, until) AS ("
-    "SELECT t.id, t.updated_at, t.{number}, COALESCE(t.branch, t.parent), "
-    "CASE WHEN t.branch IS NULL THEN t.start ELSE 9223372036854775807 END FROM {threads} t "
-    "WHERE NOT t.hidden AND (t.branch IS NOT NULL OR t.parent IS NOT NULL) UNION ALL "
-    "SELECT s.id, s.updated_at, s.number, b.parent, "
-    "CASE WHEN b.start < s.until THEN b.start ELSE s.until END FROM shared s "
-    "JOIN {threads} b ON b.id = s.branch WHERE b.parent IS NOT NULL)"
+_REACH = (
+    # Rows of threads that hold the results found: the branch's own, and those that share from it.
+    "reach (holder, branch, position) AS (SELECT branch, branch, position FROM found UNION ALL "
+    "SELECT t.id, r.branch, r.position FROM reach r "
+    "JOIN {threads} t ON t.parent = r.holder AND r.position < t.start)"
 )
 _OF_THREADS = (
-    "SELECT f.* FROM found f JOIN {threads} t ON t.id = f.id "
-    "WHERE NOT t.hidden AND t.branch IS NULL UNION ALL "
-    "SELECT s.id, s.updated_at, s.number, s.branch, f.position FROM found f "
-    "JOIN shared s ON s.branch = f.branch AND f.position < s.until"
+    "SELECT t.id, t.updated_at, t.{number} AS number, r.branch, r.position FROM reach r "
+    "JOIN {threads} t ON t.id = r.holder AND t.branch IS NULL AND NOT t.hidden UNION ALL "
+    "SELECT t.id, t.updated_at, t.{number}, r.branch, r.position FROM reach r "
+    "JOIN {threads} t ON t.branch = r.holder AND NOT t.hidden"
 )
 _RESULTS = (
     "SELECT position, {bytes:json} FROM {results} WHERE thread_id = ? AND position >= ? "
@@ -146,7 +142,7 @@ def find(
         values += [session.word_query(terms, user_id), *user]
     first = ""
     if session.execute(_SHARING).fetchone() is not None:
-        first = f"WITH RECURSIVE found AS ({candidates}), {_SHARED} "
+        first = f"WITH RECURSIVE found AS ({candidates}), {_REACH} "
         candidates = _OF_THREADS
     # The rows are read in order, one by one, as long as more threads are asked for.
     query = (

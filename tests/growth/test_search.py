@@ -10,7 +10,7 @@ from agentkit_py.stores import for_user
 from tests.growth.counting import CountedStore
 
 
-async def _steps(path: Path, threads: int) -> int:
+async def _steps(path: Path, threads: int, *, forks: int = 0) -> int:
     """Return the instructions of SQLite's machine that find the one thread with a word."""
     store = CountedStore(path)
     mine = for_user(store, "ada")
@@ -18,6 +18,8 @@ async def _steps(path: Path, threads: int) -> int:
         await mine.add_thread(f"t{number}", title="Hats")
         word = "purple" if number == 7 else "green"
         await mine.append(f"t{number}", [AgentResult.from_user(f"A {word} hat.", id="m")])
+    for number in range(10, 10 + forks):
+        await store.fork(f"t{number}")
     store.counts.reset()
     assert [found.thread_id for found in await mine.search("purple")] == ["t7"]
     await store.close()
@@ -29,6 +31,13 @@ async def test_a_search_of_a_rare_word_does_not_read_the_users_other_threads(
 ) -> None:
     """The words' index names the user, and one of its own has what is not indexed yet."""
     few, many = await _steps(tmp_path / "a.db", 40), await _steps(tmp_path / "b.db", 400)
+    assert many - few < 360
+
+
+async def test_a_search_does_not_read_other_threads_where_some_are_forked(tmp_path: Path) -> None:
+    """Threads that share a result are sought from the result on."""
+    few = await _steps(tmp_path / "a.db", 40, forks=2)
+    many = await _steps(tmp_path / "b.db", 400, forks=200)
     assert many - few < 360
 
 
