@@ -332,11 +332,12 @@ class SqlHistory(HistoryStore):
         sought, limit = WordSearch.parse(words), at_most(limit)
 
         def find(session: Session) -> tuple[list[Match], int]:
-            found = indexing.find(session, sought, user_id=user_id, limit=limit)
+            whole = indexing.is_whole(session)
+            found = indexing.find(session, sought, user_id=user_id, limit=limit, is_whole=whole)
             of_found = session.select_ids(f"{_THREAD} AND t.id {{ids}}", ids=list(found))
             threads = {one.id: one for one in (_thread_info(session, row) for row in of_found)}
             matches = [replace(match, thread=threads[key]) for key, match in found.items()]
-            return matches, indexing.lacking(session) if session.full_text else 0
+            return matches, 0 if whole or not session.full_text else indexing.lacking(session)
 
         matches, lacking = await self._transact(find)
         if lacking:

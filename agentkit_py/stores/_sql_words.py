@@ -8,6 +8,7 @@ index keeps no copy of them, so it takes a third of the space.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import text_of
@@ -116,6 +117,13 @@ def lacking(session: Session, thread_id: str | None = None) -> int:
     return session.execute(query, *one).fetchone()[0]
 
 
+def is_whole(session: Session) -> bool:
+    """Return whether the index has all results."""
+    # In the order of the index of such threads, since PostgreSQL takes a third of all for such.
+    query = f"SELECT id FROM {{threads}} WHERE {_LACKING} ORDER BY id LIMIT 1"
+    return session.full_text and session.execute(query).fetchone() is None
+
+
 def fill(session: Session, thread_id: str | None = None) -> None:
     """Index what is not in the index: of one thread, or of all."""
     while catch_up(session, _BATCH, thread_id):
@@ -123,23 +131,35 @@ def fill(session: Session, thread_id: str | None = None) -> None:
 
 
 def find(
-    session: Session, search: WordSearch, *, user_id: str | None, limit: int
+    session: Session, search: WordSearch, *, user_id: str | None, limit: int, is_whole: bool
 ) -> dict[str, Match]:
-    """Return the first match of each thread, by thread, last changed first."""
+    """Return the first match of each thread, by thread, last changed first.
+
+    Args:
+        session: The transaction.
+        search: The words.
+        user_id: The user whose threads are searched; None: all.
+        limit: The most threads.
+        is_whole: The index has all results.
+    """
     # With the empty text, the index of users is not asked: it would read every thread of the user.
     theirs, user = ("", []) if user_id is None else (" AND t.user_id || '' = ?", [user_id])
     found = "SELECT t.id, t.updated_at, t.{number} AS number, t.id AS branch, "
-    # What the index lacks is read; without an index, or a word, that is everything.
     terms = search.terms() if session.full_text else []
-    lacks = "t.indexed < t.results AND r.position >= t.indexed" if terms else "true"
-    candidates = (
-        f"{found}r.position FROM {{threads}} t JOIN {{results}} r ON r.thread_id = t.id "
-        f"WHERE {lacks} AND {{instr}}(lower({{text:r.json}}), ?) > 0{theirs}"
-    )
-    values = [search.plain_part(), *user]
+    parts: list[str] = []
+    values: list[Any] = []
     if terms:
-        candidates += f" UNION ALL {found}{{found_words}}{theirs}"
+        parts.append(f"{found}{{found_words}}{theirs}")
         values += [session.word_query(terms, user_id), *user]
+    if not terms or not is_whole:
+        # What the index lacks is read; without an index, or a word, that is everything.
+        lacks = "t.indexed < t.results AND r.position >= t.indexed" if terms else "true"
+        parts.append(
+            f"{found}r.position FROM {{threads}} t JOIN {{results}} r ON r.thread_id = t.id "
+            f"WHERE {lacks} AND {{instr}}(lower({{text:r.json}}), ?) > 0{theirs}"
+        )
+        values += [search.plain_part(), *user]
+    candidates = " UNION ALL ".join(parts)
     first = ""
     if session.execute(_SHARING).fetchone() is not None:
         first = f"WITH RECURSIVE found AS ({candidates}), {_REACH} "

@@ -76,8 +76,8 @@ _DIALECT = Dialect(
         ),
         "remove_all_words": "INSERT INTO words (words) VALUES ('delete-all')",
         "found_words": (
-            "w.rowid & 2147483647 FROM words w JOIN threads t ON t.number = w.rowid >> 31 "
-            "WHERE words MATCH ?"
+            "w.rowid & 2147483647 AS position FROM words w "
+            "JOIN threads t ON t.number = w.rowid >> 31 WHERE words MATCH ?"
         ),
         "IF_MISSING": "",
         "WITHOUT_ROWID": "WITHOUT ROWID",

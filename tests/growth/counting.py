@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from agentkit_py.stores import SqliteHistory, ThreadLease
+from agentkit_py.stores import PostgresHistory, SqliteHistory, ThreadLease
 from agentkit_py.stores._sql_session import Database, Session
 
 T = TypeVar("T")
@@ -43,6 +43,39 @@ class CountedStore(SqliteHistory):
 
     def _make_database(self) -> Database:
         return _CountedDatabase(super()._make_database(), self.counts)
+
+
+class ScannedPostgres(PostgresHistory):
+    """A PostgreSQL store that counts the results which were read without an index."""
+
+    scanned = 0
+
+    def _make_database(self) -> Database:
+        return _ScannedDatabase(super()._make_database(), self)
+
+
+class _ScannedDatabase:
+    _READ = (
+        "SELECT CAST(COALESCE(SUM(seq_tup_read), 0) AS bigint) FROM pg_stat_xact_user_tables "
+        "WHERE right(relname, 7) = 'results'"
+    )
+
+    def __init__(self, database: Database, store: ScannedPostgres) -> None:
+        self._database = database
+        self._store = store
+
+    def transact(
+        self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
+    ) -> T:
+        def watched(session: Session) -> T:
+            found = work(session)
+            self._store.scanned += session.execute(self._READ).fetchone()[0]
+            return found
+
+        return self._database.transact(watched, write=write, repeatable=repeatable)
+
+    def close(self) -> None:
+        self._database.close()
 
 
 class _CountedDatabase:

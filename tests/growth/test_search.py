@@ -5,9 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psycopg
+import pytest
+
 from agentkit_py import AgentResult
 from agentkit_py.stores import for_user
-from tests.growth.counting import CountedStore
+from tests.growth.counting import CountedStore, ScannedPostgres
 
 
 async def _steps(path: Path, threads: int, *, forks: int = 0) -> int:
@@ -39,6 +42,27 @@ async def test_a_search_does_not_read_other_threads_where_some_are_forked(tmp_pa
     few = await _steps(tmp_path / "a.db", 40, forks=2)
     many = await _steps(tmp_path / "b.db", 400, forks=200)
     assert many - few < 360
+
+
+@pytest.mark.parametrize("forks", [0, 3])
+async def test_a_search_of_postgres_reads_no_results_but_those_it_finds(
+    postgres_url: str, postgres_schema: str, forks: int
+) -> None:
+    """Its planner takes a third of all threads for ones that the words' index lacks."""
+    store = ScannedPostgres(postgres_url, schema=postgres_schema)
+    for number in range(50):
+        await store.add_thread(f"t{number}")
+        word = "purple" if number == 7 else "green"
+        hats = [AgentResult.from_user(f"A {word} hat, {n}.", id=f"m{n}") for n in range(40)]
+        await store.append(f"t{number}", hats)
+    for number in range(forks):
+        await store.fork(f"t{number + 10}")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+    store.scanned = 0
+    assert [found.thread_id for found in await store.search("purple")] == ["t7"]
+    assert store.scanned == 0
+    await store.close()
 
 
 async def _cleaning(path: Path, threads: int) -> int:
