@@ -46,8 +46,9 @@ class CountedStore(SqliteHistory):
 
 
 class ScannedPostgres(PostgresHistory):
-    """A PostgreSQL store that counts the results which were read without an index."""
+    """A PostgreSQL store that counts the rows of a table which were read without an index."""
 
+    table = "results"
     scanned = 0
 
     def _make_database(self) -> Database:
@@ -57,19 +58,23 @@ class ScannedPostgres(PostgresHistory):
 class _ScannedDatabase:
     _READ = (
         "SELECT CAST(COALESCE(SUM(seq_tup_read), 0) AS bigint) FROM pg_stat_xact_user_tables "
-        "WHERE right(relname, 7) = 'results'"
+        "WHERE starts_with(reverse(relname), reverse(?))"
     )
 
     def __init__(self, database: Database, store: ScannedPostgres) -> None:
         self._database = database
         self._store = store
 
+    def _read(self, session: Session) -> int:
+        return session.execute(self._READ, self._store.table).fetchone()[0]
+
     def transact(
         self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
     ) -> T:
         def watched(session: Session) -> T:
+            before = self._read(session)  # the server has not taken note of all of it yet
             found = work(session)
-            self._store.scanned += session.execute(self._READ).fetchone()[0]
+            self._store.scanned += self._read(session) - before
             return found
 
         return self._database.transact(watched, write=write, repeatable=repeatable)

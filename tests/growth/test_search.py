@@ -1,4 +1,4 @@
-"""Growth: a search of words, and the deletion of old threads, read what they look for."""
+"""Growth: a search of words, and the removal of what is old, read what they look for."""
 
 from __future__ import annotations
 
@@ -61,6 +61,23 @@ async def test_a_search_of_postgres_reads_no_results_but_those_it_finds(
         connection.execute("ANALYZE")
     store.scanned = 0
     assert [found.thread_id for found in await store.search("purple")] == ["t7"]
+    assert store.scanned == 0
+    await store.close()
+
+
+async def test_mail_that_is_put_into_postgres_reads_no_other_mail(
+    postgres_url: str, postgres_schema: str
+) -> None:
+    """What is too old is removed first, and found by an index: streams put much mail."""
+    store = ScannedPostgres(postgres_url, schema=postgres_schema)
+    store.table = "mail"
+    for number in range(300):
+        text = "".join(f"{number + n * n} " for n in range(200))
+        await store.put_mail("box", f"m{number}", {"text": text})
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("ANALYZE")
+    store.scanned = 0
+    await store.put_mail("box", "new", {})
     assert store.scanned == 0
     await store.close()
 
