@@ -25,6 +25,7 @@ from typing import (
 
 from agentkit_py._engine.agent_loop import TurnOptions, run_agent, warn_of_unread_results
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, System, with_instructions
+from agentkit_py._engine.answers import with_earlier_output
 from agentkit_py._engine.guardrails import (
     Guardrail,
     GuardrailSpec,
@@ -74,7 +75,7 @@ from agentkit_py.processors.base import HistoryProcessor, Processors, Tokenizer
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
 from agentkit_py.results import NO_VALUE, AgentResult, AgentRunResult, OutputT, text_of_output
-from agentkit_py.runs import Runnable, RunStream
+from agentkit_py.runs import ENDS_IN_ORDER, Runnable, RunStream
 from agentkit_py.runtime.journal import RunPaused
 from agentkit_py.state import StateT
 
@@ -581,14 +582,16 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         if outcome is not None and outcome.is_paused:
             return None
         if outcome is not None and outcome.stop_reason not in (TAKEN_OVER, STEERED):
-            return self._ended(context, spec, context.earlier_result())
+            earlier = with_earlier_output(spec.output, context.earlier_result())
+            return self._ended(context, spec, earlier)
         if outcome is not None or context.thread.is_taken_over:
             reason = TAKEN_OVER if outcome is None else outcome.stop_reason or ""
             await context.thread.end(stop_reason=reason)
             return self._ended(context, spec, self._nothing(context, reason))
         try:
             result = await run_agent(context, spec, turn)
-            ended = self._ended(context, spec, result)
+            if result.stop_reason not in ENDS_IN_ORDER:
+                self._ended(context, spec, result)  # the run fails where there is no output
             if context.thread.config is not None:
                 await context.thread.end(stop_reason=result.stop_reason)
         except CancelledError as error:
@@ -600,7 +603,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             raise
         if spec.output is None:
             warn_of_unread_results(result)
-        return ended
+        return self._ended(context, spec, result)
 
     def _ended(self, context: RunContext, spec: AgentSpec, result: AgentResult) -> Any:
         """Return what the run gives to its caller.

@@ -477,6 +477,8 @@ _OUTPUT_CURES = {
     "length": " Give it more tokens.",
     "max_iter": " Give it more inferences with max_iter=….",
     "refusal": " Ask another model, or ask otherwise.",
+    "earlier run": " The message was answered before; what functions or validators made of the "
+    "answer is not kept.",
 }
 
 

@@ -10,15 +10,18 @@ from typing import Any, Generic, Self, TypeVar, Unpack
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py._engine.limits import RunLimits
-from agentkit_py._engine.pausing import Resumption, resume_with
+from agentkit_py._engine.pausing import PENDING, Resumption, resume_with
 from agentkit_py._engine.run_context import RunOptions
 from agentkit_py._engine.tool import Approver
 from agentkit_py._engine.tool_sources import ToolSource, opened
+from agentkit_py._engine.transcript import INTERRUPTED
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import Answered
 from agentkit_py.events.types import Event, Observer
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.leases import STEERED
 from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.state import State
@@ -26,6 +29,13 @@ from agentkit_py.state import State
 __all__ = ["Approver", "RunLimits", "RunOptions", "RunStream", "Runnable", "StreamingConfig"]
 
 T = TypeVar("T")
+
+MAX_STEPS = "max_steps"
+"""The stop reason of a run that its function's steps have ended."""
+
+ENDS_IN_ORDER = (PENDING, TAKEN_OVER, STEERED, INTERRUPTED, MAX_STEPS)
+"""Stop reasons of runs that have not failed, though the agent has given no output: others answer,
+or the run goes on."""
 
 
 class Runnable(Generic[T]):

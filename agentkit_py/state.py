@@ -56,6 +56,8 @@ class State(Generic[D]):
             read and change it.
         thread_id: The thread this state belongs to, once there is one.
         not_loaded: How many older entries the thread has that are not in `transcript`.
+        goes_on_with: A run takes the data of its thread's last run, where the store keeps it, with
+            these values over it; None: it begins with the data that are here.
         context_id: Name of the run that the state is of: ``"main"``, or that of a run nested in it.
         parent_context: Name of the run that this one is nested in; None: none.
     """
@@ -85,6 +87,7 @@ class State(Generic[D]):
         self.data: D = start
         self.thread_id = thread_id
         self.not_loaded: int = 0
+        self.goes_on_with: Mapping[str, Any] | None = None
         self.context_id: str = "main"
         self.parent_context: str | None = None
         self._messages = tuple(messages)
@@ -275,7 +278,7 @@ class State(Generic[D]):
             results=self._transcript,
             thread_id=self.thread_id,
         )
-        found.not_loaded = self.not_loaded
+        found.not_loaded, found.goes_on_with = self.not_loaded, self.goes_on_with
         found.context_id, found.parent_context = self.context_id, self.parent_context
         return found
 

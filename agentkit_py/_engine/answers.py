@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -11,11 +12,11 @@ from agentkit_py._core.awaiting import is_async_callable, resolve, takes_two
 from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py._engine.agent_spec import Turn
 from agentkit_py._engine.concurrency import in_thread
-from agentkit_py._engine.output_types import Member, OutputPlan
+from agentkit_py._engine.output_types import Member, OutputPlan, OutputSpec
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool_values import InvalidArguments, error_content
 from agentkit_py.errors import ConfigurationError, ModelRetry
-from agentkit_py.messages import Finish, FinishReason, TextMessage, ToolCall
+from agentkit_py.messages import Finish, FinishReason, TextMessage, ToolCall, ToolCallMessage
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import NO_VALUE, AgentResult
 
@@ -182,6 +183,27 @@ class AnswerReader:
             f"{value!r:.80}, which does not survive JSON ({reason:.300}). Annotate what it "
             "returns, and return it."
         )
+
+
+def with_earlier_output(spec: OutputSpec | None, result: AgentResult) -> AgentResult:
+    """Return the last result of an earlier run with its output, read from the reply again.
+
+    There is none where the run did not end by itself, and where functions or validators had a part
+    in it: they are not called twice.
+    """
+    if spec is None or spec.validators or result.stop_reason is not None:
+        return result
+    members = {member.tool.name: member for member in spec.members if member.function is None}
+    calls = [call for m in result.output if isinstance(m, ToolCallMessage) for call in m.tools]
+    with suppress(InvalidArguments):
+        for call in calls:
+            if call.name in members and call.malformed is None:
+                return replace(result, value=members[call.name].tool.validate(call))
+        if spec.whole is not None and spec.whole.function is None and not calls:
+            from agentkit_py._engine.output_schema import read_json  # noqa: PLC0415 - loads pydantic
+
+            return replace(result, value=read_json(spec.whole, result.text))
+    return result if spec.text is None or calls else replace(result, value=result.text)
 
 
 def _cut(result: AgentResult, calls: Sequence[ToolCall]) -> Finish | None:

@@ -6,7 +6,7 @@ from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_origin, is_typeddict, overload
 
@@ -18,6 +18,7 @@ from agentkit_py._engine.agent_loop import (
     warn_of_unread_results,
 )
 from agentkit_py._engine.agent_spec import NetworkSpec
+from agentkit_py._engine.answers import with_earlier_output
 from agentkit_py._engine.concurrency import run_in_parallel
 from agentkit_py._engine.handoffs import LOOP, HandedOverView, handed_over
 from agentkit_py._engine.instrumentation import Monitor, logger
@@ -194,7 +195,12 @@ class NetworkLoop:
         """Take over the outcome of an earlier run for the same user message."""
         self.run.stop_reason = outcome.stop_reason or DONE
         if outcome.results:
-            self.run.last_result = self._context.earlier_result()
+            earlier = self._context.earlier_result()
+            if self.run.stop_reason == DONE:
+                earlier = replace(earlier, stop_reason=None)  # the run's, and not the turn's
+            agent = self.run.agents.get(earlier.agent_name)
+            spec = None if agent is None else self._context.spec_of(agent).output
+            self.run.last_result = with_earlier_output(spec, earlier)
 
     async def _loop(self) -> str:
         run = self.run

@@ -683,7 +683,7 @@ def begin_run(  # noqa: PLR0913 - by name
         knowledge_filters=_filters(options, nested_in),
         budget=options.get("budget") or (nested_in.budget if nested_in else None),
         approver=options.get("approver"),
-        resumes=options.get("state") is None,
+        resumes=options.get("state") is None or state.goes_on_with is not None,
         masks=masks,
         heard=[],
         judged=set(),

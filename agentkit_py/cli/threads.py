@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -256,6 +257,7 @@ async def _index_turns(target: str, store: HistoryStore, console: Console) -> No
 async def export(
     store: HistoryStore,
     console: Console,
+    options: StoreOptions,
     threads: Annotated[list[str] | None, typer.Argument(help="Threads; all unless given.")] = None,
     *,
     output: Annotated[
@@ -275,12 +277,34 @@ async def export(
     if output is None:
         await _write(store, chosen, form, sys.stdout)
         return
+    if not options.is_server and output.exists() and output.samefile(options.db):
+        raise ConfigurationError(f"--output: {output} is the database.")
     try:
-        create_private(output)
-        with output.open("w", encoding="utf-8", newline="\n") as file:
+        with _written_whole(output) as file:
             await _write(store, chosen, form, file)
     except OSError as error:
         raise ConfigurationError(f"--output: {output} cannot be written: {error}") from error
+
+
+@contextmanager
+def _written_whole(path: Path) -> Generator[IO[str]]:
+    """Open a file that takes the place of ``path`` once all is written; a pipe is written to."""
+    to = path.resolve()
+    is_new = not to.exists()
+    made = to.with_name(f".{to.name}.part") if is_new or to.is_file() else to
+    if made != to:
+        made.unlink(missing_ok=True)
+        create_private(made)
+    try:
+        with made.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        if made != to:
+            if not is_new:
+                made.chmod(to.stat().st_mode)
+            made.replace(to)
+    finally:
+        if made != to:
+            made.unlink(missing_ok=True)
 
 
 async def _write(

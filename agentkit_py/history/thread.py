@@ -222,12 +222,17 @@ class Thread:
         await self._create(self.config)
         if message is not None and message.id is not None:
             await self._acquire_lease(self.config, message.id, resume=resume)
-        if client_thread is not None and not self.state.is_seeded:
+        if client_thread is not None and (self._is_answered or not self.state.is_seeded):
             await self._load(self.config)
         await self._go_on(self.config)
-        if self.outcome is not None and not self.outcome.is_paused:
+        if self.outcome is not None and self._is_answered:
             self._show(self.outcome)
         self._remember()
+
+    @property
+    def _is_answered(self) -> bool:
+        """True if an earlier run has answered the message: the thread has what it gave."""
+        return self.outcome is not None and not self.outcome.is_paused
 
     async def _acquire_lease(self, config: HistoryConfig, message_id: str, *, resume: bool) -> None:
         thread_id = self.state.thread_id
@@ -255,7 +260,8 @@ class Thread:
             self._sought = frozenset(own.results if done else (message_id,))
         kept = own if done else newest if resume else None
         if kept is not None and kept.state is not None:
-            self.state.load(dict(kept.state))
+            over = dict(self.state.goes_on_with or {}) if kept is newest else {}
+            self.state.load({**kept.state, **over})
         waits = own is not None and own.is_paused and not self.runtime.durable
         if done or waits:
             self.outcome = own

@@ -9,8 +9,12 @@ from typing import Any
 
 import inngest
 
+from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.inngest.guard import OnVersionMismatch
+
+_LEAST_STEPS = 10
+"""With fewer, a run could use them up before it has asked a model, and so could all after it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +49,11 @@ class FunctionOptions:
     timeouts: inngest.Timeouts | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would drop messages."""
+        """Refuse what would drop messages, or never come to an end."""
+        given = self.continue_as_new
+        wrong = None if given is None else wrong_number(given, whole=True, least=_LEAST_STEPS)
+        if wrong is not None:
+            raise ConfigurationError(f"FunctionOptions(continue_as_new={given!r:.80}): {wrong}.")
         if self.batch_events is not None:
             raise ConfigurationError(
                 "FunctionOptions(batch_events=…): a run answers one message, so all other events "

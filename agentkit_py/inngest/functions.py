@@ -14,7 +14,12 @@ from agentkit_py._core.json import as_object
 from agentkit_py._core.validation import slugify
 from agentkit_py.agent import Agent
 from agentkit_py.codec import message_from_dict
-from agentkit_py.errors import AgentKitError, ConfigurationError, ToolDefinitionError
+from agentkit_py.errors import (
+    AgentKitError,
+    ConfigurationError,
+    OutputError,
+    ToolDefinitionError,
+)
 from agentkit_py.events.chunks import for_hook, without_details
 from agentkit_py.inngest.flow import FunctionOptions
 from agentkit_py.inngest.realtime import (
@@ -35,12 +40,15 @@ from agentkit_py.inngest.steps import find_rounded, from_exact, refuse_rounded, 
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.results import USER, AgentResult
-from agentkit_py.runs import RunLimits, StreamingConfig
+from agentkit_py.runs import ENDS_IN_ORDER, MAX_STEPS, RunLimits, StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.state import State
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 from agentkit_py.tools import Tool, ToolContext, create_tool
+
+GOES_ON_WITH = "goesOnWith"
+"""The key of an event's data with values that are set over the data of the thread's last run."""
 
 FunctionHandler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
 
@@ -70,6 +78,8 @@ def create_functions(
       your own check for themselves.
     - ``state``: the state's data, or a whole state ``{data?, messages?, results?}``. Messages and
       results are the client's history, as in ``network.run(state=…)``: the thread is not loaded.
+      Without it the run goes on with the data of the thread's last run, where the store has a
+      ``lease``.
     - ``onBusy``: as in ``network.run(on_busy=…)``; the lease's unless given.
 
     The server rounds integers beyond 2^53: in ``input`` and ``state`` they are refused, unless they
@@ -176,6 +186,8 @@ def _handler(
     async def handler(ctx: inngest.Context) -> dict[str, Any]:
         data = ctx.event.data
         given, state, user = _read(data, item)
+        history, begun = item.history, len(state.transcript)
+        loads = history is not None and history.get is not None and not state.is_seeded
         opened = item if user is None else _for_user(item, user)
         streaming = None
         if realtime and user is not None:
@@ -196,13 +208,40 @@ def _handler(
             run = await opened.run(given, **options)
             output = _output(run.state, run.text, run.stop_reason, run.results)
         else:
-            result = await opened.run(given, **options)
+            result = await _result_of(opened.run(given, **options))
             output = _output(state, result.text, result.stop_reason, _of_this_run(state))
-        if most_steps is None or output["stopReason"] != "max_steps":
+        if most_steps is None or output["stopReason"] != MAX_STEPS:
             return output
-        return {**output, "continuedAs": await _continue_as_new(client, ctx, opened, state)}
+        carried = None
+        if not loads:
+            carried = _whole(state, item, given, begun)
+        elif history is None or history.lease is None:
+            carried = {"data": state.dump()}
+        return {**output, "continuedAs": await _continue_as_new(client, ctx, item, state, carried)}
 
     return handler
+
+
+async def _result_of(run: Awaitable[Any]) -> Any:
+    """Return what an agent gave, also where its run ends in order without the agent's output."""
+    try:
+        return await run
+    except (OutputError, inngest.NonRetriableError) as error:
+        cause = error if isinstance(error, OutputError) else error.__cause__
+        if not isinstance(cause, OutputError) or cause.reason not in ENDS_IN_ORDER:
+            raise
+        return cause.result
+
+
+def _whole(state: State[Any], item: Target, given: str | UserMessage, begun: int) -> dict[str, Any]:
+    """Return a state that no thread has; TypeScript's does not hold what the user said."""
+    message = UserMessage(given) if isinstance(given, str) else given
+    if item.history_mode == "typescript" and message.content:
+        when = message.client_timestamp or datetime.now(UTC)
+        said = AgentResult.from_user(message.content, id=message.id, created_at=when)
+        entries = state.transcript
+        state.set_transcript([*entries[:begun], said, *entries[begun:]])
+    return state.to_dict()
 
 
 async def _continue_as_new(
@@ -210,16 +249,26 @@ async def _continue_as_new(
     ctx: inngest.Context,
     item: Target,
     state: State[Any],
+    carried: Mapping[str, Any] | None,
 ) -> str:
-    """Start the function again where this run ends; return the event's id."""
+    """Start the function again where this run ends; return the event's id.
+
+    What is ``carried`` is the state; None: the thread has it, which others may go on with first.
+    """
     kind = "network" if isinstance(item, Network) else "agent"
-    carried = {"data": state.dump()} if item.history is not None else state.to_dict()
+    given = as_object(ctx.event.data.get("input")) or {}
+    # What the user said is in the thread. The id is made of the message's, so that a message that
+    # comes twice goes on once.
+    message = {"content": "", "id": f"{given.get('id') or ctx.run_id}-continued"}
+    if "systemPrompt" in given:
+        message["systemPrompt"] = given["systemPrompt"]
     data = {
-        **{key: value for key, value in ctx.event.data.items() if key != "input"},
-        "input": "",  # what the user said is in the thread
+        **ctx.event.data,
+        "input": message,
         "threadId": state.thread_id,
         "state": to_exact(carried, floats=False),
     }
+    data.pop(GOES_ON_WITH, None)
     event = inngest.Event(
         name=f"{client.app_id}/{kind}-{slugify(item.name)}", data=data, id=f"{ctx.run_id}-continued"
     )
@@ -231,7 +280,8 @@ def _through_store(item: Target, user: str, data: Mapping[str, Any], run_id: str
     assert isinstance(item.history, HistoryStore)
     channel = StoreChannel.of(item.history)
     assert channel is not None
-    answers = (as_object(data.get("input")) or {}).get("id")
+    given = as_object(data.get("input")) or {}
+    answers = given.get("id") if given.get("content") else None
     return channel.publisher(user, answers if isinstance(answers, str) else None, run_id)
 
 
@@ -342,6 +392,7 @@ def _state(data: Mapping[str, Any], item: Target) -> State[Any]:
     else:
         state = default.clone() if default is not None else State()
     state.thread_id = _thread(data.get("threadId")) or _thread(state.thread_id)
+    state.goes_on_with = as_object(data.get(GOES_ON_WITH)) or ({} if plain is None else None)
     return state
 
 

@@ -15,13 +15,14 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
 from agentkit_py.events.replies import reply_id
 from agentkit_py.history.questions import Question
+from agentkit_py.inngest.functions import GOES_ON_WITH
 from agentkit_py.inngest.sending import Client, Sender, stop_questions
 from agentkit_py.results import USER
 from agentkit_py.server.auth import StreamTokens
 from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.hub import Entry, Hub
 from agentkit_py.server.local import own_token
-from agentkit_py.server.runs import APPROVALS, Backend, Job, channel_of, state_of
+from agentkit_py.server.runs import APPROVALS, Backend, Job, channel_of, given_by_client, state_of
 from agentkit_py.server.schemas import ApiError, TokenResponse
 from agentkit_py.server.workers import Workers
 from agentkit_py.stores import HistoryStore
@@ -109,6 +110,8 @@ class InngestRuns(Backend):
             "answerableBy": job.user_id,
             "extended": self._settings.extended,
             "state": {"data": state.dump(), "messages": messages},
+            # Another run may change the thread's data before this one has the thread.
+            GOES_ON_WITH: given_by_client(job, self._settings, state),
         }
         if job.on_busy is not None:
             data["onBusy"] = job.on_busy

@@ -39,14 +39,12 @@ from agentkit_py.events import Event, RunFailed, RunStarted
 from agentkit_py.events.chunks import FAILED, for_hook, without_details
 from agentkit_py.events.replies import reply_id
 from agentkit_py.events.types import ToolFinished
-from agentkit_py.history.leases import STEERED
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
 from agentkit_py.history.runs import Known
-from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network
 from agentkit_py.results import AgentResult
-from agentkit_py.runs import RunOptions, StreamingConfig
+from agentkit_py.runs import ENDS_IN_ORDER, RunOptions, StreamingConfig
 from agentkit_py.server.auth import StreamTokens, is_same_host
 from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.hub import Hub
@@ -361,7 +359,7 @@ async def _stop_reason(run: Awaitable[Any]) -> str | None:
     try:
         found = await run
     except OutputError as error:
-        if error.reason not in (PENDING, TAKEN_OVER, STEERED, INTERRUPTED):
+        if error.reason not in ENDS_IN_ORDER:
             raise
         return error.reason
     return found.stop_reason

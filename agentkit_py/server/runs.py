@@ -162,6 +162,14 @@ async def state_of(
     return state
 
 
+def given_by_client(job: Job, settings: ServerSettings, state: State[Any]) -> dict[str, Any]:
+    """Return the values of a run's state that do not come from its thread."""
+    names = {*job.client_state, settings.user_key}
+    if settings.tenant_of is not None:
+        names |= {"tenant", "tenant_id", "tenantId"}
+    return {name: value for name, value in state.dump().items() if name in names}
+
+
 def begin_state(
     job: Job, settings: ServerSettings, previous: Mapping[str, Any] | None
 ) -> State[Any]:

@@ -150,6 +150,11 @@ class _Import:
         thread = as_object(archive.get("thread")) or {}
         records = [as_object(one) or {} for one in as_list(archive.get("results")) or ()]
         results = [AgentResult.from_dict(one, where=where) for one in records]
+        data = ThreadData.from_dict(archive, where)
+        times = None
+        if "createdAt" in thread:
+            times = _time(thread, "createdAt", where), _time(thread, "updatedAt", where)
+        # Nothing is written before all of the line is read.
         thread_id = thread.get("id") or self._thread_id(record)
         is_new = not await self.store.thread_exists(thread_id)
         await self.store.add_thread(
@@ -170,10 +175,9 @@ class _Import:
         before = await self.store.count_results(thread_id)
         await self.store.append_rows(thread_id, rows)
         self.added += await self.store.count_results(thread_id) - before
-        await restore(self.store, thread_id, ThreadData.from_dict(archive, where))
-        if is_new and "createdAt" in thread:
-            created, updated = _time(thread, "createdAt", where), _time(thread, "updatedAt", where)
-            self.times[thread_id] = created, updated
+        await restore(self.store, thread_id, data)
+        if is_new and times is not None:
+            self.times[thread_id] = times
         return thread_id
 
     def _thread_id(self, record: JsonObject) -> str:

@@ -143,6 +143,27 @@ async def test_the_events_state_is_that_of_a_local_run() -> None:
     assert first["clientState"] == {"tab": "a"}
 
 
+async def test_a_message_goes_on_with_what_the_run_before_it_has_left() -> None:
+    """It was sent while that run was at work, or had not even begun."""
+
+    @tool
+    def note(ctx: ToolContext) -> Any:
+        """Count, and say what the state was."""
+        before = dict(ctx.state.data)
+        ctx.state.data["visits"] = before.get("visits", 0) + 1
+        return before
+
+    replies = [tool_call("note", {}), "one", tool_call("note", {}), "two"]
+    store = MemoryHistory(lease=ThreadLease())
+    shop = hosted(*replies, tools=(note,), store=store, client_state=["tab"])
+    for tab in ("a", "b"):
+        await shop.chat("Hi", "t1", state={"tab": tab})
+    runs = [await shop.executor.finish(run) for run in shop.runs]
+    seen = [run.output["results"][0]["toolCalls"][0]["content"]["data"] for run in runs]
+    assert sorted(one.get("visits", 0) for one in seen) == [0, 1]
+    assert {one["tab"] for one in seen} == {"a", "b"}
+
+
 @dataclass
 class Desk:
     """A typed state."""

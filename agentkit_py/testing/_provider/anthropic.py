@@ -456,6 +456,12 @@ def _tool_names(request: Request) -> set[str]:
     return {name for name in names if isinstance(name, str)}
 
 
+def _refers_elsewhere(item: Mapping[str, Any], name: object, names: set[str]) -> bool:
+    """Return whether an item is a reference to a tool by a name that no tool of the request has."""
+    known = isinstance(name, str) and name in names
+    return item.get("type") == "tool_reference" and not known
+
+
 _TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 
 
@@ -469,7 +475,7 @@ def tool_changes(request: Request) -> Iterator[Problem]:
         if not allowed:
             words = f"{block.kind}: Extra inputs are not permitted"
             yield _wrong(block.where, words)
-        elif tool.get("type") == "tool_reference" and str(tool.get("name")) not in names:
+        elif _refers_elsewhere(tool, tool.get("name"), names):
             words = f"tool {tool.get('name')!r} is not declared in `tools`"
             yield _wrong(block.where, words, kind=block.kind, at=".tool.name")
 
@@ -1111,7 +1117,7 @@ def deferred_tools(request: Request) -> Iterator[Problem]:
     for block in blocks_of(request, "tool_result"):
         for where, item in numbered(f"{block.where}.content", block.given.get("content")):
             name = object_of(item).get("tool_name")
-            if object_of(item).get("type") == "tool_reference" and str(name) not in names:
+            if _refers_elsewhere(object_of(item), name, names):
                 words = f"Tool reference '{name}' has no corresponding tool definition"
                 yield Problem(words, where)
 
