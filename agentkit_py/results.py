@@ -535,11 +535,18 @@ def _tool_results(
     return cast("tuple[ToolResultMessage, ...]", found)
 
 
+_FIRST_YEAR, _LAST_YEAR = 1, 9999
+"""Years that may be none in UTC."""
+
+
 def _time(fields: Mapping[str, Any], where: str) -> datetime:
     text = _string(fields, "createdAt", where)
     try:
-        return datetime.fromisoformat(text)
-    except ValueError:
+        found = datetime.fromisoformat(text)
+        if not _FIRST_YEAR < found.year < _LAST_YEAR:
+            found.astimezone(UTC)
+        return found
+    except (ValueError, OverflowError):
         raise InvalidRecordError(
             f"expected an ISO 8601 time, got {text!r:.80}", where=where, field="createdAt"
         ) from None

@@ -272,7 +272,10 @@ def time_of(given: object) -> datetime:
     Raises:
         ValueError: It is none.
     """
-    return datetime.fromisoformat(str(given)).astimezone(UTC)
+    try:
+        return datetime.fromisoformat(str(given)).astimezone(UTC)
+    except OverflowError as error:  # a moment before the year 1 in UTC, or after 9999
+        raise ValueError(f"{given!r:.80}: {error}") from error
 
 
 def time_or_none(given: object) -> datetime | None:

@@ -148,7 +148,7 @@ def answer(
     beside its network or agent. Whoever may run this may answer: the rules of the HTTP API hold
     there.
     """
-    found, _ = with_history(load_target(target), db)
+    found, _ = with_history(load_target(target), db, create=False)
     console: Console = ctx.obj.console
 
     async def main() -> None:

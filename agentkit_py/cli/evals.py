@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,6 +40,15 @@ app: typer.Typer = typer.Typer(
 )
 
 
+@contextmanager
+def _writable(option: str, path: Path) -> Generator[None]:
+    """Say in one line why a file cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigurationError(f"{option}: {path} cannot be written: {error}") from error
+
+
 @app.command("run")
 def run(
     ctx: typer.Context,
@@ -66,13 +77,17 @@ def run(
     if not isinstance(found, Suite):
         raise ConfigurationError(f"{suite!r} is of type {type(found).__name__}, and no Suite.")
     earlier = None if against is None else Report.load(against)
+    if save is not None and (save.is_dir() or not save.absolute().parent.is_dir()):
+        # Said before the cases run, which may take hours.
+        raise ConfigurationError(f"--save: {save} cannot be written: there is no such folder.")
     console: Console = ctx.obj.console
     count = sum(not only or any(part in case.name for part in only) for case in found.cases)
     with ProgressBar("cases", count * repeat) as bar:
         running = found.run(repeat=repeat, only=only or (), on_done=lambda _: bar.advance())
         report: Report = run_interruptibly(running)
     if save is not None:
-        report.save(save)
+        with _writable("--save", save):
+            report.save(save)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
     else:
@@ -114,6 +129,8 @@ def from_thread(
     if out is None:
         typer.echo("\n".join(lines))
         return
-    with out.open("a", encoding="utf-8") as file:
+    if out.exists() and out.samefile(db):
+        raise ConfigurationError(f"--out: {out} is the database.")
+    with _writable("--out", out), out.open("a", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)
     typer.echo(f"{len(lines)} cases added to {out}", err=True)

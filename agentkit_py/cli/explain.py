@@ -53,7 +53,7 @@ def explain(
     No model is called and nothing is saved. Processors and on_start run as they would; a processor
     that would call a model only says so.
     """
-    found, _ = with_history(load_target(target), db)
+    found, _ = with_history(load_target(target), db, create=False)
     report = run_interruptibly(_report(found, agent, thread, text))
     rows = list(overview_of(report)) if diff else []
     if as_json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from inspect import Parameter
 from pathlib import Path
@@ -72,8 +72,8 @@ class StoreOptions:
 
     def _store(self) -> HistoryStore:
         if not self.is_server:
-            if not (self.create or Path(self.db).is_file()):
-                raise ConfigurationError(f"--db: there is no file {self.db!r}.")
+            if not self.create:
+                check_is_file(Path(self.db))
             return SqliteHistory(self.db)
         scheme = self.db.partition("://")[0]  # the rest may hold a password
         if scheme not in ("postgresql", "postgres"):
@@ -94,6 +94,14 @@ class StoreOptions:
                 await work(store, ctx.obj.console)
 
         run_interruptibly(main())
+
+
+def check_is_file(db: Path) -> None:
+    """Refuse a --db that is no file."""
+    with suppress(OSError):  # the name may be too long for one
+        if db.is_file():
+            return
+    raise ConfigurationError(f"--db: there is no file {str(db)!r:.80}.")
 
 
 def command_group(name: str, about: str) -> typer.Typer:

@@ -15,6 +15,7 @@ import typer
 
 from agentkit_py._core.lazy import missing_package
 from agentkit_py.agent import Agent
+from agentkit_py.cli.stores import check_is_file
 from agentkit_py.errors import AgentKitError, ConfigurationError, MissingDependencyError
 from agentkit_py.models import azure_openai, model_named
 from agentkit_py.models.base import Model
@@ -127,14 +128,20 @@ def check_file(db: Path) -> None:
         raise ConfigurationError(f"The folder of --db {db} does not exist.")
 
 
-def with_history(target: Target, db: Path | None) -> tuple[Target, str]:
-    """Return the target with a store for its threads, and a sentence that names it."""
+def with_history(target: Target, db: Path | None, *, create: bool = True) -> tuple[Target, str]:
+    """Return the target with a store for its threads, and a sentence that names it.
+
+    Args:
+        target: The target, which may have a store.
+        db: The file of one.
+        create: Make the file if there is none.
+    """
     if target.history is not None:
         ignored = " (--db is not used)" if db is not None else ""
         own = "in memory" if isinstance(target.history, MemoryHistory) else repr(target.history)
         return target, f"Threads are kept by its own history, {own}{ignored}."
     if db is not None:
-        check_file(db)
+        (check_file if create else check_is_file)(db)
         return replace(target, history=SqliteHistory(db)), f"Threads are kept in {db.absolute()}."
     sentence = "It keeps no threads, so this one ends with the chat; --db FILE would keep it."
     return replace(target, history=MemoryHistory()), sentence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -403,7 +403,7 @@ async def clean_(
     yes: YesOption = False,
 ) -> None:
     """Delete threads that have not changed for some time."""
-    end = datetime.now(UTC) - _age(older_than)
+    end = _before(older_than)
     found = [thread for thread in await store.list_threads(None) if thread.updated_at < end]
     await _delete(store, console, found, workspace, yes=yes)
 
@@ -448,12 +448,14 @@ async def stats(store: HistoryStore, console: Console, options: StoreOptions) ->
     console.print(table)
 
 
-def _age(text: str) -> timedelta:
-    """Return a time like ``7d`` or ``12h``."""
-    match = _AGE.fullmatch(text)
-    if match is None:
-        raise ConfigurationError(f"{text!r} is no time; write 30m, 12h, 7d or 4w.")
-    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+def _before(age: str) -> datetime:
+    """Return the moment that is a time like ``7d`` or ``12h`` ago."""
+    match = _AGE.fullmatch(age)
+    with suppress(OverflowError):
+        if match is not None:
+            seconds = int(match[1]) * _SECONDS[match[2]]
+            return datetime.now(UTC) - timedelta(seconds=seconds)
+    raise ConfigurationError(f"{age!r:.80} is no time; write 30m, 12h, 7d or 4w.")
 
 
 def print_threads(console: Console, threads: Iterable[ThreadInfo]) -> None:

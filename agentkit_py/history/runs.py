@@ -62,12 +62,17 @@ class RunRecord:
         for name in ("state", "journal"):
             if fields.get(name) is not None and not isinstance(fields[name], Mapping):
                 raise InvalidRecordError("expected an object", where=where, field=name)
+        stop_reason, results = fields.get("stopReason"), fields.get("results") or []
+        if stop_reason is not None and not isinstance(stop_reason, str):
+            raise InvalidRecordError("expected a string", where=where, field="stopReason")
+        if not isinstance(results, list) or not all(isinstance(one, str) for one in results):
+            raise InvalidRecordError("expected a list of strings", where=where, field="results")
         return cls(
             id=run_id,
             status=status,
             state=fields.get("state"),
-            stop_reason=fields.get("stopReason"),
-            results=tuple(fields.get("results") or ()),
+            stop_reason=stop_reason,
+            results=tuple(results),
             journal=fields.get("journal"),
         )
 

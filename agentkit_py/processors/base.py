@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
 from agentkit_py._core.digests import fields_of, short_digest
-from agentkit_py._core.json import JsonObject, JsonValue, record_of
+from agentkit_py._core.json import JsonObject, JsonValue, record_of, time_of
+from agentkit_py._core.validation import wrong_number
 from agentkit_py.messages import Message, Messages, text_of
 
 if TYPE_CHECKING:
@@ -112,16 +113,28 @@ class Summary:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any] | JsonObject) -> Summary:
-        """Return the summary that `to_dict` gave."""
+        """Return the summary that `to_dict` gave.
+
+        Raises:
+            KeyError: Something is missing.
+            ValueError: Something is of another kind.
+        """
         fields: Mapping[str, Any] = record
+        place = fields.get("place")
+        counts = [fields["covered"], 0 if place is None else place]
+        wrong = [wrong_number(one, whole=True) for one in counts]
+        wrong += [wrong_number(fields[name]) for name in ("tokens", "originalTokens")]
+        texts = all(isinstance(fields[name], str) for name in ("text", "anchor", "createdAt"))
+        if not texts or any(wrong):
+            raise ValueError("expected strings (text, anchor, createdAt) and numbers")
         return cls(
             text=fields["text"],
             covered=fields["covered"],
             anchor=fields["anchor"],
             tokens=fields["tokens"],
             original_tokens=fields["originalTokens"],
-            created_at=datetime.fromisoformat(fields["createdAt"]),
-            place=fields.get("place"),
+            created_at=time_of(fields["createdAt"]),
+            place=place,
         )
 
 

@@ -354,8 +354,8 @@ class SqliteFile:
             yield
         except sqlite3.Error as error:
             raise HistoryError(self._explain(error)) from error
-        except UnicodeEncodeError as error:
-            raise _no_unicode(error) from error
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise _not_stored(error) from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = _code(error)
@@ -396,8 +396,8 @@ class SqliteMemory:
                 return work(_SqliteSession(self._connection))
         except sqlite3.Error as error:
             raise HistoryError(f"The store in memory failed ({error})") from error
-        except UnicodeEncodeError as error:
-            raise _no_unicode(error) from error
+        except (UnicodeEncodeError, OverflowError) as error:
+            raise _not_stored(error) from error
 
     def close(self) -> None:
         """Keep what is there: it would be gone."""
@@ -441,7 +441,9 @@ def _empty() -> _PooledConnection:
     return connection
 
 
-def _no_unicode(error: UnicodeEncodeError) -> HistoryError:
+def _not_stored(error: UnicodeEncodeError | OverflowError) -> HistoryError:
+    if isinstance(error, OverflowError):
+        return HistoryError(f"A number is too large for the database: {error}.")
     return HistoryError(f"{error.object!r:.80} is not valid Unicode.")
 
 

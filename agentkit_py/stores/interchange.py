@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any
+from typing import Any, NamedTuple
 
-from agentkit_py._core.json import JsonObject, as_list, as_object, dumps, strict_loads
+from agentkit_py._core.json import JsonObject, as_list, as_object, dumps, strict_loads, time_of
 from agentkit_py.codec import message_to_dict
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.messages import (
@@ -151,33 +151,36 @@ class _Import:
         records = [as_object(one) or {} for one in as_list(archive.get("results")) or ()]
         results = [AgentResult.from_dict(one, where=where) for one in records]
         data = ThreadData.from_dict(archive, where)
-        times = None
-        if "createdAt" in thread:
-            times = _time(thread, "createdAt", where), _time(thread, "updatedAt", where)
-        # Nothing is written before all of the line is read.
-        thread_id = thread.get("id") or self._thread_id(record)
+        about = _About.of(thread, where)
+        thread_id = about.id or self._thread_id(record)
         is_new = not await self.store.thread_exists(thread_id)
-        await self.store.add_thread(
-            thread_id,
-            user_id=self.user_id or thread.get("userId"),
-            title=thread.get("title") or "",
-            metadata=thread.get("metadata"),
-        )
-        rows: list[Row] = []
         # A line holds all of a thread, or one result of it.
         whole = "thread_id" not in record or format_of(record) is not None
         seen = Counter[str]() if whole else self._seen.setdefault(thread_id, Counter())
+        rows: list[Row] = []
         for one, result in zip(records, results, strict=True):
-            if result.id is None and await self._is_stored(thread_id, result, seen):
+            if result.id is None and await self._is_stored(thread_id, result, seen, is_new=is_new):
                 continue
             remember_tokens(result, as_object(one.get("tokens")) or {})
             rows.append(encode_row(result, thread_id, as_object(one.get("metadata"))))
-        before = await self.store.count_results(thread_id)
-        await self.store.append_rows(thread_id, rows)
-        self.added += await self.store.count_results(thread_id) - before
-        await restore(self.store, thread_id, data)
-        if is_new and times is not None:
-            self.times[thread_id] = times
+        await self.store.add_thread(
+            thread_id,
+            user_id=self.user_id or about.user_id,
+            title=about.title or "",
+            metadata=about.metadata,
+        )
+        try:
+            before = await self.store.count_results(thread_id)
+            await self.store.append_rows(thread_id, rows)
+            added = await self.store.count_results(thread_id) - before
+            await restore(self.store, thread_id, data)
+        except Exception:
+            if is_new:  # a line is added as a whole
+                await self.store.delete_thread(thread_id)
+            raise
+        self.added += added
+        if is_new and about.times is not None:
+            self.times[thread_id] = about.times
         return thread_id
 
     def _thread_id(self, record: JsonObject) -> str:
@@ -185,11 +188,14 @@ class _Import:
         known = record if self.user_id is None else [self.user_id, record]
         return f"import-{_numbered(_digest(known), self._lines)}"
 
-    async def _is_stored(self, thread_id: str, result: AgentResult, seen: Counter[str]) -> bool:
+    async def _is_stored(
+        self, thread_id: str, result: AgentResult, seen: Counter[str], *, is_new: bool
+    ) -> bool:
         """Return whether a result without an id was in its thread before the import."""
         if thread_id not in self._stored:
             counted = Counter[str]()
-            old = [one.result for one in await self.store.stored_results(thread_id)]
+            known = [] if is_new else await self.store.stored_results(thread_id)
+            old = [one.result for one in known]
             digests = [_digest_of(one, counted, None) for one in old if one.id is None]
             self._stored[thread_id] = frozenset(digests)
         digest = _digest_of(result, seen, self.store.redactor)
@@ -215,10 +221,46 @@ def _digest(value: object) -> str:
     return blake2b(text, digest_size=_DIGEST_BYTES).hexdigest()
 
 
+class _About(NamedTuple):
+    """What an archive says of its thread."""
+
+    id: str | None
+    user_id: str | None
+    title: str | None
+    metadata: dict[str, Any] | None
+    times: tuple[datetime, datetime] | None
+    """When it was created, and last changed."""
+
+    @classmethod
+    def of(cls, thread: Mapping[str, Any], where: str) -> _About:
+        """Return what it says.
+
+        Raises:
+            InvalidRecordError: Something of it is of another kind.
+        """
+        texts = [_text(thread, name, where) for name in ("id", "userId", "title")]
+        metadata: object = thread.get("metadata")
+        if metadata is not None and as_object(metadata) is None:
+            problem = f"expected an object, got {metadata!r:.80}"
+            raise InvalidRecordError(problem, where=where, field="thread.metadata")
+        times = None
+        if "createdAt" in thread:
+            times = _time(thread, "createdAt", where), _time(thread, "updatedAt", where)
+        return cls(*texts, as_object(metadata), times)
+
+
+def _text(thread: Mapping[str, Any], name: str, where: str) -> str | None:
+    found: object = thread.get(name)
+    if found is not None and not isinstance(found, str):
+        problem = f"expected a string, got {found!r:.80}"
+        raise InvalidRecordError(problem, where=where, field=f"thread.{name}")
+    return found
+
+
 def _time(thread: Mapping[str, Any], name: str, where: str) -> datetime:
     try:
-        return datetime.fromisoformat(thread[name])
-    except (KeyError, TypeError, ValueError) as error:
+        return time_of(thread[name])
+    except (KeyError, ValueError) as error:
         problem = f"expected an ISO 8601 time, got {thread.get(name)!r:.80}"
         raise InvalidRecordError(problem, where=where, field=f"thread.{name}") from error
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -560,3 +561,95 @@ def test_threads_are_forked_and_rewound(db: Path) -> None:
     assert "no message of the user" in threads("fork", fork, "--db", db, "--before", 1, code=1)
     assert "not both" in threads("fork", fork, "--db", db, "--before", 1, "--back", 1, code=2)
     assert "has not written 1" in threads("rewind", "a", "--db", db, "-y", code=2)
+
+
+def _export_of(db: Path, tmp_path: Path) -> dict[str, Any]:
+    lines = tmp_path / "lines.jsonl"
+    threads("export", "a", "--db", db, "-o", lines)
+    return json.loads(lines.read_text())
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("thread", "id"), 5),
+        (("thread", "userId"), True),
+        (("thread", "metadata"), "x"),
+        (("thread", "createdAt"), "0001-01-01T00:00:00+14:00"),
+        (("results", 0, "createdAt"), "9999-12-31T23:59:59-12:00"),
+        (("results", 0, "output", 0, "role"), "robot"),
+        (("summaries", "k", "text"), 0),
+        (("summaries", "k", "covered"), "2"),
+        (("summaries", "k", "originalTokens"), 2**70),
+        (("runs", 0, "results"), 5),
+        (("takeover", "askedAt"), "never"),
+        (("vectors", "k"), {"a-0": "!"}),
+    ],
+)
+def test_a_damaged_line_is_said_in_one_line_and_adds_nothing(
+    db: Path, tmp_path: Path, place: tuple[Any, ...], value: Any
+) -> None:
+    """Those before it are there."""
+    record = _export_of(db, tmp_path)
+    moment = record["thread"]["createdAt"]
+    record["runs"] = [{"id": "a-0", "status": "completed", "results": ["a-1"]}]
+    record["takeover"] = {"threadId": "a", "people": [], "askedAt": moment}
+    record["vectors"] = {}
+    summary = {"text": "S", "covered": 2, "anchor": "x", "tokens": 3, "originalTokens": 9}
+    record["summaries"] = {"k": {**summary, "createdAt": moment}}
+    good = {**record, "thread": {**record["thread"], "id": "good"}}
+    lines = tmp_path / "damaged.jsonl"
+    lines.write_text(json.dumps(good) + "\n")
+    to = tmp_path / "to.db"
+    threads("import", lines, "--db", to)
+    at: Any = record
+    for part in place[:-1]:
+        at = at[part]
+    at[place[-1]] = value
+    lines.write_text(f"{json.dumps(good)}\n{json.dumps(record)}\n")
+    said = threads("import", lines, "--db", to, code=1)
+    assert said.startswith("agentkit: ")
+    assert len(said.splitlines()) == 1
+    listed = threads("list", "--db", to).splitlines()[1:]
+    assert [line.split()[0] for line in listed] == ["good"]
+
+
+def test_an_export_takes_the_place_of_a_file_when_it_is_whole(db: Path, tmp_path: Path) -> None:
+    """It never takes that of the database, and where it fails the file stays."""
+    before = db.read_bytes()
+    assert "is the database" in threads("export", "--db", db, "-o", db, code=2)
+    assert db.read_bytes() == before
+    lines = tmp_path / "lines.jsonl"
+    lines.write_text("old")
+    threads("export", "--db", db, "-o", lines)
+    assert len(lines.read_text().splitlines()) == 3
+    kept = lines.read_bytes()
+    with sqlite3.connect(db) as damaged:
+        damaged.execute("UPDATE results SET json = '{' WHERE id = 'b-1'")
+    damaged.close()
+    assert "Thread 'b', position 1" in threads("export", "--db", db, "-o", lines, code=1)
+    assert lines.read_bytes() == kept
+    assert [one.name for one in tmp_path.iterdir() if "lines" in one.name] == ["lines.jsonl"]
+
+
+def test_ages_and_names_that_cannot_be_are_said(db: Path, tmp_path: Path) -> None:
+    """They were tracebacks."""
+    for age in ("99999999999d", f"{10**30}w"):
+        said = threads("clean", "--db", db, "--older-than", age, "--yes", code=2)
+        assert "is no time" in said
+    assert "there is no file" in threads("list", "--db", "a" * 5000, code=2)
+    out = ("eval", "from-thread", db, "a", "--out")
+    for path in (db, tmp_path, tmp_path / "none" / "cases.jsonl"):
+        assert agentkit(*out, path).exit_code == 2
+    assert "3 threads" not in threads("list", "--db", db)
+
+
+def test_a_look_at_a_file_that_is_not_there_makes_none(tmp_path: Path) -> None:
+    """`explain` and `approvals answer` save nothing."""
+    (tmp_path / "recalling.py").write_text(RECALLING)
+    for command in (("explain",), ("approvals", "answer")):
+        rest = [] if command == ("explain",) else ["q1", "--approve"]
+        done = agentkit(*command, "recalling:clerk", *rest, "--db", "t.db", folder=tmp_path)
+        assert done.exit_code == 2
+        assert "there is no file" in done.output
+    assert not (tmp_path / "t.db").exists()
