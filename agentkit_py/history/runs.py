@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
-from agentkit_py._core.json import JsonObject
+from agentkit_py._core.json import JsonObject, as_list
 from agentkit_py.errors import InvalidRecordError
 
 
@@ -62,10 +62,10 @@ class RunRecord:
         for name in ("state", "journal"):
             if fields.get(name) is not None and not isinstance(fields[name], Mapping):
                 raise InvalidRecordError("expected an object", where=where, field=name)
-        stop_reason, results = fields.get("stopReason"), fields.get("results") or []
+        stop_reason, results = fields.get("stopReason"), as_list(fields.get("results") or [])
         if stop_reason is not None and not isinstance(stop_reason, str):
             raise InvalidRecordError("expected a string", where=where, field="stopReason")
-        if not isinstance(results, list) or not all(isinstance(one, str) for one in results):
+        if results is None or not all(isinstance(one, str) for one in results):
             raise InvalidRecordError("expected a list of strings", where=where, field="results")
         return cls(
             id=run_id,

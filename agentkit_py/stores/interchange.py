@@ -238,7 +238,7 @@ class _About(NamedTuple):
         Raises:
             InvalidRecordError: Something of it is of another kind.
         """
-        texts = [_text(thread, name, where) for name in ("id", "userId", "title")]
+        thread_id, user, title = (_text(thread, name, where) for name in ("id", "userId", "title"))
         metadata: object = thread.get("metadata")
         if metadata is not None and as_object(metadata) is None:
             problem = f"expected an object, got {metadata!r:.80}"
@@ -246,7 +246,7 @@ class _About(NamedTuple):
         times = None
         if "createdAt" in thread:
             times = _time(thread, "createdAt", where), _time(thread, "updatedAt", where)
-        return cls(*texts, as_object(metadata), times)
+        return cls(thread_id, user, title, as_object(metadata), times)
 
 
 def _text(thread: Mapping[str, Any], name: str, where: str) -> str | None:
