@@ -23,7 +23,7 @@ from agentkit_py._engine.state_changes import StateChanges
 from agentkit_py._engine.tool import Approver
 from agentkit_py._engine.tool_sources import SourceBook
 from agentkit_py._engine.transcript import Transcript, users_words
-from agentkit_py.errors import ConfigurationError, HistoryError, StateError
+from agentkit_py.errors import ConfigurationError, HistoryError, StateError, ThreadNotFoundError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.leases import OnBusy, ThreadLease
@@ -597,6 +597,11 @@ class RunContext:
     async def finalize(self, error: Exception | CancelledError) -> None:
         """Save what was completed before ``error``, once nobody will try the run again."""
         if not self.runtime.is_final(error):
+            return
+        thread_id = self.state.thread_id
+        if isinstance(error, ThreadNotFoundError) and error.thread_id == thread_id:
+            said = "Thread %r was deleted while a run was at work on it: the run's results are gone"
+            logger.warning(said, thread_id)
             return
         if self.thread.config is not None:
             for reply in [one for one in self.open_replies.values() if one.is_done_in_part]:

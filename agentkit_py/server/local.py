@@ -93,6 +93,7 @@ _PUBLIC_MESSAGES: tuple[tuple[type[Exception], str, bool], ...] = (
     (ProviderUnavailableError, "The model is not available. Please try again.", True),
     (ModelError, "The model could not answer.", False),
     (MessageConflictError, "Another message was sent under this id.", False),
+    (ThreadNotFoundError, "There is no such conversation any more.", False),
     (ThreadBusyError, "This conversation is busy. Please try again in a moment.", True),
     (TimeoutError, "The answer took too long, and was stopped.", True),
 )
@@ -274,7 +275,9 @@ class LocalRun:
             self._end("run.interrupted", reason=self._stopped or "cancelled")
         elif (error := task.exception()) is not None:
             self._error = self._error or error
-            logger.error("The run for message %s failed", self.job.message.id, exc_info=error)
+            traced = None if isinstance(error, ThreadNotFoundError) else error  # deleted meanwhile
+            about = ("The run for message %s failed: %s", self.job.message.id, error)
+            logger.error(*about, exc_info=traced)
             words, recoverable = public_message(error)
             self._end("error", error=words, recoverable=recoverable)
         elif not self.pending:

@@ -216,6 +216,29 @@ async def test_a_reply_that_breaks_off_fails_with_a_public_message() -> None:
     assert "openai" not in str(failed)
 
 
+async def test_a_thread_that_is_deleted_meanwhile_is_said_without_a_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Another process may delete it, or a tool."""
+    store = MemoryHistory()
+
+    @tool
+    async def wipe() -> str:
+        """Delete the conversation."""
+        await store.delete_thread("t1")
+        return "gone"
+
+    network = support(tool_call("wipe"), "Done.", tools=(wipe,), history=store)
+    async with served(app_of(network)) as url, listening(url) as stream:
+        await post(url, "/api/chat", message("Hi", "t1"))
+        await stream.until("stream.ended")
+    failed = [c["data"]["error"] for c in stream.chunks if c["event"] == "run.failed"]
+    assert set(failed) == {"There is no such conversation any more."}
+    said_ = [one for one in caplog.records if one.levelname in ("WARNING", "ERROR")]
+    assert [one.exc_info for one in said_] == [None] * len(said_)
+    assert any("was deleted while a run" in one.getMessage() for one in said_)
+
+
 async def test_a_run_that_never_began_ends_its_stream() -> None:
     """E.g. since its thread could not be loaded."""
 
