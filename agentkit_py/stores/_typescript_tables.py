@@ -248,7 +248,7 @@ def _append(session: Session, key: UUID, thread_id: str, rows: Sequence[Row]) ->
     if found is None:
         raise ThreadNotFoundError(thread_id)
     ids = [str(_message_id(key, row.id)) for row in rows if row.id is not None]
-    query = f"{_MESSAGE} AND message_id::text = ANY(?)"
+    query = f"{_MESSAGE} AND message_id = ANY(CAST(? AS uuid[]))"
     same = [_stored(thread_id, 0, row) for row in session.execute(query, key, ids).fetchall()]
     stored = {one.result.id: json.dumps(one.result.to_dict()) for one in same if one.result.id}
     new = new_rows(thread_id, stored, rows)
