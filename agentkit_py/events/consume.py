@@ -251,6 +251,11 @@ class MessageAssembler:
         """All parts in order; a tool's output is with its call."""
         return [part for key, part in self._parts.items() if key not in self._answered]
 
+    def find(self, data: Mapping[str, Any]) -> StreamedPart | None:
+        """Return the part that a chunk with this data is about; of an output, that of its call."""
+        key = _key(data)
+        return self._parts.get(self._answered.get(key, key))
+
     def feed(self, chunk: PublishedChunk) -> StreamedPart | None:
         """Take the next chunk of a `ChunkReader`; return the part that it made or changed."""
         event, data = str(chunk["event"]), chunk["data"]

@@ -160,9 +160,6 @@ class ReplyReader:
         self.end: ReplyEnd | None = None
         self._reader = ChunkReader()
         self._assembler = MessageAssembler()
-        self._places: dict[int, int] = {}
-        self._known: dict[tuple[str, str], StreamedPart] = {}
-        self._answered: set[int] = set()
         self._root: str | None = None
 
     def feed(self, chunk: PublishedChunk) -> list[ReplyChange]:
@@ -192,34 +189,34 @@ class ReplyReader:
             yield from self._question(event, data)
             return
         self._run(event, data)
-        before = self._known.get((data.get("messageId", ""), data.get("partId", "")))
-        text, is_open = ("", True) if before is None else (before.text, before.status == "open")
+        known = self._assembler.find(data)
+        text, is_open, has_output = (
+            ("", True, False)
+            if known is None
+            else (known.text, known.status == "open", known.output is not None)
+        )
         part = self._assembler.feed(chunk)
         if part is None:
             return
         if event == "part.created" and part.type != "tool-output":
-            place = self._places[id(part)] = len(self.parts)
-            self._known[part.message_id, part.id] = part
             self.parts.append(part)
-            yield PartChange("opened", place, part)
+            yield PartChange("opened", len(self.parts) - 1, part)
             return
-        place = self._places.get(id(part))
+        # From the end: nearly always one of the last parts grows.
+        places = range(len(self.parts) - 1, -1, -1)
+        place = next((one for one in places if self.parts[one] is part), None)
         if place is None:
             return  # an output on its way, or one whose call nobody has seen
         if event == "part.failed":
-            self._drop(place)
+            del self.parts[place]
             yield Rewritten(tuple(self.parts))
         elif data.get("type") == "tool-output":
-            yield from self._output(place, part)
+            if part.output is not None and not has_output:  # a repeated run says it again
+                yield PartChange("answered", place, part)
         elif is_open and event == "part.completed":
             yield from self._completed(place, part, text)
         elif is_open and event in _GROWING and part.type != "data":
             yield PartChange("grew", place, part, str(data.get("delta", "")))
-
-    def _output(self, place: int, part: StreamedPart) -> Iterator[ReplyChange]:
-        if place not in self._answered and part.output is not None:  # a repeated run says it again
-            self._answered.add(place)
-            yield PartChange("answered", place, part)
 
     def _completed(self, place: int, part: StreamedPart, known: str) -> Iterator[ReplyChange]:
         if part.type in ("text", "reasoning"):
@@ -229,11 +226,6 @@ class ReplyReader:
             if len(part.text) > len(known):
                 yield PartChange("grew", place, part, part.text[len(known) :])
         yield PartChange("ended", place, part)
-
-    def _drop(self, place: int) -> None:
-        del self.parts[place]
-        self._places = {id(part): index for index, part in enumerate(self.parts)}
-        self._answered = {n for n, part in enumerate(self.parts) if part.output is not None}
 
     def _run(self, event: str, data: Mapping[str, Any]) -> None:
         run = data.get("runId", self._root)

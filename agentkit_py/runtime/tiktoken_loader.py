@@ -30,40 +30,31 @@ _LONGEST_WAIT = 3600.0
 """Seconds; what threads can wait for is bounded on some platforms."""
 
 _HOST = "https://openaipublic.blob.core.windows.net"
-_ENCODINGS = f"{_HOST}/encodings"
 _GPT2 = f"{_HOST}/gpt-2/encodings/main"
-_O200K = (
-    f"{_ENCODINGS}/o200k_base.tiktoken",
-    "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-)
-_CL100K = (
-    f"{_ENCODINGS}/cl100k_base.tiktoken",
-    "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-)
-_P50K = (
-    f"{_ENCODINGS}/p50k_base.tiktoken",
-    "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
-)
-_R50K = (
-    f"{_ENCODINGS}/r50k_base.tiktoken",
-    "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
-)
-_BPE = (
-    f"{_GPT2}/vocab.bpe",
-    "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
-)
-_ENCODER = (
-    f"{_GPT2}/encoder.json",
-    "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
-)
+_VOCABULARIES = {
+    "o200k_base": "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
+    "cl100k_base": "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
+    "p50k_base": "94b5ca7dff4d00767bc256fdd1b27e5b17361d7b8a5f968547f9f23eb70d2069",
+    "r50k_base": "306cd27f03c1a714eca7108e03d66b7dc042abe8c258b44c199a7ed9838dd930",
+}
+_FILES = {
+    name: ((f"{_HOST}/encodings/{name}.tiktoken", sha256),)
+    for name, sha256 in _VOCABULARIES.items()
+}
 FILES: dict[str, tuple[tuple[str, str], ...]] = {
-    "o200k_base": (_O200K,),
-    "o200k_harmony": (_O200K,),
-    "cl100k_base": (_CL100K,),
-    "p50k_base": (_P50K,),
-    "p50k_edit": (_P50K,),
-    "r50k_base": (_R50K,),
-    "gpt2": (_BPE, _ENCODER),
+    **_FILES,
+    "o200k_harmony": _FILES["o200k_base"],
+    "p50k_edit": _FILES["p50k_base"],
+    "gpt2": (
+        (
+            f"{_GPT2}/vocab.bpe",
+            "1ce1664773c50f3e0cc8842619a93edc4624525b728b188a9e0be33b7726adc5",
+        ),
+        (
+            f"{_GPT2}/encoder.json",
+            "196139668be63f3b5d6574427317ae82f612a97c5d1cdaf36ed2256dbf636783",
+        ),
+    ),
 }
 """Address and SHA-256 of each encoding's files, from ``tiktoken_ext/openai_public.py``."""
 

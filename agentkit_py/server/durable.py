@@ -88,8 +88,11 @@ class InngestRuns(Backend):
     def awaited(self, user_id: str, thread_id: str) -> list[str]:
         """Return ids of the messages that functions answer, or are about to."""
         channel = channel_of(user_id)
-        sent = [one[2] for one in self._sent if one[:2] == (channel, thread_id)]
+        sent = self._not_begun(channel, thread_id)
         return [*self._hub.answered_elsewhere(channel, thread_id), *sent]
+
+    def _not_begun(self, channel: str, thread_id: str) -> list[str]:
+        return [one[2] for one in self._sent if one[:2] == (channel, thread_id)]
 
     def _begun(self, entry: Entry, channel: str) -> None:
         self._sent.pop((channel, entry.thread_id or "", entry.answers or ""), None)
@@ -142,9 +145,7 @@ class InngestRuns(Backend):
 
     async def _last_message(self, user_id: str, thread_id: str) -> str | None:
         """Return the id of the user's last message in a thread, also if no function has begun."""
-        channel = channel_of(user_id)
-        sent = [one[2] for one in self._sent if one[:2] == (channel, thread_id)]
-        if sent:
+        if sent := self._not_begun(channel_of(user_id), thread_id):
             return sent[-1]
         with suppress(ThreadNotFoundError):
             store = for_user(self._settings.store, user_id)
@@ -157,9 +158,8 @@ class InngestRuns(Backend):
         """Publish that a thread's runs have ended: of each that is open, or has not begun."""
         data = chunk["data"]
         channel, thread_id = channel_of(data["userId"]), data["threadId"]
-        sent = [one[2] for one in self._sent if one[:2] == (channel, thread_id)]
-        runs = {**self._hub.open_runs(channel, thread_id), **{reply_id(one): one for one in sent}}
-        runs = runs or {data["messageId"]: None}
+        sent = {reply_id(one): one for one in self._not_begun(channel, thread_id)}
+        runs = {**self._hub.open_runs(channel, thread_id), **sent} or {data["messageId"]: None}
         for message_id, answers in runs.items():
             own = {**chunk, "data": {**data, "messageId": message_id}}
             self._hub.publish(

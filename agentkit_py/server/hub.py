@@ -453,6 +453,10 @@ class Hub:
         self.settle(found)
         return reader
 
+    def _open(self, channel: str) -> Mapping[str, _OpenRun]:
+        found = self._channels.get(channel)
+        return {} if found is None else found.open
+
     def holds(self, channel: str, message_id: str) -> bool:
         """Tell whether a run is open and all that it has published is still kept."""
         found = self._channels.get(channel)
@@ -461,44 +465,38 @@ class Hub:
 
     def works_on(self, channel: str, message_id: str) -> bool:
         """Tell whether a run that answers a message of the user's is open in any process."""
-        found = self._channels.get(channel)
-        runs = () if found is None else found.open.values()
-        return any(run.answers == message_id for run in runs)
+        return any(run.answers == message_id for run in self._open(channel).values())
 
     def answered_elsewhere(self, channel: str, thread_id: str) -> list[str]:
         """Return ids of the user's messages that other processes answer in a thread."""
-        found = self._channels.get(channel)
-        runs = () if found is None else found.open.values()
-        mine = [one for one in runs if one.source is not None and one.thread_id == thread_id]
-        return [one.answers for one in mine if one.answers is not None]
+        return [
+            run.answers
+            for run in self._open(channel).values()
+            if run.source is not None and run.thread_id == thread_id and run.answers is not None
+        ]
 
     def has_open_run(self, channel: str, thread_id: str) -> bool:
         """Return whether a run of a thread has begun, and has not ended."""
-        found = self._channels.get(channel)
-        return found is not None and any(run.thread_id == thread_id for run in found.open.values())
+        return any(run.thread_id == thread_id for run in self._open(channel).values())
 
     def open_runs(self, channel: str, thread_id: str) -> dict[str, str | None]:
         """Return the messages that a thread's open runs write, and what each answers."""
-        found = self._channels.get(channel)
-        runs = {} if found is None else found.open
-        return {name: run.answers for name, run in runs.items() if run.thread_id == thread_id}
+        runs = self._open(channel).items()
+        return {name: run.answers for name, run in runs if run.thread_id == thread_id}
 
     def place_of(self, channel: str, thread_id: str, answers: str) -> tuple[str | None, int]:
         """Return what the open run that answers a message writes, and its last sequence number."""
-        found = self._channels.get(channel)
-        for name, run in () if found is None else found.open.items():
+        for name, run in self._open(channel).items():
             if (run.thread_id, run.answers) == (thread_id, answers):
                 return name, run.last
         return None, -1
 
     def answered(self, channel: str, thread_id: str) -> list[str]:
         """Return ids of the user's messages whose open runs are held from their start."""
-        found = self._channels.get(channel)
-        runs = () if found is None else found.open.values()
         return [
             run.answers or ""
-            for run in runs
-            if found is not None and run.thread_id == thread_id and run.first >= found.first
+            for name, run in self._open(channel).items()
+            if run.thread_id == thread_id and self.holds(channel, name)
         ]
 
     def has_open_runs(self, source: str | None) -> bool:
