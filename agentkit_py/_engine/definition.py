@@ -136,7 +136,7 @@ def _named(value: object) -> Any:
     if isinstance(value, list | tuple | set | frozenset):
         return sorted(map(str, cast("Iterable[object]", value)))
     value = inspect.unwrap(cast("Any", value)) if callable(value) else value
-    function: Any = value if hasattr(value, "__code__") else _call_of(value)
+    function: Any = value if hasattr(value, "__code__") else vars(type(value)).get("__call__")
     code = getattr(function, "__code__", None)
     return [*code_of(code), *_held(function)] if code else type(value).__qualname__
 
@@ -163,7 +163,3 @@ def _held(function: Any) -> list[Any]:
         elif isinstance(value, FunctionType):
             found.append([name, code_of(value.__code__)])
     return found
-
-
-def _call_of(value: object) -> object:
-    return vars(type(value)).get("__call__")

@@ -303,7 +303,7 @@ def stop_function(
         signal = partial(send_signal, client)
         for store in stores:
             await stop_questions(store, run_id, _thread_of(ctx.event.data))
-        freed = sum([await stop_run(_stoppable(store), run_id, signal) for store in stores])
+        freed = sum([await stop_run(cast("Any", store), run_id, signal) for store in stores])
         channels = [StoreChannel.of(store) for store in stores] if streams else []
         for channel in channels:
             if channel is not None:
@@ -338,7 +338,3 @@ async def stop_questions(store: object, run_id: str | None, thread_id: str | Non
     for asked in await store.list_questions(thread_id=thread_id, limit=None):
         if asked.execution is not None and run_id in (None, asked.execution):
             await stop_question(store, asked.id)
-
-
-def _stoppable(store: HistoryStore) -> Any:
-    return store

@@ -101,7 +101,9 @@ class ReasoningFields:
             return
         own = [m for m in said if isinstance(m, ReasoningMessage) and self._is_own(m)]
         text = encodable("".join(message.content for message in own))
-        details = [one for message in own for one in _details(message.provider_metadata)]
+        details = [
+            wired(one) for m in own for one in objects(_kept(m.provider_metadata).get(DETAILS))
+        ]
         for name in self._names(own):
             if name == DETAILS and details:
                 turn[name] = details
@@ -113,7 +115,9 @@ class ReasoningFields:
     def _names(self, own: Sequence[ReasoningMessage]) -> tuple[str, ...]:
         if GIVEN not in self._fields:
             return self._fields
-        given = [name for message in own for name in _given(message.provider_metadata)]
+        given = [
+            name for m in own for name in as_list(_kept(m.provider_metadata).get("fields")) or []
+        ]
         # Of two it is the newer one: servers to which both are one refuse both together.
         return (*[name for name in reversed(TEXT_FIELDS) if name in given][:1], DETAILS)
 
@@ -131,14 +135,6 @@ class ReasoningFields:
 
 def _kept(metadata: JsonObject | None) -> JsonObject:
     return as_object((metadata or {}).get(KEY)) or {}
-
-
-def _given(metadata: JsonObject | None) -> list[Any]:
-    return as_list(_kept(metadata).get("fields")) or []
-
-
-def _details(metadata: JsonObject | None) -> list[dict[str, Any]]:
-    return [wired(one) for one in objects(_kept(metadata).get(DETAILS))]
 
 
 def bind_reasoning(

@@ -202,7 +202,9 @@ class _Reading:
     def unknown(self, part: dict[str, Any], place: str) -> ContentPart:
         """Return a part that we have no form for."""
         if not isinstance(part.get("type", ""), str) or not part:
-            raise self.wrong(place, f"a part with a type, got {_brief(part)}")
+            raise self.wrong(
+                place, f"a part with a type, got {part.get('type') or ', '.join(part)!r:.80}"
+            )
         return TextContent(dumps(part))
 
 
@@ -416,18 +418,16 @@ class _Gemini(_Reading):
             part = _camel(raw)
             response = as_object(part.get("functionResponse"))
             if response is None:
-                parts += self._maybe(part, at)
+                parts += [] if part.keys() <= {"videoMetadata"} else [self.part(part, at)]
                 continue
             media = [self.part(one, at) for _, one in self.items(response.get("parts") or [], at)]
             value = _payload(response.get("response"))
             if media:
-                value = [part_to_json(one) for one in (TextContent(_text(value)), *media)]
+                text = value if isinstance(value, str) else dumps(value)
+                value = [part_to_json(one) for one in (TextContent(text), *media)]
             name = str(response.get("name") or "")
             self.result(str(response.get("id") or ""), value, name)
         self.say("user", parts)
-
-    def _maybe(self, part: dict[str, Any], place: str) -> list[ContentPart]:
-        return [] if part.keys() <= {"videoMetadata"} else [self.part(part, place)]
 
     def part(self, part: dict[str, Any], place: str) -> ContentPart:
         match _camel(part):
@@ -455,10 +455,6 @@ def _payload(response: object) -> JsonValue:
     return result_of(dumps(response))
 
 
-def _text(value: JsonValue) -> str:
-    return value if isinstance(value, str) else dumps(value)
-
-
 def _camel(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return JSON of Google's with camelCase names; it takes snake_case, too."""
     found: dict[str, Any] = {}
@@ -470,10 +466,6 @@ def _camel(record: Mapping[str, Any]) -> dict[str, Any]:
         else:
             found[key] = value if inner is None else _camel(inner)
     return found
-
-
-def _brief(part: Mapping[str, Any]) -> str:
-    return f"{part.get('type') or ', '.join(part)!r:.80}"
 
 
 _READERS = {

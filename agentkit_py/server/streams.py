@@ -114,7 +114,7 @@ class CountedEvents(StreamingResponse):
             listening = asyncio.create_task(self._listen(receive, send))
             listening.add_done_callback(self._drop)
             try:
-                with _stops().tell(self):
+                with _of_loop.setdefault(asyncio.get_running_loop(), _Stops()).tell(self):
                     async for piece in self._content:
                         if not await self._send(send, piece):
                             return  # without an end, which makes the server close the connection
@@ -213,10 +213,6 @@ class _Stops:
 
 
 _of_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Stops] = WeakKeyDictionary()
-
-
-def _stops() -> _Stops:
-    return _of_loop.setdefault(asyncio.get_running_loop(), _Stops())
 
 
 def event(

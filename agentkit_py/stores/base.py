@@ -94,7 +94,7 @@ class HistoryStore(HistoryConfig, ABC):
         """
         super().__init__(
             create_thread=self._create_for_run,
-            get=self._load_for_run,
+            get=lambda context: self.load(_thread_of(context)),
             append_user_message=self._append_users_turn,
             append_results=self._append_new_results,
             processors=processors,
@@ -638,9 +638,6 @@ class HistoryStore(HistoryConfig, ABC):
         made = await self.add_thread(thread_id, title=title_of(context.input))
         await self.clean_sometimes(made)
         return made
-
-    async def _load_for_run(self, context: HistoryContext) -> list[AgentResult]:
-        return await self.load(_thread_of(context))
 
     async def _append_users_turn(self, context: HistoryContext) -> str | None:
         if context.user_result is None:
