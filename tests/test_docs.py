@@ -157,10 +157,12 @@ def test_each_page_is_found_from_the_navigation_and_guides_from_their_index(fold
     pages = {page.name for page in (ROOT / "docs" / folder).glob("*.md")}
     assert len(pages) > 5
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    assert {page for page in pages if f" {folder}/{page}\n" not in navigation} <= {"index.md"}
+    unlisted = {page for page in pages if f" {folder}/{page}\n" not in navigation}
+    assert unlisted <= {"index.md"}, "name them under nav in mkdocs.yml"
     if "index.md" in pages:
         index = (ROOT / "docs" / folder / "index.md").read_text(encoding="utf-8")
-        assert {page for page in pages if f"({page})" not in index} == {"index.md"}
+        unlisted = {page for page in pages if f"({page})" not in index}
+        assert unlisted == {"index.md"}, f"name them in docs/{folder}/index.md"
 
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *PAGES], ids=lambda page: page.name)

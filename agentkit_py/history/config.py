@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.history.runs import LeaseClaim
+from agentkit_py.history.runs import LeaseClaim, RunStore
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors
@@ -93,7 +93,8 @@ class HistoryConfig:
         processors: History processors that run before those of networks and agents.
         save_each: Save each result when it is complete, so that a crash loses none; otherwise all
             are saved at the end of the run.
-        lease: How runs share a thread; None: they do not know of each other. Only stores can.
+        lease: How runs share a thread; None: they do not know of each other. Only a
+            `RunStore` takes one.
         lazy: Load only as much of a thread as processors want to see. Only stores can.
     """
 
@@ -113,6 +114,11 @@ class HistoryConfig:
             raise ConfigurationError(
                 f"{type(self).__name__}: lease must be a ThreadLease, e.g. "
                 f"lease=ThreadLease(seconds=60), not {lease!r:.80}"
+            )
+        if lease is not None and not isinstance(self, RunStore):
+            raise ConfigurationError(
+                f"{type(self).__name__}: it cannot keep leases, so lease=… would do nothing; "
+                "a store that can has the methods of agentkit_py.history.runs.RunStore."
             )
         self.create_thread = create_thread
         self.get = get

@@ -37,7 +37,7 @@ class Host:
     """Sent with each request."""
 
     strict_schemas: bool = True
-    """It takes strict tool schemas."""
+    """It takes strict schemas of tools; of answers, see `Capabilities.structured_output`."""
 
     grok_schemas: bool = False
     """It takes the JSON Schemas that xAI documents: see `grok_schema`."""
@@ -346,7 +346,10 @@ _MINIMAX: dict[str, Any] = {"reasoning_fields": ("reasoning_details",)}
 def _compatible(
     name: str, base_url: str, *, key: str = "", key_required: bool = True, **facts: Any
 ) -> Host:
-    """Return a row; strict schemas are OpenAI's own."""
+    """Return a row; strict schemas of tools are OpenAI's own.
+
+    Those of answers go by the model's name; ``structured_output=False`` if the host has none.
+    """
     variable = key or f"{name.upper()}_API_KEY"
     return Host(
         provider=name,

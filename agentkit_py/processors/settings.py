@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, ClassVar, Self, TypeAlias, cast, get_type_hints
 
 from agentkit_py.errors import ConfigurationError
@@ -87,7 +88,7 @@ class ConfiguredProcessor(HistoryProcessor):
             parts: A model, an embedder and stores, for processors that take them.
 
         Raises:
-            ConfigurationError: A key is not known, is given twice, or has a wrong value.
+            ConfigurationError: A key is missing, not known or given twice, or has a wrong value.
         """
         given = checked_object(f"{cls.__name__}.from_settings", settings)
         arguments: dict[str, Any] = {name: getattr(parts, name) for name in cls.parts}
@@ -98,14 +99,14 @@ class ConfiguredProcessor(HistoryProcessor):
             if name in arguments:
                 raise ConfigurationError(f"{cls.__name__}: {key!r} and {name!r} are the same.")
             arguments[name] = cls.settings[name](f"{cls.__name__}: {key}", value)
-        try:
-            return cls(**arguments)
-        except TypeError as error:
-            missing = ", ".join(sorted(set(cls.settings) - set(arguments)))
-            raise ConfigurationError(
-                f"{cls.__name__}.from_settings needs more than {sorted(given)}; there are also: "
-                f"{missing}."
-            ) from error
+        needed = [
+            name
+            for name, one in signature(cls).parameters.items()
+            if one.default is one.empty and name in cls.settings and name not in arguments
+        ]
+        if needed:
+            raise ConfigurationError(f"{cls.__name__}.from_settings needs {', '.join(needed)}.")
+        return cls(**arguments)
 
 
 def unknown_setting(owner: str, key: str, known: Iterable[str]) -> ConfigurationError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +36,13 @@ async def test_named_host_takes_a_conversation_with_tools(host: str) -> None:
     seen = provider.requests[0]
     assert seen.headers["authorization"] == "Bearer k-1"
     assert {one.provider for one in provider.requests} == {"compatible"}
+
+
+def test_each_host_is_named_in_the_guide() -> None:
+    """Nobody asks for a host that no page names."""
+    guide = Path(__file__).parents[2] / "docs" / "guides" / "operation.md"
+    text = guide.read_text(encoding="utf-8")
+    assert [host for host in COMPATIBLE if f"`{host}`" not in text] == []
 
 
 def test_facts_of_a_host_hold_at_an_address_of_ones_own() -> None:

@@ -108,9 +108,10 @@ NEVER_IDLE = {"ContextPolicy", "TableResults"}
 def test_every_exported_processor_is_tried_and_can_be_made_from_a_dict() -> None:
     """A new one that is on no list here would have none of these properties checked."""
     exported = {name for name in processors.__all__ if is_processor(getattr(processors, name))}
-    assert exported == {one.name for one in IDLE} | NEEDS_A_MODEL | NEVER_IDLE
+    listed = {one.name for one in IDLE} | NEEDS_A_MODEL | NEVER_IDLE
+    assert exported == listed, "add it to IDLE, and to BUSY if it drops or changes something"
     configured = {name for name in exported if hasattr(getattr(processors, name), "from_settings")}
-    assert configured <= PROCESSORS.keys()
+    assert configured <= PROCESSORS.keys(), "add it to PROCESSORS in processors/compose.py"
 
 
 def is_processor(value: object) -> bool:

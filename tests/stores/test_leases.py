@@ -29,6 +29,7 @@ from agentkit_py.errors import (
     ThreadBusyError,
     ThreadNotFoundError,
 )
+from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.runs import LeaseClaim, RunRecord
 from agentkit_py.models.base import RetryPolicy
@@ -320,6 +321,12 @@ def test_a_store_with_a_lease_that_is_none_is_refused_at_once(tmp_path: Path) ->
     wrong: Any = 60
     with pytest.raises(ConfigurationError, match=r"SqliteHistory: lease must be a ThreadLease.*60"):
         SqliteHistory(tmp_path / "t.db", lease=wrong)
+
+
+def test_a_store_that_keeps_no_leases_takes_none() -> None:
+    """Two runs of a thread would both answer, and nobody would be told why."""
+    with pytest.raises(ConfigurationError, match=r"HistoryConfig: it cannot keep leases.*RunStore"):
+        HistoryConfig(lease=ThreadLease())
 
 
 async def test_a_message_that_comes_again_much_later_is_answered_as_before() -> None:
