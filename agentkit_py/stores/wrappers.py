@@ -48,6 +48,7 @@ def for_user(store: HistoryStore, user_id: str) -> HistoryStore:
 
     Raises:
         HistoryError: The id is empty or not valid Unicode.
+        ConfigurationError: The store has a lease, and keeps no summaries or no vectors.
     """
     check_text("user id", user_id)
     kind = _UserStore if _has_thread_data(store) else _UserThreads
@@ -74,7 +75,8 @@ def redacted(
             False where tools need what is in it.
 
     Raises:
-        ConfigurationError: There is nothing to look for, or a pattern is no regular expression.
+        ConfigurationError: There is nothing to look for, a pattern is no regular expression, or
+            the store has a lease, and keeps no summaries or no vectors.
     """
     from agentkit_py.processors.redaction import as_redactor  # noqa: PLC0415 - slow to load
 
@@ -84,8 +86,17 @@ def redacted(
 
 
 def _has_thread_data(store: HistoryStore) -> bool:
-    """Return whether the store also keeps summaries, vectors and runs."""
+    """Return whether the store also keeps summaries, vectors and runs.
+
+    Raises:
+        ConfigurationError: It keeps leases, and not the others: its leases would be lost.
+    """
     known = isinstance(store, SummaryStore) and isinstance(store, VectorIndex)
+    if not known and store.lease is not None:
+        raise ConfigurationError(
+            f"{type(store).__name__} keeps leases, but no summaries or no vectors: for_user and "
+            "redacted take all of SummaryStore, VectorIndex and RunStore of a store, or none."
+        )
     return known and isinstance(store, RunStore)
 
 

@@ -329,6 +329,14 @@ def test_a_store_that_keeps_no_leases_takes_none() -> None:
         HistoryConfig(lease=ThreadLease())
 
 
+def test_a_lease_is_not_lost_in_a_store_for_one_user() -> None:
+    """A store of one's own may keep leases alone; the wrapped one would keep none."""
+    kind = type("LeasesAlone", (MemoryHistory,), {"load_summary": None})
+    assert for_user(kind(), "ada").lease is None
+    with pytest.raises(ConfigurationError, match="LeasesAlone keeps leases, but no summaries"):
+        for_user(kind(lease=ThreadLease()), "ada")
+
+
 async def test_a_message_that_comes_again_much_later_is_answered_as_before() -> None:
     """The later part of the thread is read, but no model is called."""
     store = MemoryHistory(lease=ThreadLease())
