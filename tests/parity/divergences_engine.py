@@ -180,7 +180,7 @@ ENGINE: tuple[Divergence, ...] = (
         "histories-are-made-valid",
         "state.ts formatHistory",
         "Calls without result, results without call and calls of nothing never reach hook "
-        "or model.",
+        "or model; Grok reads `(empty)` where a result is an empty text.",
         "Providers refuse the whole request for one of them.",
     ),
     Divergence(

@@ -23,6 +23,7 @@ _NEVER = {"stop", "presence_penalty", "frequency_penalty"}
 """What models that reason refuse without any effort, too."""
 
 _EMPTY = "Continue."
+_EMPTY_RESULT = "(empty)"
 
 
 def encode(
@@ -177,6 +178,8 @@ def _unit(unit: Any, on: Switches, *, grok: bool) -> list[Json]:
         {**_result(message, on), "tool_call_id": name}
         for message, (_, name) in zip(unit.results, unit.named(), strict=True)
     ]
+    if grok:
+        given = [{**one, "content": one["content"] or _EMPTY_RESULT} for one in given]
     return [asked, *given]
 
 
