@@ -217,7 +217,7 @@ def checked_betas(beta_headers: Sequence[str] | None) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class AnthropicAdapter(Adapter):
-    """The Messages API."""
+    """Anthropic's Messages API."""
 
     path: str = "/messages"
     beta_headers: tuple[str, ...] = ()

@@ -142,7 +142,7 @@ def gemini(
 
 @dataclass(frozen=True, slots=True)
 class GeminiAdapter(Adapter):
-    """generateContent."""
+    """Gemini's API, whose methods are ``generateContent`` and ``streamGenerateContent``."""
 
     def url(self, model: Model) -> str:
         """Return the request's URL."""

@@ -77,9 +77,7 @@ def text_in(content: object) -> str:
 _BACKTICKS = re.compile(r"`([^`]*)`")
 
 
-def parse_call(
-    call_id: str, name: str, arguments: object, metadata: dict[str, Any] | None = None
-) -> ToolCall:
+def parse_call(call_id: str, name: str, arguments: object) -> ToolCall:
     """Return the call with its arguments read; text that is no JSON goes to `ToolCall.malformed`.
 
     Missing arguments are none at all. Text is JSON, with what TypeScript's AgentKit repairs: a
@@ -95,7 +93,7 @@ def parse_call(
             value, malformed = None, value
     if value is None:
         value = {}
-    return ToolCall(call_id, name, value, malformed=malformed, provider_metadata=metadata)
+    return ToolCall(call_id, name, value, malformed=malformed)
 
 
 def written_arguments(call: ToolCall, arguments: object) -> str:

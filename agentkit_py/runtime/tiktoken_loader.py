@@ -71,8 +71,8 @@ class Encoder(Protocol):
 
 _decisions: dict[str, Encoder | None] = {}
 _lock = threading.Lock()
-_network_failed = threading.Event()
-_downloads: list[threading.Thread] = []
+_failed: list[threading.Thread] = []
+"""Downloads that failed, or went on for too long."""
 
 
 def load_encoding(name: str) -> Encoder | None:
@@ -125,11 +125,11 @@ def _load(name: str) -> Encoder:
 
     if name in tiktoken.registry.ENCODINGS:
         return tiktoken.registry.ENCODINGS[name]
-    if any(worker.is_alive() for worker in _downloads):  # tiktoken holds a lock meanwhile
+    if any(worker.is_alive() for worker in _failed):  # tiktoken holds a lock meanwhile
         raise _NotAvailableError("an earlier download hangs")
     if name in FILES and all(_is_cached(*file) for file in FILES[name]):
         return tiktoken.get_encoding(name)
-    if _network_failed.is_set():
+    if _failed:
         raise _NotAvailableError("an earlier download failed")
     seconds = _timeout()
     if seconds == 0:
@@ -150,14 +150,13 @@ def _download(name: str, seconds: float) -> Encoder:
             errors.append(error)
 
     worker = threading.Thread(target=download, name=f"tiktoken-{name}", daemon=True)
-    _downloads.append(worker)
     worker.start()
     worker.join(seconds)
     if found:
         return found[0]
     if errors and isinstance(errors[0], ValueError):  # says nothing about the network
         raise _NotAvailableError("no such encoding")
-    _network_failed.set()
+    _failed.append(worker)
     raise errors[0] if errors else _NotAvailableError(f"no answer within {seconds:g} s")
 
 

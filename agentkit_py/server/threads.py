@@ -93,12 +93,15 @@ async def search_threads(request: ApiRequest[SearchQuery]) -> FoundMessages:
 async def create_thread(request: ApiRequest[NewThread]) -> NewThreadResponse:
     """Create an empty thread; sending a message creates one, too."""
     store, body = request.threads, request.params
-    thread_id = await store.add_thread(body.thread_id or str(uuid4()), title=body.title or "")
-    info = await store.get_thread(thread_id)
+    made = await store.add_thread(body.thread_id or str(uuid4()), title=body.title or "")
+    return _new_thread(request.user_id, await store.get_thread(made))
+
+
+def _new_thread(user_id: str, info: ThreadInfo) -> NewThreadResponse:
     return {
-        "threadId": thread_id,
+        "threadId": info.id,
         "title": info.title or UNTITLED,
-        "userId": request.user_id,
+        "userId": user_id,
         "createdAt": _iso(info.created_at),
     }
 
@@ -110,13 +113,7 @@ async def fork_thread(request: ApiRequest[ForkRequest]) -> NewThreadResponse:
     made = await store.fork(
         body.thread_id, body.before, fork_id=str(uuid4()), title=body.title or None
     )
-    info = await store.get_thread(made)
-    return {
-        "threadId": made,
-        "title": info.title or UNTITLED,
-        "userId": request.user_id,
-        "createdAt": _iso(info.created_at),
-    }
+    return _new_thread(request.user_id, await store.get_thread(made))
 
 
 @endpoint("GET", "/api/threads/{threadId}/forks", 404)
