@@ -22,7 +22,7 @@ from agentkit_py.history.config import (
     RunView,
 )
 from agentkit_py.history.leases import HeldLease, OnBusy, ThreadLease
-from agentkit_py.history.mail import MailStore, inbox_of, mail_store
+from agentkit_py.history.mail import MailStore, inbox_name, inbox_of, mail_store
 from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
 from agentkit_py.history.runs import RunOpener, RunRecord, RunStore
@@ -268,8 +268,11 @@ class Thread:
             await self.lease.release()
 
     async def _post(self, on_busy: OnBusy) -> None:
-        """Leave the user's message to the run that is at work."""
+        """Leave the user's message to the run that is at work, unless it was answered before."""
         store, thread_id = inbox_of(self.config), self.state.thread_id
+        known = await store.load_run(thread_id, self.message.id) if self.message else None
+        if known is not None and known.status in ("completed", "paused"):
+            return
         await store.put_message(thread_id, self.message, interrupts=on_busy == "interrupt")
 
     async def take_messages(self, step_id: str, *, at_work: bool) -> list[UserMessage] | None:
@@ -288,6 +291,8 @@ class Thread:
         async def take() -> list[JsonValue] | None:
             store, taker = inbox_of(self.config), f"{lease.owner}/{step_id}"
             found = await store.take_messages(lease.thread_id, taker, at_work=at_work)
+            if found is None and await self._came_twice(store, lease):
+                found = await store.take_messages(lease.thread_id, taker, at_work=at_work)
             if found is None:
                 return None
             known = {lease.run_id, *(entry.id for entry in self.state.transcript)}
@@ -305,6 +310,11 @@ class Thread:
         if taken is None:
             return None
         return [user_message_from_dict(one, where="an inbox") for one in taken]
+
+    async def _came_twice(self, store: object, lease: HeldLease) -> bool:
+        """Take the run's own message out of the inbox: it is not interrupted by that."""
+        box = inbox_name(lease.thread_id)
+        return isinstance(store, MailStore) and await store.remove_mail(box, lease.run_id)
 
     async def _take(
         self, config: HistoryConfig, lease: HeldLease

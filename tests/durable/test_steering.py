@@ -227,6 +227,25 @@ async def test_an_interrupted_run_asks_no_model_again_and_the_message_is_next(wa
     assert record.stop_reason == "interrupted"
 
 
+async def test_a_message_that_comes_twice_does_not_interrupt_its_own_run(way: Way) -> None:
+    """Nobody would answer it then."""
+    desk = Desk(way, work("1"), "Blue it is.", plan={"1": [("paint", "interrupt")]})
+    assert await desk.say("paint") == ("Blue it is.", "done")
+    assert await desk.ends() == [("Blue it is.", "done")]
+    desk.model.assert_finished()
+    assert await desk.rows() == ["paint", did("1"), "Blue it is."]
+
+
+async def test_a_message_that_was_answered_interrupts_nobody(way: Way) -> None:
+    """It gets its answer; the message whose run it met would get none."""
+    plan: Any = {"1": [("hello", "interrupt")]}
+    desk = Desk(way, "Hello.", work("1"), "Blue it is.", plan=plan)
+    assert await desk.say("hello") == ("Hello.", "done")
+    assert await desk.say("paint") == ("Blue it is.", "done")
+    assert await desk.ends() == [("Hello.", "done")]
+    desk.model.assert_finished()
+
+
 async def test_a_later_agent_of_a_network_takes_or_is_interrupted(way: Way) -> None:
     """Its turn does not begin then."""
 
