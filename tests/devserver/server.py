@@ -110,7 +110,7 @@ class WorkerProcess:
         self.inference: Inference = inference
         self._connects = connects
         self._world = world
-        self.app = app_of(inference, connects=connects is not None)
+        self.app = app_of(world, inference, connects=connects is not None)
         (self._port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -35,9 +35,13 @@ from .faulty import faulty_functions
 APP = "devtest"
 
 
-def app_of(inference: Inference, *, connects: bool = False) -> str:
-    """Return the id of the app whose models are asked so."""
-    return f"{APP}-{inference}-connect" if connects else f"{APP}-{inference}"
+def app_of(world: str, inference: Inference, *, connects: bool = False) -> str:
+    """Return the id of the app with a module's functions, whose models are asked so.
+
+    Each has its own: functions that are registered under an app's id take the place of others.
+    """
+    name = f"{APP}-{world}-{inference}"
+    return f"{name}-connect" if connects else name
 
 
 SUPPORT = f"{APP}/network-support"

@@ -16,7 +16,7 @@ from .conftest import Working
 from .kinds import CLOCK, HOLD, PAID, PERIOD, SECRET
 from .places import Cast, ServerPlace
 from .server import ServerClient, WorkerProcess, eventually, program, serve_module, start_server
-from .support import APP, SUPPORT
+from .support import APP, SUPPORT, app_of
 
 pytestmark = pytest.mark.devserver
 
@@ -141,7 +141,7 @@ async def test_runs_that_are_throttled_begin_later(kinds: Kinds, customer: str) 
 async def test_the_last_of_several_messages_is_run(kinds: Kinds, customer: str) -> None:
     """`per_thread(debounce=…)`: the ones before it are not."""
     kinds.place.model.says(f"{customer}last", {"debounced": WORKING})
-    name = f"{APP}-local/agent-debounced"
+    name = f"{app_of('kinds', 'local')}/agent-debounced"
     for said in ("first", "second"):
         await kinds.client.send(name, asks(f"{customer}{said}", threadId=customer))
     last = await kinds.client.send(name, asks(f"{customer}last", threadId=customer))
@@ -165,7 +165,7 @@ async def test_a_run_with_priority_overtakes(kinds: Kinds, customer: str) -> Non
     for plan in ("basic", "gold"):
         kinds.place.model.says(f"{customer}{plan}", {"ranked": WORKING})
         data = asks(f"{customer}{plan}", plan=plan)
-        sent.append(await kinds.client.send(f"{APP}-local/agent-ranked", data))
+        sent.append(await kinds.client.send(f"{app_of('kinds', 'local')}/agent-ranked", data))
     runs = [await kinds.client.run_of(event) for event in sent]
     hold.unlink()
     assert [await kinds.text(run) for run in (first, *runs)] == ["Done."] * 3

@@ -34,7 +34,7 @@ def main(
     connected: str | None = None,
 ) -> None:
     """Serve until somebody ends the process."""
-    client = inngest.Inngest(app_id=app_of(inference, connects=connected is not None))
+    client = inngest.Inngest(app_id=app_of(world, inference, connects=connected is not None))
     module: Any = importlib.import_module(f"{__package__}.{world}")
     functions = module.functions_of(
         client, model_url=model_url, folder=Path(folder), inference=inference
