@@ -6,6 +6,7 @@ import json
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -39,6 +40,21 @@ async def cpu(work: Callable[[], Awaitable[object]]) -> tuple[float, float]:
     return min(one for one, _ in both), min(one for _, one in both)
 
 
+async def compared(*works: Callable[[], Awaitable[object]]) -> list[tuple[float, float]]:
+    """Return the best times of a small and a large work.
+
+    On a busy machine a time may be anything but too short: where they seem to grow too fast, both
+    are measured again.
+    """
+    best = [await cpu(work) for work in works]
+    for _ in range(ROUNDS):
+        if slope(*(whole for whole, _ in best)) <= SLOPE:
+            break
+        again = [await cpu(work) for work in works]
+        best = [(min(a, c), min(b, d)) for (a, b), (c, d) in zip(best, again, strict=True)]
+    return best
+
+
 def slope(small: float, large: float) -> float:
     """Return the power of the size that time grows with; what takes 5 ms does not grow."""
     return math.log(max(large, 0.005) / max(small, 0.005)) / math.log(LARGE / SMALL)
@@ -59,12 +75,11 @@ async def test_time_of_a_search_does_not_grow_faster_than_its_query(shape: str, 
     """Queries of long words, of many words and of signs are measured."""
     knowledge = Knowledge(store=SqliteKnowledge(":memory:"), embedder=OneVector())
     await knowledge.add("a1 w1 w2 something to find")
-    used: list[float] = []
-    for size in (SMALL, LARGE):
-        query = QUERIES[shape](size)
-        whole, _ = await cpu(lambda query=query: knowledge.search(query, mode=mode))
-        used.append(whole)
-    assert slope(*used) <= SLOPE, used
+    small, large = (QUERIES[shape](size) for size in (SMALL, LARGE))
+    found = await compared(
+        lambda: knowledge.search(small, mode=mode), lambda: knowledge.search(large, mode=mode)
+    )
+    assert slope(*(whole for whole, _ in found)) <= SLOPE, found
 
 
 def csv_row(size: int) -> str:
@@ -101,21 +116,16 @@ DOCUMENTS: dict[str, tuple[Any, Callable[[int], str]]] = {
 async def test_time_of_adding_does_not_grow_faster_than_the_document(shape: str) -> None:
     """Most of the work is not done on the loop's thread."""
     kind, make = DOCUMENTS[shape]
-    used: list[float] = []
-    shares: list[float] = []
-    for size in (SMALL, LARGE):
-        text = make(size)
 
-        async def add(text: str = text) -> None:
-            store = SqliteKnowledge(":memory:")
-            await Knowledge(store=store, embedder=OneVector()).add(text, format=kind)
-            await store.close()
+    async def add(text: str) -> None:
+        store = SqliteKnowledge(":memory:")
+        await Knowledge(store=store, embedder=OneVector()).add(text, format=kind)
+        await store.close()
 
-        whole, on_loop = await cpu(add)
-        used.append(whole)
-        shares.append(on_loop / whole)
-    assert slope(*used) <= SLOPE, used
-    assert shares[1] < 0.5, shares
+    found = await compared(partial(add, make(SMALL)), partial(add, make(LARGE)))
+    assert slope(*(whole for whole, _ in found)) <= SLOPE, found
+    whole, on_loop = found[1]
+    assert on_loop < 0.5 * whole
 
 
 async def test_a_long_word_is_found_by_its_first_letters(store: KnowledgeStore) -> None:
