@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar, Unpack
 
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._engine.instrumentation import StreamingConfig
-from agentkit_py._engine.limits import RunLimits
+from agentkit_py._engine.limits import MAX_STEPS, RunLimits
 from agentkit_py._engine.pausing import PENDING, Resumption, resume_with
 from agentkit_py._engine.run_context import RunOptions
 from agentkit_py._engine.tool import Approver
@@ -29,9 +29,6 @@ from agentkit_py.state import State
 __all__ = ["Approver", "RunLimits", "RunOptions", "RunStream", "Runnable", "StreamingConfig"]
 
 T = TypeVar("T")
-
-MAX_STEPS = "max_steps"
-"""The stop reason of a run that its function's steps have ended."""
 
 ENDS_IN_ORDER = (PENDING, TAKEN_OVER, STEERED, INTERRUPTED, MAX_STEPS)
 """Stop reasons of runs that have not failed, though the agent has given no output: others answer,

@@ -48,6 +48,10 @@ StateT = TypeVar("StateT", default=Any)
 """The type of the data that agents, tools, hooks and routers share."""
 
 
+TENANT_KEYS = ("tenant", "tenant_id", "tenantId")
+"""The names of state data that name its tenant, the first one that is there."""
+
+
 class State(Generic[D]):
     """Typed data, the transcript so far, and the thread it belongs to.
 
@@ -591,7 +595,7 @@ def user_of(state: State[Any]) -> str | None:
 
 def tenant_of(state: State[Any]) -> str | None:
     """Return the tenant that a state's data name: ``tenant``, ``tenant_id`` or ``tenantId``."""
-    return _text_in(state, ("tenant", "tenant_id", "tenantId"))
+    return _text_in(state, TENANT_KEYS)
 
 
 def _text_in(state: State[Any], keys: Iterable[str]) -> str | None:

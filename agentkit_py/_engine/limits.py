@@ -17,7 +17,10 @@ from agentkit_py.messages import Usage
 from agentkit_py.models.base import CallGuard, Model, ModelReply
 from agentkit_py.models.compatible import model_named
 
-LIMITS = frozenset({"max_inferences", "max_tokens", "max_cost", "max_steps", "deadline"})
+MAX_STEPS = "max_steps"
+"""The stop reason of a run that its function's steps have ended."""
+
+LIMITS = frozenset({"max_inferences", "max_tokens", "max_cost", MAX_STEPS, "deadline"})
 """Names of the limits that end a run."""
 
 _WHOLE = frozenset({"max_inferences", "max_tokens", "max_steps"})
@@ -145,7 +148,7 @@ class Meter:
         if limits.max_cost is not None and self.cost >= limits.max_cost:
             return "max_cost"
         if limits.max_steps is not None and self.steps() >= limits.max_steps:
-            return "max_steps"
+            return MAX_STEPS
         if limits.deadline is not None and now() - self.started >= _span(limits.deadline):
             return "deadline"
         return None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated, Any
 
 import typer
@@ -15,6 +14,7 @@ from typer.core import TyperGroup
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.untrusted import escaped
 from agentkit_py.cli.console import ProgressBar
+from agentkit_py.cli.stores import writes_file
 from agentkit_py.cli.target import find_object, import_module, split_target
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.stores.sqlite import SqliteHistory
@@ -38,15 +38,6 @@ app: typer.Typer = typer.Typer(
     help="Run the cases of a suite (`agentkit eval MODULE:SUITE`), or make cases of threads.\n\n"
     "`agentkit eval run --help` has the options.",
 )
-
-
-@contextmanager
-def _writable(option: str, path: Path) -> Generator[None]:
-    """Say in one line why a file cannot be written."""
-    try:
-        yield
-    except OSError as error:
-        raise ConfigurationError(f"{option}: {path} cannot be written: {error}") from error
 
 
 @app.command("run")
@@ -77,16 +68,18 @@ def run(
     if not isinstance(found, Suite):
         raise ConfigurationError(f"{suite!r} is of type {type(found).__name__}, and no Suite.")
     earlier = None if against is None else Report.load(against)
-    if save is not None and (save.is_dir() or not save.absolute().parent.is_dir()):
-        # Said before the cases run, which may take hours.
-        raise ConfigurationError(f"--save: {save} cannot be written: there is no such folder.")
+    if save is not None:
+        with writes_file("--save", save, None):  # said before the cases run, which may take hours
+            if save.is_dir():
+                raise IsADirectoryError("it is a folder")
+            TemporaryFile(dir=save.absolute().parent).close()
     console: Console = ctx.obj.console
     count = sum(not only or any(part in case.name for part in only) for case in found.cases)
     with ProgressBar("cases", count * repeat) as bar:
         running = found.run(repeat=repeat, only=only or (), on_done=lambda _: bar.advance())
         report: Report = run_interruptibly(running)
     if save is not None:
-        with _writable("--save", save):
+        with writes_file("--save", save, None):
             report.save(save)
     if as_json:
         typer.echo(json.dumps(report.to_dict(), indent=1))
@@ -129,8 +122,6 @@ def from_thread(
     if out is None:
         typer.echo("\n".join(lines))
         return
-    if out.exists() and out.samefile(db):
-        raise ConfigurationError(f"--out: {out} is the database.")
-    with _writable("--out", out), out.open("a", encoding="utf-8") as file:
+    with writes_file("--out", out, db), out.open("a", encoding="utf-8") as file:
         file.writelines(f"{line}\n" for line in lines)
     typer.echo(f"{len(lines)} cases added to {out}", err=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from inspect import Parameter
 from pathlib import Path
@@ -102,6 +102,21 @@ def check_is_file(db: Path) -> None:
         if db.is_file():
             return
     raise ConfigurationError(f"--db: there is no file {str(db)!r:.80}.")
+
+
+@contextmanager
+def writes_file(option: str, path: Path, db: str | Path | None) -> Generator[None]:
+    """Say in one line why a file cannot be written; it must not be the database.
+
+    Raises:
+        ConfigurationError: It is, or it cannot.
+    """
+    try:
+        if db is not None and path.exists() and path.samefile(db):
+            raise ConfigurationError(f"{option}: {path} is the database.")
+        yield
+    except OSError as error:
+        raise ConfigurationError(f"{option}: {path} cannot be written: {error}") from error
 
 
 def command_group(name: str, about: str) -> typer.Typer:

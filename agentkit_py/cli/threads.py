@@ -28,6 +28,7 @@ from agentkit_py.cli.stores import (
     YesOption,
     command_group,
     store_command,
+    writes_file,
 )
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.messages import text_of
@@ -277,13 +278,9 @@ async def export(
     if output is None:
         await _write(store, chosen, form, sys.stdout)
         return
-    if not options.is_server and output.exists() and output.samefile(options.db):
-        raise ConfigurationError(f"--output: {output} is the database.")
-    try:
-        with _written_whole(output) as file:
-            await _write(store, chosen, form, file)
-    except OSError as error:
-        raise ConfigurationError(f"--output: {output} cannot be written: {error}") from error
+    db = None if options.is_server else options.db
+    with writes_file("--output", output, db), _written_whole(output) as file:
+        await _write(store, chosen, form, file)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
@@ -49,6 +50,8 @@ from agentkit_py.tools import Tool, ToolContext, create_tool
 
 GOES_ON_WITH = "goesOnWith"
 """The key of an event's data with values that are set over the data of the thread's last run."""
+
+_CONTINUED = re.compile(r"-continued(?:-([0-9]{1,9}))?\Z")
 
 FunctionHandler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
 
@@ -259,7 +262,7 @@ async def _continue_as_new(
     given = as_object(ctx.event.data.get("input")) or {}
     # What the user said is in the thread. The id is made of the message's, so that a message that
     # comes twice goes on once.
-    message = {"content": "", "id": f"{given.get('id') or ctx.run_id}-continued"}
+    message = {"content": "", "id": _next_id(str(given.get("id") or ctx.run_id))}
     if "systemPrompt" in given:
         message["systemPrompt"] = given["systemPrompt"]
     data = {
@@ -274,6 +277,14 @@ async def _continue_as_new(
     )
     (event_id,) = await runtime_of(ctx).step.send_event("continue-as-new", [event])
     return event_id
+
+
+def _next_id(message_id: str) -> str:
+    """Return the id of the message that goes on with this one's run, as long as the first one's."""
+    found = _CONTINUED.search(message_id)
+    if found is None:
+        return f"{message_id}-continued"
+    return f"{message_id[: found.start()]}-continued-{int(found[1] or 1) + 1}"
 
 
 def _through_store(item: Target, user: str, data: Mapping[str, Any], run_id: str) -> Publish:

@@ -469,12 +469,12 @@ async def stream_response(
     return await serve(request)
 
 
-async def _serve(format: FrontEnd, api: Api, user_id: str | None, request: Request) -> Response:  # noqa: A002 - its name
+async def _serve(front_end: FrontEnd, api: Api, user_id: str | None, request: Request) -> Response:
     if user_id is None:
         user_id = await api.authenticator.user_of(request)
     else:
         api.authenticator.check_page(request)
-    return await respond_to(format, api, request, user_id)
+    return await respond_to(front_end, api, request, user_id)
 
 
 _Apis = dict[tuple[int, bool], tuple[Api, ServerOptions]]

@@ -17,6 +17,7 @@ from agentkit_py.runs import RunLimits
 from agentkit_py.server.hub import HubLimits
 from agentkit_py.server.notices import Notify
 from agentkit_py.server.schemas import invalid
+from agentkit_py.state import TENANT_KEYS
 from agentkit_py.stores import HistoryStore
 from agentkit_py.tools import Tool
 
@@ -86,7 +87,7 @@ MayTakeOver: TypeAlias = Callable[[str, Takeover], "bool | Awaitable[bool]"]
 TenantOf: TypeAlias = Callable[[str], "str | Awaitable[str | None] | None"]
 """Returns the tenant of the user with this id; None: the user has none."""
 
-_OWNER_KEYS = frozenset({"user_id", "userId", "tenant", "tenant_id", "tenantId"})
+_OWNER_KEYS = frozenset({"user_id", "userId", *TENANT_KEYS})
 """Keys of the state that say whose something is."""
 
 

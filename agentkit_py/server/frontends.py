@@ -146,23 +146,23 @@ async def _client_state(api: Api, user_id: str, thread_id: str) -> dict[str, Any
     return {key: found[key] for key in api.settings.client_state if key in found}
 
 
-async def post_reply(format: FrontEnd, api: Api, request: Request) -> Response:  # noqa: A002 - its name
+async def post_reply(front_end: FrontEnd, api: Api, request: Request) -> Response:
     """`POST /api/vercel`, `POST /api/ag-ui`: say something or answer; the reply is the answer."""
-    return await respond_to(format, api, request, await api.authenticator.user_of(request))
+    return await respond_to(front_end, api, request, await api.authenticator.user_of(request))
 
 
-async def respond_to(format: FrontEnd, api: Api, request: Request, user_id: str) -> Response:  # noqa: A002 - its name
+async def respond_to(front_end: FrontEnd, api: Api, request: Request, user_id: str) -> Response:
     """Answer one request of a user."""
-    asked = format.read(await read_json(request, api.settings.limits.body_bytes))
-    return await _respond(_Exchange(format, api, user_id, asked))
+    asked = front_end.read(await read_json(request, api.settings.limits.body_bytes))
+    return await _respond(_Exchange(front_end, api, user_id, asked))
 
 
-async def resume_reply(format: FrontEnd, api: Api, request: Request) -> Response:  # noqa: A002 - its name
+async def resume_reply(front_end: FrontEnd, api: Api, request: Request) -> Response:
     """`GET /api/vercel/{threadId}/stream`: the reply that is under way, from its beginning."""
     api.authenticator.check_page(request)
     user_id = await api.authenticator.user_of(request)
     thread_id = request.path_params["threadId"]
-    exchange = _Exchange(format, api, user_id, FrontEndRequest(thread_id=thread_id))
+    exchange = _Exchange(front_end, api, user_id, FrontEndRequest(thread_id=thread_id))
     _check_streams(exchange)
     message_id = await exchange.under_way() or await exchange.just_answered()
     if message_id is None:
@@ -224,7 +224,7 @@ def _check_streams(exchange: _Exchange) -> None:
 class _Exchange:
     """One request of a user's front end, and what the thread knows of it."""
 
-    format: FrontEnd
+    front_end: FrontEnd
     api: Api
     user_id: str
     asked: FrontEndRequest
@@ -240,7 +240,7 @@ class _Exchange:
             return ThreadView([])
         try:
             store = self.api.threads_of(self.user_id)
-            view = await view_of(store, self.thread_id, limit=self.format.rows)
+            view = await view_of(store, self.thread_id, limit=self.front_end.rows)
             if view.has_more and view.turns[0].text is None:  # a very long turn
                 view = await view_of(store, self.thread_id)
         except ThreadNotFoundError:
@@ -262,7 +262,7 @@ class _Exchange:
         asked = [one.run_id for one in await self.open_questions() if one.run_id is not None]
         elsewhere = self.api.backend.awaited(self.user_id, self.thread_id)
         found = [*reversed(working), *reversed(asked), *reversed(elsewhere)]
-        if not found or not self.format.shows_last:
+        if not found or not self.front_end.shows_last:
             return found[0] if found else None
         view = await self.view()
         known = [turn.message_id for turn in view.turns]
@@ -338,7 +338,7 @@ class _StreamedAnswer(CountedEvents):
         self._continues = continues
         self._said = said
         self._leaving = anyio.Event()
-        headers = exchange.format.headers
+        headers = exchange.front_end.headers
         super().__init__(exchange.api, exchange.user_id, self._frames(), headers, takes_leave=True)
 
     def leave(self) -> None:
@@ -358,7 +358,9 @@ class _StreamedAnswer(CountedEvents):
         elif self._said is not None:
             now = datetime.now(UTC)
             before = [*before, ShownTurn(self._message_id, 0, now, self._said)]
-        writer = one.format.writer(one.asked, self._message_id, before, continues=self._continues)
+        writer = one.front_end.writer(
+            one.asked, self._message_id, before, continues=self._continues
+        )
         with one.api.hub.subscribe(channel_of(one.user_id)) as reader:
             yield _frames(writer.begin())
             story = _Story(one, self._message_id, reader, writer)
@@ -376,8 +378,8 @@ class _StreamedAnswer(CountedEvents):
                 found = await story.next(self._leaving)
                 if found:
                     yield _frames(found)
-        if one.format.last:
-            yield one.format.last.encode()
+        if one.front_end.last:
+            yield one.front_end.last.encode()
 
 
 def _frames(events: Sequence[Mapping[str, Any]]) -> bytes:
@@ -452,7 +454,7 @@ class _Story:
         changes = reader.feed(chunk)
         self._last = reader.end or self._last
         found = [chunk]
-        if not self.exchange.format.has_chunks:
+        if not self.exchange.front_end.has_chunks:
             known = () if reply is None else changes
             found = [one for change in known for one in self.writer.write(change)]
         if event != "stream.ended":
@@ -477,7 +479,7 @@ class _Story:
             found += self.writer.write(Rewritten(stored))
         if end.reason == "completed" and exchange.api.settings.client_state and exchange.thread_id:
             state = await _client_state(exchange.api, exchange.user_id, exchange.thread_id)
-            found += exchange.format.state(state) if state else []
+            found += exchange.front_end.state(state) if state else []
         self.end = end
         return [*found, *self.writer.end(end)]
 

@@ -17,7 +17,7 @@ from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.schemas import TokenResponse
-from agentkit_py.state import State, fields_of
+from agentkit_py.state import TENANT_KEYS, State, fields_of
 from agentkit_py.stores import HistoryStore
 
 TOPIC = "agent_stream"
@@ -166,7 +166,7 @@ def given_by_client(job: Job, settings: ServerSettings, state: State[Any]) -> di
     """Return the values of a run's state that do not come from its thread."""
     names = {*job.client_state, settings.user_key}
     if settings.tenant_of is not None:
-        names |= {"tenant", "tenant_id", "tenantId"}
+        names.update(TENANT_KEYS)
     return {name: value for name, value in state.dump().items() if name in names}
 
 

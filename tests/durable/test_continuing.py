@@ -114,6 +114,26 @@ class Payments:
         return [json.dumps(request.body) for request in self.fake.requests]
 
 
+@pytest.mark.parametrize(
+    ("first", "later"),
+    [
+        ("m1", ["m1-continued", "m1-continued-2"]),
+        ("m1-continued-8", ["m1-continued-9", "m1-continued-10"]),
+        ("m-continued-1999999999", [f"m-continued-1999999999-continued{n}" for n in ("", "-2")]),
+    ],
+)
+async def test_ids_of_messages_do_not_grow_with_the_runs_that_go_on(
+    first: str, later: list[str]
+) -> None:
+    """Stores keep runs by them, and an index takes no text of any length."""
+    payments = Payments(MemoryHistory(lease=ThreadLease()))
+    payments.send(input={**SAID, "id": first})
+    await payments.finish()
+    assert payments.paid == list(range(1, ORDERS + 1))
+    ids = [run.events[0]["data"]["input"]["id"] for run in payments.executor.runs]
+    assert ids == [first, *later]
+
+
 @pytest.mark.parametrize("kind", ["network", "agent"])
 @pytest.mark.parametrize("lease", LEASES)
 async def test_a_message_that_comes_twice_goes_on_once(lease: ThreadLease, kind: str) -> None:

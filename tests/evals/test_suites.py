@@ -241,6 +241,29 @@ def test_command_runs_saves_and_compares(tmp_path: Path, monkeypatch: pytest.Mon
     assert "no Suite" in wrong.output
 
 
+@pytest.mark.parametrize("place", [".", "none/report.json"])
+def test_a_report_that_cannot_be_saved_is_said_before_the_cases_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """They may take hours; what is in the way is named."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "unsaved.py").write_text(
+        "from agentkit_py import Agent\n"
+        "from agentkit_py.evals import Case, Suite\n"
+        "from agentkit_py.testing import ScriptedModel\n"
+        "model = ScriptedModel('Ada.')\n"
+        "target = Agent(name='a', system='', model=model)\n"
+        "suite = Suite(target=target, cases=[Case(name='one', input='Who?')])\n"
+    )
+    done = CliRunner().invoke(app, ["eval", "run", "unsaved:suite", "--save", place])
+    assert done.exit_code == 2
+    assert "--save: " in done.output
+    assert "cannot be written" in done.output
+    assert ("it is a folder" in done.output) is (place == ".")
+    assert sys.modules["unsaved"].model.bodies == []
+    del sys.modules["unsaved"]
+
+
 def test_thread_becomes_a_case(tmp_path: Path) -> None:
     """Its last question with the answer, and what was said before."""
     db = tmp_path / "threads.db"
