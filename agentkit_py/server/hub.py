@@ -507,9 +507,10 @@ class Hub:
     def own_open_entries(self) -> Iterator[tuple[str, Entry]]:
         """Yield channel and chunk of all that is kept of this process's open runs."""
         for channel in self._channels.values():
-            first = min((r.first for r in channel.open.values() if r.source is None), default=None)
-            for entry in channel.ring if first is not None else ():
-                if entry.number >= (first or 0) and entry.source is None:
+            own = {r.first: (r.thread_id, r.answers) for r in channel.open.values() if not r.source}
+            for entry in channel.ring if own else ():
+                is_open = (entry.thread_id, entry.answers) in own.values()
+                if is_open and entry.number >= min(own) and entry.source is None:
                     yield channel.name, entry
 
     def end_runs_of(self, source: str) -> None:
@@ -532,11 +533,12 @@ class Hub:
             channel.wake()
             self.settle(channel)
 
-    def interrupt(self) -> None:
-        """Tell all readers that chunks of other processes may have been lost."""
+    def interrupt(self, name: str | None = None) -> None:
+        """Tell all readers, or those of one channel, that chunks of others may have been lost."""
         for channel in self._channels.values():
-            channel.gaps += 1
-            channel.wake()
+            if name in (None, channel.name):
+                channel.gaps += 1
+                channel.wake()
 
     @property
     def kept_bytes(self) -> int:

@@ -1,8 +1,11 @@
 """Workers: the processes of one server, each of which streams what any of them publishes.
 
-Each sends what its hub publishes to the others, whose hubs take it as their own. One that begins
-asks the others for the runs that are open, and ignores what they send until it has those. What
-functions have sent of open runs is in the store.
+Each sends what its hub publishes to the others, whose hubs take it as their own. One that begins,
+or begins anew as it was cut off, says hello, followed by its own open runs: the others take what it
+sends from there on. Each of them answers with the runs that it has open, up to "ready"; what it
+sends to all before that is ignored, and what it sends to somebody who knows it already, too, since
+no chunk may come twice. Readers are told of a run that ended unheard. What functions have sent of
+open runs is in the store.
 """
 
 from __future__ import annotations
@@ -85,7 +88,7 @@ class Workers:
         await self._broadcast.open(self)
         await self._take_kept(store)
         self._hub.on_publish = self._publish
-        self._send("hello")
+        self._begin_with_all(lost=False)
         self._beating = asyncio.create_task(self._beat())
 
     async def leave(self) -> None:
@@ -164,24 +167,39 @@ class Workers:
             else:
                 self._take_sent(said)
         elif kind == "hello":
-            self._greet(sender)
+            self._greet(sender, lost=said.get("lost") is True)
         elif kind == "ready":
             self._note(sender)
-        elif kind == "lost":
-            self._forget(sender)
-            self._send("hello")
-        elif sender in self._heard or to is not None:
+        elif (sender in self._heard) == (to is None):
             self._take(sender, str(kind), said)
+        elif to is None and kind == "chunk":
+            self._pass_over(said)
 
     def _note(self, sender: str) -> None:
         self._heard[sender] = asyncio.get_running_loop().time()
 
-    def _greet(self, sender: str) -> None:
-        """Send the open runs of this process to one that has just begun."""
+    def _begin_with_all(self, *, lost: bool) -> None:
+        """Say hello, and send the open runs of this process; lost: others may have missed some."""
+        self._send("hello", lost=lost)
+        self._send_open_runs(None)
+
+    def _greet(self, sender: str, *, lost: bool) -> None:
+        """Take what a process sends from now on, and send it the open runs of this one."""
+        self._forget(sender)
         self._note(sender)
-        for channel, entry in self._hub.own_open_entries():
-            self._publish(channel, entry, to=sender)
+        if lost:  # runs of it may have begun and ended unheard
+            self._hub.interrupt()
+        self._send_open_runs(sender)
         self._send("ready", to=sender)
+
+    def _send_open_runs(self, to: str | None) -> None:
+        for channel, entry in self._hub.own_open_entries():
+            self._publish(channel, entry, to=to)
+
+    def _pass_over(self, said: Mapping[str, Any]) -> None:
+        """Leave out a chunk of a run that will be sent from its start, unless it ends with this."""
+        if (as_object(said["chunk"]) or {}).get("event") == "stream.ended":
+            self._hub.interrupt(said["channel"])
 
     def _take(self, sender: str, kind: str, said: Any) -> None:
         if sender in self._heard:
@@ -198,8 +216,7 @@ class Workers:
         for sender in list(self._heard):
             self._forget(sender)
         self._hub.interrupt()
-        self._send("lost")
-        self._send("hello")
+        self._begin_with_all(lost=True)
 
     def _forget(self, sender: str) -> None:
         self._heard.pop(sender, None)

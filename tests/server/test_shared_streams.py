@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from agentkit_py import MemoryHistory, SqliteHistory, tool
 from agentkit_py.server import Hub, create_app, lifespan
@@ -280,10 +282,10 @@ async def test_chunks_of_a_process_are_ignored_until_its_open_runs_are_known() -
     assert workers.is_alive("other")  # it had no time to say so
     (hello,) = store.quiet.sent
 
-    def receive(kind: str, number: int = 0, to: str | None = None) -> None:
+    def receive(kind: str, number: int = 0, to: str | None = None, **facts: Any) -> None:
         event = "text.delta" if number else "run.started"
         chunk = {"event": event, "data": {"messageId": "r", "n": number}}
-        facts = {"channel": "c", "answers": "m", "chunk": chunk}
+        facts = {"channel": "c", "answers": "m", "chunk": chunk, **facts}
         workers.receive(json.dumps({"from": "other", "kind": kind, "to": to, **facts}))
 
     with hub.subscribe("c") as reader:
@@ -295,10 +297,187 @@ async def test_chunks_of_a_process_are_ignored_until_its_open_runs_are_known() -
         receive("chunk", 2)
         batch = await reader.next()
     assert [json.loads(entry.text)["data"]["n"] for entry in batch.entries] == [0, 1, 2]
-    receive("lost")
+    receive("hello", lost=True)
     assert not hub.has_open_runs("other")
-    assert [one["kind"] for one in store.quiet.sent] == ["hello", "hello"]
+    assert [one["kind"] for one in store.quiet.sent] == ["hello", "ready"]
     await workers.leave()
+
+
+class Wires:
+    """Connects processes; each text is sent, and arrives, when the test lets it."""
+
+    def __init__(self) -> None:
+        self.ends: dict[int, Wire] = {}
+        self.on_way: dict[tuple[int, int], list[str]] = {}
+
+    def send(self, sender: int) -> None:
+        """Send what waits to those that receive now."""
+        texts, self.ends[sender].waiting = self.ends[sender].waiting, []
+        for other in self.ends:
+            if other != sender:
+                self.on_way.setdefault((sender, other), []).extend(texts)
+
+    def deliver(self, sender: int, to: int, most: int = 1000) -> None:
+        """Let the oldest texts on a way arrive."""
+        texts = self.on_way.get((sender, to), [])
+        for text in texts[:most]:
+            self.ends[to].receiver.receive(text)
+        del texts[:most]
+
+    def deliver_all(self) -> None:
+        """Let all arrive, and the answers to them."""
+        while any(end.waiting for end in self.ends.values()) or any(self.on_way.values()):
+            for sender in self.ends:
+                self.send(sender)
+            for way in list(self.on_way):
+                self.deliver(*way)
+
+    def cut(self, who: int) -> None:
+        """Lose what a process sends, and what is on its way from and to it; it notices that."""
+        self.ends[who].waiting.clear()
+        for way in self.on_way:
+            if who in way:
+                self.on_way[way].clear()
+        self.ends[who].receiver.lost()
+
+
+class Wire(Broadcast):
+    """The end of such wires at one process."""
+
+    receiver: Receiver
+
+    def __init__(self, wires: Wires, name: int) -> None:
+        super().__init__()
+        self.wires, self.name = wires, name
+        self.waiting: list[str] = []
+
+    async def open(self, receiver: Receiver) -> None:
+        """Receive from now on."""
+        self.receiver = receiver
+        self.wires.ends[self.name] = self
+
+    def send(self, text: str) -> None:
+        """Keep it until it is sent."""
+        self.waiting.append(text)
+
+    async def close(self) -> None:
+        """Do nothing."""
+
+
+class Process(MemoryHistory):
+    """One of several processes: it runs, and a reader follows its hub."""
+
+    def __init__(self, wires: Wires, name: int) -> None:
+        super().__init__()
+        self.wire = Wire(wires, name)
+        self.name, self.hub = name, Hub()
+        self.workers = Workers(self.hub)
+        self.runs, self.sent = 0, -1
+        self.seen: list[tuple[str, int] | None] = []
+        """Run and number of each chunk; None: something is lost."""
+
+        self.ended: dict[str, int] = {}
+        """Runs that ended since it began, and how much it had seen by then."""
+
+    def broadcast(self) -> Broadcast:
+        """Return its end of the wires."""
+        return self.wire
+
+    def work(self) -> str | None:
+        """Publish the next chunk; return the run that ends with it."""
+        self.sent += 1
+        event = ["run.started", "text.delta", "text.delta", "stream.ended"][self.sent]
+        run = f"{self.name}-{self.runs}"
+        data = {"messageId": run, "threadId": run}
+        chunk = {"event": event, "data": data, "sequenceNumber": self.sent}
+        self.hub.publish("user:ada", chunk, answers=run)
+        if event != "stream.ended":
+            return None
+        self.runs, self.sent = self.runs + 1, -1
+        return run
+
+    async def read(self) -> None:
+        """Follow the hub."""
+        with self.hub.subscribe("user:ada") as reader:
+            while True:
+                batch = await reader.next()
+                if batch.lost:
+                    self.seen.append(None)
+                for entry in batch.entries:
+                    chunk = json.loads(entry.text)
+                    self.seen.append((chunk["data"]["messageId"], chunk["sequenceNumber"]))
+
+    def check(self) -> None:
+        """Each run's chunks follow each other, from its start again only after a loss, to its end.
+
+        One that is not told to its end is followed by the word that something is lost.
+        """
+        last: dict[str, int] = {}
+        anew = set[str]()
+        for one in self.seen:
+            run, number = one or ("", 0)
+            if one is None:
+                anew = set(last)
+            elif number == 0 and run in anew:
+                anew.discard(run)
+            else:
+                assert number == last.get(run, -1) + 1, self.seen
+            last[run] = number
+        for run, place in self.ended.items():
+            assert not self.hub.open_runs("user:ada", run), run
+            assert (run, 3) in self.seen or None in self.seen[place:], run
+
+
+PROCESSES = st.integers(0, 2)
+STEPS = st.one_of(
+    st.tuples(st.sampled_from(["join", "work", "work", "send", "send", "cut"]), PROCESSES),
+    st.tuples(st.just("deliver"), PROCESSES, PROCESSES, st.integers(1, 9)),
+)
+
+KNOWN = [("join", 0), ("join", 1), ("send", 0), ("deliver", 0, 1, 9)]
+HEARD = [("work", 0), ("send", 0), ("deliver", 0, 1, 9)]
+
+
+@given(st.lists(STEPS, max_size=60))
+@example([*KNOWN, ("work", 0), ("send", 0)])  # the other one's hello comes late
+@example(  # a run that ends before the hello has come
+    [("join", 0), ("send", 0), ("join", 1), *[("work", 0)] * 4, ("send", 0), ("deliver", 0, 1, 9)]
+)
+@example(  # a run that nobody heard of
+    [("join", 0), ("join", 1), *[("work", 0)] * 4, ("cut", 0), ("work", 0)]
+)
+@example([*KNOWN, *HEARD, ("work", 0), ("cut", 0), ("work", 0)])  # a run that is cut in two
+@example([*KNOWN, *HEARD, *[("work", 0)] * 3, ("cut", 0)])  # a run whose end is cut off
+async def test_readers_of_all_processes_get_each_run_once_or_learn_that_some_is_lost(
+    steps: list[tuple[Any, ...]],
+) -> None:
+    """Whenever processes begin, are cut off, and what they send arrives."""
+    wires = Wires()
+    processes = {name: Process(wires, name) for name in range(3)}
+    readers: dict[int, asyncio.Task[None]] = {}
+    for kind, who, *rest in steps:
+        if kind == "join" and who not in readers:
+            await processes[who].workers.join(processes[who])
+            readers[who] = asyncio.create_task(processes[who].read())
+        elif who in readers:
+            if kind == "work" and (run := processes[who].work()):
+                for other in readers:
+                    processes[other].ended[run] = len(processes[other].seen)
+            elif kind in ("send", "cut", "deliver"):
+                getattr(wires, kind)(who, *rest)
+        await settled()
+    wires.deliver_all()
+    await settled()
+    for who, reader in readers.items():
+        reader.cancel()
+        await processes[who].workers.leave()
+        processes[who].check()
+
+
+async def settled() -> None:
+    """Let readers read what has come."""
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 class Collected:
