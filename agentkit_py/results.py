@@ -113,9 +113,12 @@ class AgentResult:
 
     def __post_init__(self) -> None:
         """Normalise lists to tuples, the time to UTC, and sign the messages."""
-        object.__setattr__(self, "output", _signed(self.output, self.agent_name))
-        if self.tool_calls != ():
-            object.__setattr__(self, "tool_calls", _signed(self.tool_calls, self.agent_name))
+        output = _signed(self.output, self.agent_name)
+        if output is not self.output:
+            object.__setattr__(self, "output", output)
+        results = _signed(self.tool_calls, self.agent_name)
+        if results is not self.tool_calls:
+            object.__setattr__(self, "tool_calls", results)
         if type(self.prompt) is not tuple:
             object.__setattr__(self, "prompt", tuple(self.prompt))
         if type(self.history) is not tuple:

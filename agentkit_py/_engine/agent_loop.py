@@ -64,8 +64,7 @@ MAX_PAUSES = 10
 """The most times that a turn goes on with a paused reply; these do not count otherwise."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnOptions:
+class TurnOptions(NamedTuple):
     """Options of one agent turn."""
 
     path: str

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._engine.guardrails import NO_GUARDRAILS, GuardrailSpec
@@ -227,8 +227,7 @@ class NetworkSpec:
     guardrails: GuardrailSpec = NO_GUARDRAILS
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(NamedTuple):
     """One agent's turn in a run: what stays the same over its inferences."""
 
     agent: AgentSpec

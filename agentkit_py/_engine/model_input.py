@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue, dumps
@@ -45,8 +45,7 @@ from agentkit_py.state import tenant_of
 _CHOICES = ("auto", "any")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelInput:
+class ModelInput(NamedTuple):
     """The messages of one model call, and how they came about."""
 
     prompt: Sequence[Message]
@@ -226,21 +225,21 @@ class ModelInputBuilder:
             model: The model that gets it.
             entries: What the report says besides.
         """
-        own = replace(self, turn=replace(self.turn, model=model))
+        own = replace(self, turn=self.turn._replace(model=model))
         kept = [entry for entry in made.report.entries if entry.level not in LEVELS]
         report = replace(made.report, entries=(*kept, *entries))
         account = self.run.runtime.account(model)
         refused = refused_reasoning(self.run, model)
         request = replace(made.request, account=account, refused=refused)
         report = with_adapters_word(model, request, report)
-        return own, replace(made, request=request, report=report, healed=False)
+        return own, made._replace(request=request, report=report, healed=False)
 
     def build_unsigned(self, refused: ModelInput) -> ModelInput:
         """Return an input without the reasoning for which a provider refused it."""
         request, report = without_reasoning(
             self.run, self.turn.model, refused.request, refused.report
         )
-        return replace(refused, request=request, report=report, healed=True)
+        return refused._replace(request=request, report=report, healed=True)
 
     def model_call(self, step_id: str, made: ModelInput) -> ModelCall:
         """Return the call of an input, as instrumentations get it."""
@@ -267,7 +266,7 @@ class ModelInputBuilder:
         """Return the call as it would be sent with ``edit``; see `ModelCall.rehearse`."""
         run, turn = _frozen(self.run), self.turn
         if edit.system is not None:
-            turn = replace(turn, agent=replace(turn.agent, system=edit.system))
+            turn = turn._replace(agent=replace(turn.agent, system=edit.system))
             if self._shared is not None:
                 run.shared = self._shared.with_system(turn.agent, edit.system)
         if edit.input is not None:
@@ -321,7 +320,7 @@ class ModelInputBuilder:
             request = self._shared.share(request)
             report = replace(report, sent=request.messages)
         report = with_adapters_word(model, request, report)
-        return ModelInput(prompt=prompt, history=history, report=report, request=request, stop=stop)
+        return ModelInput(prompt, history, report, request, stop)
 
     @property
     def _cache_key(self) -> str | None:
