@@ -33,6 +33,7 @@ from tests.server.world import (
     message,
     post,
     served,
+    served_together,
     support,
     wait_until_idle,
     waiting,
@@ -58,7 +59,7 @@ async def test_a_reader_of_any_process_gets_the_answer(where: dict[str, Any]) ->
     answer = "Straw hats. " * 200
     first = app_of(support(answer), history=store_at(where))
     second = app_of(support(), history=store_at(where))
-    async with served(first) as url, served(second) as other, listening(other) as stream:
+    async with served_together(first, second) as (url, other), listening(other) as stream:
         await post(url, "/api/chat", message("Hats?", "t1"))
         await stream.until("stream.ended")
     numbers = [chunk["sequenceNumber"] for chunk in stream.chunks]
@@ -99,7 +100,7 @@ async def test_a_page_that_comes_back_to_another_process_gets_its_reply_whole(
     first = app_of(support(*model, tools=(wait,)), history=store_at(where))
     second = app_of(support(), history=store_at(where))
     body = {"id": "t1", "messages": [{"id": "m1", "role": "user", "parts": parts}]}
-    async with served(first) as url, served(second) as other:
+    async with served_together(first, second) as (url, other):
         hub: Hub = second.state.api.hub
         async with opened(url, "/api/vercel", body) as reply:
             await until(reply, "tool-input-available")
@@ -120,7 +121,7 @@ async def test_a_cancel_reaches_the_process_of_the_run(where: dict[str, Any]) ->
     wait, begun, _ = waiting()
     first = app_of(support(tool_call("wait", {}), tools=(wait,)), history=store_at(where))
     second = app_of(support(), history=store_at(where))
-    async with served(first) as url, served(second) as other, listening(other) as stream:
+    async with served_together(first, second) as (url, other), listening(other) as stream:
         await post(url, "/api/chat", message("Hats?", "t1"))
         await begun.wait()
         await post(other, "/api/chat/cancel", {"threadId": "t1"})
@@ -182,7 +183,7 @@ async def test_a_thread_that_another_process_answers_is_neither_rewound_nor_edit
     wait, begun, go = waiting()
     first = app_of(support(tool_call("wait", {}), "One.", tools=(wait,)), history=store_at(where))
     second = app_of(support("Two."), history=store_at(where))
-    async with served(first) as url, served(second) as other, listening(other) as stream:
+    async with served_together(first, second) as (url, other), listening(other) as stream:
         await post(url, "/api/chat", message("First?", "t1", id="m1"))
         await begun.wait()
         hub: Hub = second.state.api.hub
@@ -209,7 +210,7 @@ async def test_messages_of_a_thread_do_not_interleave(where: dict[str, Any]) -> 
         support(tool_call("wait", {}), "One.", tools=(wait,)), history=store_at(where), leases=True
     )
     second = app_of(support("Two."), history=store_at(where), leases=True)
-    async with served(first) as url, served(second) as other, listening(other) as stream:
+    async with served_together(first, second) as (url, other), listening(other) as stream:
         await post(url, "/api/chat", message("First?", "t1", id="m1"))
         await begun.wait()
         await post(other, "/api/chat", message("Second?", "t1", id="m2"))

@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from agentkit_py import Agent, MemoryHistory, Network, RouterContext, Tool, tool
-from agentkit_py.server import create_app
+from agentkit_py.server import Hub, create_app
 from agentkit_py.testing import ScriptedModel
 
 NO_LIMIT = httpx.Timeout(None)
@@ -76,6 +76,21 @@ async def served(app: Any, **config: Any) -> AsyncGenerator[str]:
         server.should_exit = True
         await task
         listening.close()
+
+
+@asynccontextmanager
+async def served_together(*apps: Starlette) -> AsyncGenerator[list[str]]:
+    """The same as processes of one server, once each of them has heard of the others."""
+    async with AsyncExitStack() as stack:
+        urls = [await stack.enter_async_context(served(app)) for app in apps]
+        hubs: list[Hub] = [app.state.api.hub for app in apps]
+        for number, hub in enumerate(hubs):
+            channel = f"known:{number}"
+            others = [stack.enter_context(one.subscribe(channel)) for one in hubs if one is not hub]
+            while not all(reader.is_behind for reader in others):
+                hub.publish(channel, {"event": "known", "data": {}})
+                await asyncio.sleep(0.005)
+        yield urls
 
 
 def message(text: str, thread_id: str | None = None, **fields: Any) -> dict[str, Any]:
