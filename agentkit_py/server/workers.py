@@ -138,7 +138,9 @@ class Workers:
 
     def cancel(self, user_id: str, thread_id: str) -> None:
         """Let the others stop their runs of a thread."""
-        self._send("cancel", user=user_id, thread=thread_id)
+        if self._broadcast is not None:
+            facts = {"from": self.name, "kind": "cancel", "user": user_id, "thread": thread_id}
+            self._broadcast.send(dumps(facts), lasting=True)
 
     def is_alive(self, name: str) -> bool:
         """Return whether another process was heard of late, or had no time to be heard."""

@@ -58,7 +58,7 @@ class Receiver(Protocol):
         ...
 
     def lost(self) -> None:
-        """Take note that texts may have been lost."""
+        """Take note that texts may have been lost, both ways; what waited is lost."""
         ...
 
 
@@ -68,7 +68,7 @@ class Broadcast:
     def __init__(self) -> None:
         """Prepare it; `open` begins."""
         self._sender = uuid4().hex
-        self._waiting: list[str] = []
+        self._waiting: list[tuple[str, bool]] = []
         self._task: asyncio.Task[None] | None = None
         self._closing = False
         self._listens = True
@@ -80,9 +80,14 @@ class Broadcast:
         await asyncio.to_thread(self._begin)
         self._task = asyncio.create_task(self._work(receiver))
 
-    def send(self, text: str) -> None:
-        """Send a text; it never waits."""
-        self._waiting.append(text)
+    def send(self, text: str, *, lasting: bool = False) -> None:
+        """Send a text; it never waits.
+
+        Args:
+            text: The text.
+            lasting: It is sent again after a loss, perhaps twice; others are lost then.
+        """
+        self._waiting.append((text, lasting))
 
     async def post(self, texts: Sequence[str]) -> None:
         """Send texts at once, where this process receives none: instead of `open` and `send`."""
@@ -109,9 +114,11 @@ class Broadcast:
         last = broken = False
         while not last:
             last = self._closing
+            sent = [] if broken else self._taken()
             try:
-                found = await self._exchange(self._taken())
+                found = await self._exchange([text for text, _ in sent])
             except Exception:
+                self._waiting = _lasting([*sent, *self._waiting])
                 if not broken:
                     logger.exception("Other processes cannot be reached; it is tried again")
                 broken = True
@@ -119,7 +126,10 @@ class Broadcast:
                 continue
             if broken:
                 broken = False
+                # What is lost is not understood by halves: the receiver begins anew.
+                lasting = _lasting(self._taken())
                 receiver.lost()
+                self._waiting += lasting
             for text in found:
                 try:
                     receiver.receive(text)
@@ -135,7 +145,7 @@ class Broadcast:
         with suppress(Exception):  # the next exchange says why
             await asyncio.to_thread(self._begin)
 
-    def _taken(self) -> list[str]:
+    def _taken(self) -> list[tuple[str, bool]]:
         taken, self._waiting = self._waiting, []
         return taken
 
@@ -150,6 +160,10 @@ class Broadcast:
     @abstractmethod
     def _end(self) -> None:
         """Disconnect."""
+
+
+def _lasting(waiting: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    return [one for one in waiting if one[1]]
 
 
 class SqliteBroadcast(Broadcast):

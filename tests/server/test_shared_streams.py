@@ -254,7 +254,7 @@ class Quiet(Broadcast):
     async def open(self, receiver: Receiver) -> None:
         """Do nothing."""
 
-    def send(self, text: str) -> None:
+    def send(self, text: str, *, lasting: bool = False) -> None:
         """Keep it."""
         self.sent.append(json.loads(text))
 
@@ -357,7 +357,7 @@ class Wire(Broadcast):
         self.receiver = receiver
         self.wires.ends[self.name] = self
 
-    def send(self, text: str) -> None:
+    def send(self, text: str, *, lasting: bool = False) -> None:
         """Keep it until it is sent."""
         self.waiting.append(text)
 
@@ -542,6 +542,24 @@ async def test_a_broadcast_that_fails_says_so_and_goes_on(tmp_path: Path) -> Non
         await eventually(lambda: collected.texts[-1:] == ["back"])
 
 
+async def test_what_waits_while_nobody_can_be_reached_is_lost_unless_it_lasts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Else others would get a run's later chunks, without those before, until it is sent anew."""
+    where = {"path": tmp_path / "t.db"}
+    async with broadcasting(where, 2) as ((_, collected), (one, losing)):
+        one._end()  # as if its connection broke, which it has not used yet
+        one.send("chunk")
+        one.send("cancel", lasting=True)
+        await eventually(lambda: "cannot be reached" in caplog.text)
+        one.send("late chunk")
+        one.send("late cancel", lasting=True)
+        await eventually(lambda: losing.losses == 1)
+        one.send("back")
+        await eventually(lambda: "back" in collected.texts)
+    assert collected.texts == ["cancel", "late cancel", "back"]
+
+
 async def test_what_cannot_be_read_does_not_stop_a_broadcast(
     where: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -556,13 +574,13 @@ async def test_what_cannot_be_read_does_not_stop_a_broadcast(
 async def test_texts_that_were_removed_unread_are_said_to_be_lost(tmp_path: Path) -> None:
     """As where a process stands still for longer than the file keeps them."""
     where = {"path": tmp_path / "t.db"}
-    async with broadcasting(where, 2) as ((one, _), (_, collected)):
+    async with broadcasting(where, 2) as ((one, losing), (_, collected)):
         with closing(sqlite3.connect(tmp_path / "t.db-streams", isolation_level=None)) as file:
             file.execute("BEGIN IMMEDIATE")
             file.execute("INSERT INTO sent (sender, text) VALUES ('x', 'old'), ('x', 'new')")
             file.execute("DELETE FROM sent WHERE text = 'old'")
             file.execute("COMMIT")
-        await eventually(lambda: collected.losses == 1)
+        await eventually(lambda: (losing.losses, collected.losses) == (1, 1))
         one.send("back")
         await eventually(lambda: collected.texts[-1:] == ["back"])
 
