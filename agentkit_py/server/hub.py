@@ -507,10 +507,12 @@ class Hub:
     def own_open_entries(self) -> Iterator[tuple[str, Entry]]:
         """Yield channel and chunk of all that is kept of this process's open runs."""
         for channel in self._channels.values():
-            own = {r.first: (r.thread_id, r.answers) for r in channel.open.values() if not r.source}
-            for entry in channel.ring if own else ():
-                is_open = (entry.thread_id, entry.answers) in own.values()
-                if is_open and entry.number >= min(own) and entry.source is None:
+            runs = [run for run in channel.open.values() if run.source is None]
+            first = min((run.first for run in runs), default=channel.next)
+            keys = {(run.thread_id, run.answers) for run in runs}
+            for entry in channel.ring if runs else ():
+                is_open = (entry.thread_id, entry.answers) in keys
+                if is_open and entry.number >= first and entry.source is None:
                     yield channel.name, entry
 
     def end_runs_of(self, source: str) -> None:
@@ -533,12 +535,12 @@ class Hub:
             channel.wake()
             self.settle(channel)
 
-    def interrupt(self, name: str | None = None) -> None:
-        """Tell all readers, or those of one channel, that chunks of others may have been lost."""
-        for channel in self._channels.values():
-            if name in (None, channel.name):
-                channel.gaps += 1
-                channel.wake()
+    def interrupt(self, channel: str | None = None) -> None:
+        """Tell readers of one channel, or all, that chunks of others may have been lost."""
+        for one in self._channels.values():
+            if channel in (None, one.name):
+                one.gaps += 1
+                one.wake()
 
     @property
     def kept_bytes(self) -> int:

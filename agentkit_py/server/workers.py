@@ -138,18 +138,17 @@ class Workers:
 
     def cancel(self, user_id: str, thread_id: str) -> None:
         """Let the others stop their runs of a thread."""
-        if self._broadcast is not None:
-            facts = {"from": self.name, "kind": "cancel", "user": user_id, "thread": thread_id}
-            self._broadcast.send(dumps(facts), lasting=True)
+        self._send("cancel", lasting=True, user=user_id, thread=thread_id)
 
     def is_alive(self, name: str) -> bool:
         """Return whether another process was heard of late, or had no time to be heard."""
         heard = self._heard.get(name, self._joined)
         return heard >= asyncio.get_running_loop().time() - _DEAD_SECONDS
 
-    def _send(self, kind: str, **facts: Any) -> None:
+    def _send(self, kind: str, *, lasting: bool = False, **facts: Any) -> None:
         if self._broadcast is not None:
-            self._broadcast.send(dumps({"from": self.name, "kind": kind, **facts}))
+            text = dumps({"from": self.name, "kind": kind, **facts})
+            self._broadcast.send(text, lasting=lasting)
 
     def _publish(self, channel: str, entry: Entry, *, to: str | None = None) -> None:
         if self._broadcast is not None:

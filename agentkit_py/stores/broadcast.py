@@ -58,7 +58,7 @@ class Receiver(Protocol):
         ...
 
     def lost(self) -> None:
-        """Take note that texts may have been lost, both ways; what waited is lost."""
+        """Take note that texts may have been lost, both ways, also those that waited."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -199,3 +200,24 @@ async def test_a_place_is_that_of_a_minute_ago() -> None:
                 last = hub.publish("c", chunk(6)).number
                 numbers, lost = await read(again, last)
             assert (numbers, lost) == ([*told, *range(5, last + 1)], 0)
+
+
+def test_a_process_that_begins_is_sent_the_open_runs_and_none_that_has_ended() -> None:
+    """One may wait for a person while many others begin and end."""
+    hub = Hub()
+
+    def publish(run: str, event: str) -> None:
+        data = {"messageId": run, "threadId": "t"}
+        hub.publish("user:ada", {"event": event, "data": data}, answers=run)
+
+    publish("before", "run.started")
+    publish("before", "stream.ended")
+    publish("waits", "run.started")
+    publish("short", "run.started")
+    publish("waits", "hitl.requested")
+    publish("short", "stream.ended")
+    found = [json.loads(entry.text) for _, entry in hub.own_open_entries()]
+    assert [(one["data"]["messageId"], one["event"]) for one in found] == [
+        ("waits", "run.started"),
+        ("waits", "hitl.requested"),
+    ]

@@ -256,7 +256,7 @@ class Quiet(Broadcast):
 
     def send(self, text: str, *, lasting: bool = False) -> None:
         """Keep it."""
-        self.sent.append(json.loads(text))
+        self.sent.append({**json.loads(text), "lasting": lasting})
 
     async def close(self) -> None:
         """Do nothing."""
@@ -302,6 +302,18 @@ async def test_chunks_of_a_process_are_ignored_until_its_open_runs_are_known() -
     assert not hub.has_open_runs("other")
     assert [one["kind"] for one in store.quiet.sent] == ["hello", "ready"]
     await workers.leave()
+
+
+async def test_a_cancel_is_sent_again_after_a_loss_and_nothing_else_is() -> None:
+    """What else was lost comes anew with the open runs."""
+    hub, store = Hub(), QuietStore()
+    workers = Workers(hub)
+    await workers.join(store)
+    hub.publish("user:ada", {"event": "run.started", "data": {"messageId": "r"}})
+    workers.cancel("ada", "t1")
+    await workers.leave()
+    sent = [(one["kind"], one["lasting"]) for one in store.quiet.sent]
+    assert sent == [("hello", False), ("chunk", False), ("cancel", True)]
 
 
 class Wires:
