@@ -17,6 +17,7 @@
     │   │   ├── BadRequestError         400, 404, 413, 422 and other 4xx
     │   │   │   └── ContextOverflowError    the request is longer than the model's window
     │   │   ├── RateLimitError          429
+    │   │   ├── QuotaExceededError      402, or 429 for want of credit
     │   │   └── ProviderUnavailableError    5xx, 408, 424
     │   ├── ModelTimeoutError       no answer within the model's time-out
     │   ├── ModelConnectionError    the provider could not be reached
@@ -261,6 +262,13 @@ class RateLimitError(ModelHTTPError):
     """The provider asks to slow down (429)."""
 
     retriable = True
+
+
+class QuotaExceededError(ModelHTTPError):
+    """The account has no credit left, or its billing is not active; waiting does not help.
+
+    402 (DeepSeek, OpenRouter), or 429 with ``insufficient_quota`` (OpenAI).
+    """
 
 
 class ProviderUnavailableError(ModelHTTPError):

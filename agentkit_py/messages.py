@@ -82,6 +82,7 @@ StopReason: TypeAlias = Literal[
     "context_window",
     "compaction",
     "error",
+    "other",
 ]
 """Why a reply ended: for a tool, because it was done (both are TypeScript's words), or else."""
 
@@ -95,11 +96,13 @@ FinishReason: TypeAlias = Literal[
     "context_window",
     "compaction",
     "error",
+    "other",
 ]
 """Why a reply ended, in one vocabulary for all providers.
 
 The model was done, calls tools, reached a limit of tokens, was stopped by a filter, refused, pauses
-and goes on if asked, filled its context window, wrote a compaction, or made an error.
+and goes on if asked, filled its context window, wrote a compaction, or made an error. ``"other"``:
+the provider gave a reason that this version does not know; `Finish.word` has it.
 """
 
 

@@ -206,6 +206,7 @@ REMEDIES = {
     "BadRequestError": "Change what `detail` complains of: a setting, a schema, the model's name.",
     "ContextOverflowError": "Shorten the history with a processor, e.g. `TokenLimiter`.",
     "ProviderUnavailableError": "Try again later, or name a fallback model.",
+    "QuotaExceededError": "Add credit, or fall back to another provider with `FallbackModel`.",
     "RateLimitError": "Wait `retry_after` seconds, or set `RateLimit`.",
     "ModelNotAskedError": "Wait `retry_after` seconds; `reason` names the guard.",
     "ModelResponseError": "Read `excerpt`; a proxy or a wrong address is the usual cause.",

@@ -352,7 +352,7 @@ class AnthropicAdapter(Adapter):
         messages = [read.message(block) for block in objects(content)]
         word = text_or_empty(found.get("stop_reason"))
         beside = {name: found.get(name) for name in ("stop_sequence", "stop_details")}
-        finish = finished(messages, _WORDS, word, beside)
+        finish = finished(model, messages, _WORDS, word, beside)
         # TypeScript's texts have stopped, also where calls follow.
         stop = "stop" if finish.reason == "tool_calls" else None
         usage = _usage(as_object(found.get("usage")))

@@ -10,8 +10,10 @@ Blocks without a type of ours are `OpaqueMessage`s. Nothing here does I/O.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast
 
 from agentkit_py._core.json import JsonObject, as_object
@@ -32,6 +34,8 @@ from agentkit_py.messages import (
 from agentkit_py.models.base import Model, ModelReply
 from agentkit_py.models.capabilities import host_of_url
 from agentkit_py.models.encoding import wired
+
+logger = logging.getLogger(__name__)
 
 Block = dict[str, Any]
 
@@ -211,6 +215,7 @@ def _in_words(message: OpaqueMessage) -> list[Message]:
 
 
 def finished(
+    model: Model,
     messages: Sequence[Message],
     words: Mapping[str, FinishReason],
     word: str,
@@ -218,14 +223,28 @@ def finished(
 ) -> Finish:
     """Return why a reply ended, with what the provider said beside its word that is not empty.
 
-    Of a word that is not among ``words`` the messages show the end.
+    Without a word the messages show the end. A word that is not among ``words`` is ``"other"``,
+    with one warning for each provider and word: the reply may be incomplete.
     """
-    reason = words.get(word, "stop")
+    reason = words.get(word) or words.get(word.lower()) or ("other" if word else "stop")
+    if reason == "other":
+        _warn_of_unknown_end(model.provider, word[:80])
     calls = ToolCallMessage in map(type, messages)
     if reason in ("stop", "tool_calls"):
         reason = "tool_calls" if calls else "stop"
     said = {name: value for name, value in (details or {}).items() if value not in (None, "", [])}
     return Finish(reason, word, said or None)
+
+
+@lru_cache(maxsize=256)
+def _warn_of_unknown_end(provider: str, word: str) -> None:
+    """Log once that a provider ended a reply for a reason that is not in our tables."""
+    logger.warning(
+        "%s ended a reply with the unknown reason %r: finish_reason is 'other', and the reply "
+        "may be incomplete.",
+        provider,
+        word,
+    )
 
 
 def checked_reply(

@@ -7,7 +7,7 @@ https://platform.openai.com/docs/api-reference/chat-streaming
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -52,6 +52,7 @@ from agentkit_py.models.chat_reasoning import (
     bind_reasoning,
     join_details,
     read_reasoning,
+    reasoning_in_text,
 )
 from agentkit_py.models.encoding import (
     EMPTY_TURN,
@@ -87,6 +88,7 @@ from agentkit_py.models.replies import (
     written_arguments,
 )
 from agentkit_py.models.schema import openai_output_form, openai_tool
+from agentkit_py.models.think_tags import Piece, ThinkTags, ThinkTagSplitter, split_thinking
 from agentkit_py.models.writer import (
     Said,
     Writer,
@@ -111,6 +113,9 @@ class ChatAdapter(Adapter):
 
     cache_keys: bool = True
     """Models that take a ``prompt_cache_key`` get one; Azure's dated versions are older than it."""
+
+    think_tags: ThinkTags | None = None
+    """Tags around the reasoning at the beginning of a text; None: a text is text."""
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters overwrite what is put here."""
@@ -184,10 +189,10 @@ class ChatAdapter(Adapter):
         for choice in map(as_object, choices):
             if choice is None:
                 raise unexpected(model, body, "a choice is no object")
-            messages += _read_choice(model, body, choice)
+            messages += _read_choice(model, body, choice, self.think_tags)
             ends.append(choice)
         usage = _usage(as_object(found.get("usage")))
-        return checked_reply(model, messages, _finish(messages, ends), usage)
+        return checked_reply(model, messages, _finish(model, messages, ends), usage)
 
     def stream_body(self, body: dict[str, Any]) -> dict[str, Any]:
         """Return the body as a request for a stream."""
@@ -196,7 +201,7 @@ class ChatAdapter(Adapter):
 
     def assembler(self, model: Model) -> ChatAssembler:
         """Return the assembler of one reply."""
-        return ChatAssembler(model)
+        return ChatAssembler(model, self.think_tags)
 
 
 # The request's body.
@@ -398,28 +403,53 @@ _WORDS: dict[str, FinishReason] = {
     "content_filter": "content_filter",
     "error": "error",  # Mistral, OpenRouter
     "insufficient_system_resource": "error",  # DeepSeek
+    # Servers and gateways that pass their own words on: text-generation-inference and Together
+    # (eos, stop_sequence), vLLM and SGLang (abort), Claude behind a gateway (end_turn, tool_use),
+    # Z.ai (sensitive, network_error; https://docs.z.ai/api-reference/llm/chat-completion).
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "end_turn": "stop",
+    "complete": "stop",
+    "tool_call": "tool_calls",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "abort": "error",
+    "network_error": "error",
+    "sensitive": "content_filter",
+    "safety": "content_filter",
+    "refusal": "refusal",
+    "model_context_window_exceeded": "context_window",
 }
 _BESIDE = ("native_finish_reason", "content_filter_results", "stop_reason")
 
 
-def _finish(messages: Sequence[Message], choices: list[dict[str, Any]]) -> Finish:
+def _finish(model: Model, messages: Sequence[Message], choices: list[dict[str, Any]]) -> Finish:
     """Return why the first of the choices that is cut ended, else the first that says why.
 
     A refusal is one whatever it says.
     """
-    ends = [_end(messages, one) for one in choices]
-    return min(ends, key=lambda end: 0 if end.is_cut else 1 if end.word else 2)
+    ends = [_end(model, messages, choice) for choice in choices]
+    return min(ends, key=_weight)
 
 
-def _end(messages: Sequence[Message], choice: dict[str, Any]) -> Finish:
+def _weight(end: Finish) -> int:
+    if end.is_cut:
+        return 0
+    return 1 if end.reason == "other" else 2 if end.word else 3
+
+
+def _end(model: Model, messages: Sequence[Message], choice: dict[str, Any]) -> Finish:
     word = text_or_empty(choice.get("finish_reason"))
     refusal = text_or_empty((as_object(choice.get("message")) or {}).get("refusal"))
     beside = {name: choice.get(name) for name in _BESIDE} | {"refusal": refusal}
-    finish = finished(messages, _WORDS, word, beside)
+    finish = finished(model, messages, _WORDS, word, beside)
     return replace(finish, reason="refusal") if refusal and finish.reason == "stop" else finish
 
 
-def _read_choice(model: Model, body: object, choice: dict[str, Any]) -> list[Message]:
+def _read_choice(
+    model: Model, body: object, choice: dict[str, Any], tags: ThinkTags | None
+) -> list[Message]:
     message = as_object(choice.get("message")) or {}
     calls = [_read_call(model, body, call) for call in as_list(message.get("tool_calls")) or ()]
     result: list[Message] = []
@@ -430,12 +460,26 @@ def _read_choice(model: Model, body: object, choice: dict[str, Any]) -> list[Mes
     if any(chunk.get("type", "text") != "text" for chunk in chunks):
         result += [_read_chunk(model, chunk) for chunk in chunks]
     else:
-        text = text_in(message.get("content")) or text_or_empty(message.get("refusal"))
+        text = _text_of(message)
+        thought, text = split_thinking(text, tags) if tags is not None else ("", text)
+        if thought:
+            result.append(reasoning_in_text(model, thought))
         if text.strip() or (text and calls):
             result.append(TextMessage("assistant", text))
     if calls:
         result.append(ToolCallMessage(calls))
     return citing(result, objects(message.get("annotations")))
+
+
+def _text_of(message: dict[str, Any]) -> str:
+    """Return the text of an assistant's message; a refusal and the words of an audio are text.
+
+    Some hosts give an answer in JSON as an object (Cloudflare's Workers AI).
+    """
+    content = message.get("content")
+    said = dumps(content) if as_object(content) else text_in(content)
+    audio = as_object(message.get("audio")) or {}
+    return said or text_or_empty(message.get("refusal")) or text_or_empty(audio.get("transcript"))
 
 
 def _read_chunk(model: Model, chunk: Block) -> Message:
@@ -527,6 +571,18 @@ class _WrittenCall:
 
 
 @dataclass(slots=True)
+class _WrittenThought:
+    """One thinking chunk of Mistral as it is written."""
+
+    chunk: dict[str, Any] = field(default_factory=dict[str, Any])
+    pieces: list[str] = field(default_factory=list[str])
+
+    def whole(self) -> dict[str, Any]:
+        text = joined_text(self.pieces)
+        return {**self.chunk, "thinking": [{"type": "text", "text": text}]}
+
+
+@dataclass(slots=True)
 class _Choice:
     """One choice as it is written."""
 
@@ -535,9 +591,11 @@ class _Choice:
     texts: dict[str, list[str]] = field(default_factory=dict[str, "list[str]"])
     details: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     annotations: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    splitter: ThinkTagSplitter | None = None
     chunks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Items of content lists that are no texts, which Mistral sends beside these."""
 
+    thoughts: list[_WrittenThought] = field(default_factory=list[_WrittenThought])
     calls: list[_WrittenCall] = field(default_factory=list[_WrittenCall])
     logprobs: dict[str, list[Any]] | None = None
     rest: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -567,16 +625,16 @@ class _Choice:
             message[DETAILS] = self.details
         if self.annotations:
             message["annotations"] = self.annotations
-        if self.chunks:
+        if self.thoughts or self.chunks:
             text = content.get("content")
             said = [{"type": "text", "text": text}] if text else []
-            message["content"] = [*said, *self.chunks]
+            message["content"] = [*(t.whole() for t in self.thoughts), *said, *self.chunks]
         calls = sorted(self.calls, key=lambda call: call.index)
         if calls:
             message["tool_calls"] = [call.whole() for call in calls]
         filled = {"index": self.number, "finish_reason": None, **self.rest}
         # Some servers send the whole message, too, or null in its place: what was said counts.
-        said = calls or self.details or self.chunks or any(content.values())
+        said = calls or self.details or self.thoughts or self.chunks or any(content.values())
         message = message if said else as_object(self.rest.get("message")) or message
         return {**filled, "message": message, "logprobs": self.logprobs}
 
@@ -584,20 +642,21 @@ class _Choice:
 class ChatAssembler(BaseAssembler):
     """Puts the chunks of one chat completion together."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, think_tags: ThinkTags | None = None) -> None:
         super().__init__(model)
+        self._think_tags = think_tags
         self._head: dict[str, Any] = {}
         self._choices: dict[int, _Choice] = {}
         self._usage: dict[str, Any] | None = None
 
     @property
     def whole(self) -> bool:
-        """Return whether all has come: the end marker, or all that is expected before it."""
+        """Return whether the reply is complete: the end marker, or an end of each choice."""
         if self._ended:
             return True
         choices = self._choices.values()
         finished = all(choice.rest.get("finish_reason") for choice in choices)
-        return bool(choices) and self._usage is not None and finished
+        return bool(choices) and finished
 
     def finish(self) -> object:
         """Return the completion as it is without streaming."""
@@ -617,7 +676,7 @@ class ChatAssembler(BaseAssembler):
     def _choice(self, found: dict[str, Any]) -> list[Delta]:
         index = found.get("index")
         number = index if isinstance(index, int) else 0
-        choice = self._choices.setdefault(number, _Choice(number))
+        choice = self._choices.get(number) or self._begin(number)
         for name, value in found.items():
             if name not in ("index", "delta", "logprobs") and (value or name not in choice.rest):
                 choice.rest[name] = value
@@ -629,14 +688,34 @@ class ChatAssembler(BaseAssembler):
         deltas = self._texts(choice, delta)
         for call in objects(delta.get("tool_calls")):
             deltas += self._call(choice, call)
+        if choice.splitter is not None and found.get("finish_reason"):
+            deltas += self._split(choice, choice.splitter.end())
+        return deltas
+
+    def _begin(self, number: int) -> _Choice:
+        tags = self._think_tags
+        splitter = None if tags is None else ThinkTagSplitter(tags)
+        choice = self._choices[number] = _Choice(number, splitter=splitter)
+        return choice
+
+    def _split(self, choice: _Choice, pieces: Iterable[Piece]) -> list[Delta]:
+        deltas: list[Delta] = []
+        for piece in pieces:
+            if piece.kind == "reasoning":
+                deltas += self._deltas.reasoning((choice.number, "thinking in text"), piece.text)
+            else:
+                deltas += self._deltas.text((choice.number, "content"), piece.text)
         return deltas
 
     def _texts(self, choice: _Choice, delta: dict[str, Any]) -> list[Delta]:
         deltas: list[Delta] = []
         join_details(choice.details, delta.get(DETAILS))
         choice.annotations += objects(delta.get("annotations"))
-        kinds = ("text", "thinking")
-        choice.chunks += [c for c in objects(delta.get("content")) if c.get("type") not in kinds]
+        for chunk in objects(delta.get("content")):
+            if chunk.get("type") == "thinking":
+                deltas += self._thought(choice, chunk)
+            elif chunk.get("type") != "text":
+                choice.chunks.append(chunk)
         for name in (*TEXT_FIELDS, "content", "refusal"):
             if delta.get(name) is None:
                 continue
@@ -647,16 +726,32 @@ class ChatAssembler(BaseAssembler):
                 # Some hosts send the same under both names.
                 if next(one for one in choice.texts if one in TEXT_FIELDS) == name:
                     deltas += self._deltas.reasoning(key, piece)
+            elif name == "content" and choice.splitter is not None:
+                deltas += self._split(choice, choice.splitter.feed(piece))
             elif name == "content" or not self._deltas.begun((choice.number, "content")):
                 deltas += self._deltas.text(key, piece)
         return deltas
+
+    def _thought(self, choice: _Choice, chunk: dict[str, Any]) -> list[Delta]:
+        """Add a piece of Mistral's thinking: a list of texts, closed by the last piece."""
+        last = choice.thoughts[-1] if choice.thoughts else None
+        if last is None or last.chunk.get("closed"):
+            last = _WrittenThought()
+            choice.thoughts.append(last)
+        piece = _text_of_chunk(chunk)
+        last.chunk |= chunk
+        last.pieces.append(piece)
+        return self._deltas.reasoning((choice.number, "thought", len(choice.thoughts)), piece)
 
     def _call(self, choice: _Choice, found: dict[str, Any]) -> list[Delta]:
         call = choice.call_for(found)
         function = as_object(found.get("function")) or {}
         # The first name counts: some servers repeat it in each piece.
         call.name = call.name or text_or_empty(function.get("name"))
-        call.pieces.append(text_or_empty(function.get("arguments")))
+        arguments = function.get("arguments")
+        # Ollama and several proxies send an object instead of a text.
+        whole = as_object(arguments) is not None
+        call.pieces.append(dumps(arguments) if whole else text_or_empty(arguments))
         if not call.name:
             return []
         piece = "".join(call.pieces[call.shown :])

@@ -54,6 +54,12 @@ def read_reasoning(model: Model, message: dict[str, Any]) -> ReasoningMessage | 
     return ReasoningMessage(text, provider_metadata=metadata)
 
 
+def reasoning_in_text(model: Model, thought: str) -> ReasoningMessage:
+    """Return reasoning that stood in the text, between tags: no member of the host's held it."""
+    metadata: JsonObject = {KEY: {"fields": []}, ORIGIN: {"host": host_of(model)}}
+    return ReasoningMessage(thought, provider_metadata=metadata)
+
+
 def _text_of(detail: dict[str, Any]) -> str:
     return text_or_empty(detail.get("text")) or text_or_empty(detail.get("summary"))
 

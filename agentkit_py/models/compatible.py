@@ -29,6 +29,7 @@ from agentkit_py.models.capabilities import (
 from agentkit_py.models.chat import ChatAdapter
 from agentkit_py.models.gemini import gemini
 from agentkit_py.models.responses import ResponsesAdapter
+from agentkit_py.models.think_tags import THINK_TAGS, ThinkTags, checked_tags
 
 if TYPE_CHECKING:
     from agentkit_py.models.settings import (
@@ -52,6 +53,7 @@ def openai(
     *,
     base_url: str | None = None,
     stream_usage: bool = True,
+    think_tags: ThinkTags | None = THINK_TAGS,
     settings: ChatSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
@@ -66,15 +68,20 @@ def openai(
             go without a key.
         stream_usage: Whether streams are asked for their usage (``stream_options``), which some
             servers of one's own refuse.
+        think_tags: With a ``base_url``: the tags around reasoning at the beginning of a text, which
+            is neither shown nor sent back as text; None: it is text.
         settings: Settings under the names of chat completions, checked here.
         options: See `ModelOptions`; the key's environment variable is ``OPENAI_API_KEY``.
 
     Raises:
         ConfigurationError: A value cannot work.
     """
+    tags = checked_tags(think_tags)
     return _made(
         model,
-        ChatAdapter(OPENAI, stream_usage=stream_usage),
+        ChatAdapter(
+            OPENAI, stream_usage=stream_usage, think_tags=None if base_url is None else tags
+        ),
         ResponsesAdapter(OPENAI_RESPONSES),
         base_url=base_url,
         key_required=base_url is None,
@@ -320,6 +327,7 @@ def compatible(
     model: str,
     *,
     base_url: str | None = None,
+    think_tags: ThinkTags | None = THINK_TAGS,
     settings: CompatibleSettings | None = None,
     **options: Unpack[ModelOptions],
 ) -> Model:
@@ -332,6 +340,8 @@ def compatible(
         host: One of `COMPATIBLE`: ``openrouter``, ``groq``, ``mistral``, ``deepseek``, … .
         model: The model's name there.
         base_url: Root of the API, if it is not the host's own.
+        think_tags: The tags around reasoning at the beginning of a text, which is neither shown
+            nor sent back as text; None: it is text.
         settings: Settings of chat completions, checked here.
         options: See `ModelOptions`; the key's environment variable is the host's, e.g.
             ``GROQ_API_KEY``.
@@ -345,7 +355,7 @@ def compatible(
     if options.get("capabilities") is None:
         options = {**options, "capabilities": replace(capabilities_of(model), **row.facts)}
     return make_model(
-        ChatAdapter(row),
+        ChatAdapter(row, think_tags=checked_tags(think_tags)),
         model,
         base_url=base_url,
         key_required=row.key_required and base_url is None,

@@ -59,9 +59,11 @@ from agentkit_py.models.blocks import (
     kept,
     opaque,
     opaque_block,
+    origin_of_block,
     own_block,
     sendable,
     turn_mark,
+    with_origin,
     with_turn_mark,
     without_nulls,
 )
@@ -106,7 +108,8 @@ PLACEHOLDER_SIGNATURE = "skip_thought_signature_validator"
 
 _IN_URL = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 _MALFORMED = "MALFORMED_FUNCTION_CALL"
-_NO_FAULT = frozenset({"", "STOP", "MAX_TOKENS", "FINISH_REASON_UNSPECIFIED"})
+_UNEXPECTED_CALL = "UNEXPECTED_TOOL_CALL"
+_NO_FAULT = frozenset({"", "STOP", "MAX_TOKENS", "CONTINUATION", "FINISH_REASON_UNSPECIFIED"})
 
 FORMAT = "gemini"
 """The name of this format: of its opaque messages, and the key of its data in messages."""
@@ -167,6 +170,8 @@ class GeminiAdapter(Adapter):
             if request.tools:  # "toolCall"/"toolResponse" parts come back, and go back in place
                 body["toolConfig"]["includeServerSideToolInvocations"] = True
             body["tools"] = [*body.get("tools", []), *hosted]
+        if token := _split_paused(split_prefill(request)[0], request.agent, host_of(model))[1]:
+            body["continuationToken"] = token
         for name, value in model.default_parameters.items():
             body.setdefault(name, value)
         return self.with_output(model, request, body)
@@ -216,6 +221,7 @@ class GeminiAdapter(Adapter):
     def _turns(self, model: Model, request: ModelRequest) -> _Turns:
         """Return a request's turns."""
         conversation, prefill = split_prefill(request)
+        conversation, _ = _split_paused(conversation, request.agent, host_of(model))
         conversation = sendable(conversation, FORMAT, host_of(model), _activity)
         facts = [model, self.host, account_of(model, request), request.refused]
         turns = written(request, conversation, (), facts, lambda: _Turns(model, request))
@@ -236,19 +242,24 @@ class GeminiAdapter(Adapter):
         if not candidates:
             raise _no_candidates(model, found)
         messages = _read_parts(model, found, candidates)
-        cut = (one for one in candidates if _WORDS.get(_word(one), "stop") != "stop")
+        cut = (one for one in candidates if _word(one) not in ("", "STOP"))
         first = next(cut, candidates[0])
         word = _word(first)
         said = text_or_empty(first.get("finishMessage"))
-        if word == _MALFORMED:
-            messages.append(_malformed_call(said, text_or_empty(found.get("responseId"))))
+        if word in (_MALFORMED, _UNEXPECTED_CALL):
+            messages.append(_malformed_call(said or word, text_or_empty(found.get("responseId"))))
         beside = {"finishMessage": said}
         if word not in _NO_FAULT:
             beside |= {"safetyRatings": first.get("safetyRatings")}
             beside |= {"promptFeedback": found.get("promptFeedback")}
-        finish = finished(messages, _WORDS, word, beside)
+        finish = finished(model, messages, _WORDS, word, beside)
         usage = _usage(as_object(found.get("usageMetadata")))
-        return checked_reply(model, adjoined(model, messages), finish, usage)
+        messages = adjoined(model, messages)
+        if finish.reason == "pause":
+            token = text_or_empty(first.get("continuationToken"))
+            finish = finish if token else replace(finish, reason="length")
+            messages = _paused(model, messages, token) if token else messages
+        return checked_reply(model, messages, finish, usage)
 
     def stream_url(self, model: Model) -> str:
         """Return the URL of a request for a stream; without ``alt=sse`` it gives a JSON list."""
@@ -475,12 +486,13 @@ _FILTERS = (
     *("IMAGE_SAFETY", "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION"),
 )
 _ERRORS = (
-    *(_MALFORMED, "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE"),
+    *(_MALFORMED, _UNEXPECTED_CALL, "TOO_MANY_TOOL_CALLS", "MISSING_THOUGHT_SIGNATURE"),
     *("MALFORMED_RESPONSE", "OTHER", "NO_IMAGE", "IMAGE_OTHER"),
 )
 _WORDS: dict[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
+    "CONTINUATION": "pause",  # the limit of one request; the token continues the answer
     **dict.fromkeys(_FILTERS, "content_filter"),
     **dict.fromkeys(_ERRORS, "error"),
 }
@@ -492,7 +504,43 @@ def _malformed_call(said: str, response_id: str) -> ToolCallMessage:
     names = [name for name in _CALLED.findall(said) if name not in ("print", "default_api")]
     name = names[0] if names else _MALFORMED.lower()
     call_id = f"{response_id}_malformed" if response_id else f"{name}_malformed"
-    return ToolCallMessage([ToolCall(call_id, name, {}, malformed=said or _MALFORMED)])
+    return ToolCallMessage([ToolCall(call_id, name, {}, malformed=said)])
+
+
+_CONTINUATION = "continuation"
+"""The key in the origin of a paused reply's messages: the token that continues the reply."""
+
+
+def _paused(model: Model, messages: Sequence[Message], token: str) -> list[Message]:
+    """Return the messages of a paused reply, each with the token that continues it.
+
+    Source: ``continuationToken`` of Google's Gen AI SDK 3.6 (request and candidate).
+    """
+    held = messages or [ReasoningMessage("")]  # thoughts that are not shown take the limit, too
+    marked: list[Message] = []
+    for message in held:
+        own = with_origin(message.provider_metadata, host_of(model), **{_CONTINUATION: token})
+        marked.append(replace(message, provider_metadata=own))
+    return marked
+
+
+def _split_paused(
+    messages: Sequence[Message], reader: str, host: str
+) -> tuple[Sequence[Message], str]:
+    """Return a conversation without the paused reply of the reader at its end, and its token.
+
+    The request that continues a reply is the one that began it, with the token: Google keeps the
+    part that was written.
+    """
+    end, last_token = len(messages), ""
+    for message in reversed(messages):
+        origin = origin_of_block(message.provider_metadata)
+        token = text_or_empty(origin.get(_CONTINUATION))
+        if not token or origin.get("host") != host or message.agent not in (None, reader):
+            break
+        last_token = last_token or token
+        end -= 1
+    return messages[:end], last_token
 
 
 def _word(candidate: dict[str, Any]) -> str:
@@ -516,7 +564,7 @@ def _read_parts(
     result: list[Message] = []
     for candidate in candidates:
         content = as_object(candidate.get("content")) or {}
-        read = [_read_part(model, body, part, ids) for part in objects(content.get("parts"))]
+        read = [_read_part(model, part, ids) for part in objects(content.get("parts"))]
         result += citing([message for message in read if message is not None], _sources(candidate))
     return result
 
@@ -532,14 +580,16 @@ def _sources(candidate: dict[str, Any]) -> list[JsonObject]:
     return found
 
 
-def _read_part(model: Model, body: object, part: Part, ids: _CallIds) -> Message | None:
+def _read_part(model: Model, part: Part, ids: _CallIds) -> Message | None:
     call = as_object(part.get("functionCall"))
     if call is not None:
         name = text_or_empty(call.get("name"))
         if not call:
             return None
         if not name:
-            raise unexpected(model, body, "a function call names no function")
+            return _malformed_call(
+                f"a function call without a name: {dumps(call)}", ids.response_id
+            )
         call_id = text_or_empty(call.get("id")) or ids.take(name)
         read = parse_call(call_id, name, call.get("args"))
         ours = {"functionCall": {"name": name, "args": read.arguments}}
@@ -612,7 +662,7 @@ class _CallIds:
     """
 
     def __init__(self, response_id: str) -> None:
-        self._response_id = response_id
+        self.response_id = response_id
         self._count = 0
         self._names: dict[str, int] = {}
 
@@ -620,8 +670,8 @@ class _CallIds:
         """Return the id of the next call, which is of the tool ``name``."""
         self._count += 1
         number = self._names[name] = self._names.get(name, 0) + 1
-        if self._response_id:
-            return f"{self._response_id}_{self._count}"
+        if self.response_id:
+            return f"{self.response_id}_{self._count}"
         return name if number == 1 else f"{name}_{number}"
 
 

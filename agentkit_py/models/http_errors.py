@@ -17,6 +17,7 @@ from agentkit_py.errors import (
     ModelHTTPError,
     ModelResponseError,
     ProviderUnavailableError,
+    QuotaExceededError,
     RateLimitError,
 )
 from agentkit_py.models.base import Model
@@ -25,6 +26,10 @@ _MAX_DETAIL = 2000
 _HIDDEN = "[key]"
 _SHORTEST_SECRET = 6
 """Characters; a shorter header is a switch."""
+
+_PAYMENT_REQUIRED = 402
+_NO_CREDIT = frozenset({"insufficient_quota", "billing_hard_limit_reached", "billing_not_active"})
+"""Codes for an account without credit: https://platform.openai.com/docs/guides/error-codes"""
 
 _TOO_MANY_REQUESTS = 429
 _FORBIDDEN = frozenset({401, 403})
@@ -180,6 +185,8 @@ def excerpt_of(body: object) -> str:
 def _class(status: int, code: str, detail: str) -> type[ModelHTTPError]:
     if status in _FORBIDDEN:
         return AuthenticationError
+    if status == _PAYMENT_REQUIRED or not _NO_CREDIT.isdisjoint(code.split()):
+        return QuotaExceededError
     if status == _TOO_MANY_REQUESTS:
         return RateLimitError
     if status >= _SERVER_ERROR or status in _UNFINISHED:

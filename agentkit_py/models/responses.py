@@ -239,7 +239,7 @@ class ResponsesAdapter(Adapter):
         refusal = _refusal_in(items)
         word = reason or status
         beside = {"incomplete_details": details if reason else None, "refusal": refusal}
-        finish = finished(messages, _WORDS, word, beside)
+        finish = finished(model, messages, _WORDS, word, beside)
         if status == "incomplete" and word not in _WORDS:
             finish = replace(finish, reason="error")
         elif refusal and finish.reason == "stop":

@@ -256,7 +256,8 @@ async def read_stream(
     Raises:
         ModelError: The stream ended too early, or holds an error.
     """
-    response.encoding = "utf-8"  # as the standard demands, whatever the header says
+    # UTF-8 as the standard demands, whatever the header says; a byte order mark is skipped.
+    response.encoding = "utf-8-sig"
     try:
         await _read_events(model, response, assembler, pieces)
     except httpx.RequestError as error:

@@ -22,6 +22,7 @@ from agentkit_py.errors import (
     ModelStreamError,
     ModelTimeoutError,
     ProviderUnavailableError,
+    QuotaExceededError,
     RateLimitError,
 )
 from agentkit_py.messages import Delta, ReasoningDelta, TextDelta, ToolCallDelta
@@ -40,6 +41,7 @@ MODEL_HTTP_ERRORS: dict[str, type[ModelHTTPError]] = {
         BadRequestError,
         ContextOverflowError,
         RateLimitError,
+        QuotaExceededError,
         ProviderUnavailableError,
     )
 }

@@ -12,6 +12,7 @@ from agentkit_py import Agent, AgentResult, Network, RouterContext, tool
 from agentkit_py.errors import ConfigurationError, EmptyReplyError
 from agentkit_py.messages import OpaqueMessage, TextMessage
 from agentkit_py.models import Model, ModelRequest, anthropic, gemini, openai, openai_responses
+from agentkit_py.routing import sequence
 from agentkit_py.testing import FakeProvider, Raw
 
 from .runner import Runner
@@ -211,6 +212,85 @@ async def test_a_paused_reply_goes_on_and_does_not_count(runner: Runner) -> None
     result = await runner.run(Agent(name="a", system="S", model=at(fake, model), max_iter=1), "x")
     assert (result.text, result.stop_reason) == ("Done.", None)
     assert fake.requests[1].body["messages"][-1] == {"role": "assistant", "content": [call, found]}
+
+
+GEMINI_4 = "gemini-4-argon"
+
+
+def hop(text: str, **end: Any) -> Raw:
+    """Return one response of a long answer."""
+    content = {"role": "model", "parts": [{"text": text}] if text else []}
+    return Raw(json={"candidates": [{"content": content, **end}]})
+
+
+@pytest.mark.parametrize("first", ["Once upon ", ""])
+async def test_a_long_answer_of_gemini_is_continued_by_its_token(
+    runner: Runner, first: str
+) -> None:
+    """The request is the same with the token, not with the part that was written."""
+    token, next_token = "dG9rZW4=", "bmV4dA=="
+    fake = FakeProvider(
+        [
+            hop(first, finishReason="CONTINUATION", continuationToken=token),
+            hop("a time ", finishReason="CONTINUATION", continuationToken=next_token),
+            hop("it ended.", finishReason="STOP"),
+            hop("You are welcome.", finishReason="STOP"),
+        ]
+    )
+    model = at(fake, gemini(GEMINI_4, api_key="k"))
+    agent = Agent(name="a", system="S", model=model, max_iter=1)
+    run = await runner.run(Network(name="n", agents=[agent], router=sequence(agent, agent)), "x")
+    bodies = [request.body for request in fake.requests]
+    assert [body.get("continuationToken") for body in bodies] == [None, token, next_token, None]
+    assert bodies[1]["contents"] == bodies[2]["contents"] == bodies[0]["contents"]
+    told = "".join(part["text"] for part in bodies[3]["contents"][1]["parts"])
+    assert told == f"{first}a time it ended."
+    assert (run.text, run.stop_reason) == ("You are welcome.", "done")
+
+
+async def test_a_long_answer_without_a_token_is_cut(runner: Runner) -> None:
+    """Nothing can continue it."""
+    fake = FakeProvider([hop("Once upon ", finishReason="CONTINUATION")])
+    agent = Agent(name="a", system="S", model=at(fake, gemini(GEMINI_4, api_key="k")))
+    result = await runner.run(agent, "x")
+    assert (result.text, result.stop_reason, len(fake.requests)) == ("Once upon ", "length", 1)
+
+
+@pytest.mark.parametrize("kind", ["chat", "anthropic", "gemini"])
+def test_an_unknown_end_of_a_reply_is_not_a_stop(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The provider's word is kept, and logged once."""
+    words = [f"A_NEW_{kind}_{number}" for number in range(2)] * 2
+    replies = [MODELS[kind]().decode(body(kind, word, "half")) for word in words]
+    assert {reply.finish and reply.finish.reason for reply in replies} == {"other"}
+    assert [reply.finish and reply.finish.word for reply in replies] == words
+    assert len([record for record in caplog.records if "A_NEW" in record.message]) == 2
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        {"content": {"role": "model"}, "finishReason": "UNEXPECTED_TOOL_CALL"},
+        {"content": {"parts": [{"functionCall": {"args": {"q": "x"}}}]}, "finishReason": "STOP"},
+    ],
+)
+async def test_a_call_of_no_tool_by_gemini_can_be_mended(
+    runner: Runner, candidate: dict[str, Any]
+) -> None:
+    """The model reads that its call was not run."""
+
+    @tool
+    def look(q: str) -> str:
+        """Look something up."""
+        return q
+
+    broken = Raw(json={"candidates": [candidate]})
+    fake = FakeProvider([broken, Raw(json=body("gemini", "STOP", "Well."))])
+    agent = Agent(name="a", system="S", model=at(fake, gemini(GEMINI, api_key="k")), tools=[look])
+    result = await runner.run(agent, "x")
+    assert result.text == "Well."
+    assert "Available: look" in str(fake.requests[1].body)
 
 
 async def test_a_call_that_gemini_could_not_read_can_be_mended(runner: Runner) -> None:

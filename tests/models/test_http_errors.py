@@ -16,6 +16,7 @@ from agentkit_py.errors import (
     ContextOverflowError,
     ModelHTTPError,
     ProviderUnavailableError,
+    QuotaExceededError,
     RateLimitError,
 )
 from agentkit_py.models import anthropic, gemini, openai
@@ -204,3 +205,13 @@ def test_any_answer_gives_an_error_of_the_tree(status: int, body: str, retry: st
         found = error_from_response(model, status, {"retry-after": retry}, body, now=NOW)
         assert found.status == status
         assert found.detail
+
+
+@pytest.mark.parametrize(
+    ("status", "code"), [(429, "insufficient_quota"), (402, "payment_required")]
+)
+def test_an_account_without_credit_is_not_asked_again(status: int, code: str) -> None:
+    """OpenAI says so by a 429 like that of a rate limit, DeepSeek by a 402."""
+    failure = error(status, {"error": {"message": "No credit left.", "code": code}})
+    assert type(failure) is QuotaExceededError
+    assert not failure.retriable

@@ -42,8 +42,10 @@ from agentkit_py.messages import (
 from agentkit_py.models import (
     Assembler,
     Model,
+    ModelRequest,
     anthropic,
     azure_openai,
+    compatible,
     gemini,
     grok,
     openai,
@@ -269,22 +271,29 @@ async def outcome(
 @EVERY
 @pytest.mark.parametrize("breaks", [False, True], ids=["ends", "breaks"])
 async def test_a_stream_that_is_cut_anywhere_fails_or_was_whole(name: str, breaks: bool) -> None:
-    """Never half a reply: at every byte it is a typed error, or past the end all there is."""
+    """Never half a reply: at every byte it is a typed error, or past the end all that was said.
+
+    Usage may come after the end of chat completions, and be lost.
+    """
     body, plain, model = body_of(name), plain_of(name), MODELS[name]
+    expected = model.decode(plain)
     outcomes: list[bool] = []
+    whole: object = None
     for cut in range(len(body) + 1):
         sink = Sink()
         whole, error = await outcome(model, body[:cut], sink, breaks=breaks)
         outcomes.append(error is None)
         if error is None:
-            assert whole == plain, cut
+            reply = model.decode(whole)
+            assert (reply.messages, reply.finish) == (expected.messages, expected.finish), cut
+            assert reply.usage in (None, expected.usage)
         else:
             assert error.partial == "".join(told_text(sink.deltas, TextDelta).values())
             assert error.retriable is (not sink.deltas)
     # Once it is whole it stays so; and not before the end, or the cut would say nothing.
     assert outcomes == sorted(outcomes)
-    assert outcomes[-1]
-    assert outcomes.count(True) < len(body) / 3
+    assert whole == plain
+    assert outcomes.count(True) < len(body) / 2
 
 
 async def test_what_had_arrived_can_be_shown() -> None:
@@ -371,7 +380,7 @@ async def test_an_event_that_is_no_json_object_is_an_error(name: str, data: str)
 # ---------------------------------------------------------------------------- odd and lenient ways
 
 
-def chat(*deltas: dict[str, Any], finish: str = "stop") -> list[dict[str, Any]]:
+def chat(*deltas: dict[str, Any], finish: str | None = "stop") -> list[dict[str, Any]]:
     """Chunks of one choice."""
     chunks = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
     return [*chunks, {"choices": [{"index": 0, "delta": {}, "finish_reason": finish}]}]
@@ -415,13 +424,59 @@ async def test_servers_number_calls_in_their_own_ways(deltas: list[dict[str, Any
     assert {d.name for d in deltas_sent if isinstance(d, ToolCallDelta)} == {"f", "g"}
 
 
-async def test_without_end_marker_finish_reason_and_usage_are_enough() -> None:
-    """Some servers close the connection after their last chunk."""
+async def test_without_end_marker_a_finish_reason_is_enough() -> None:
+    """Some servers close the connection after their last chunk, or send no usage."""
     usage: dict[str, Any] = {"choices": [], "usage": {"prompt_tokens": 3, "completion_tokens": 2}}
     whole = await read(MODELS["openai"], [sse(*chat({"content": "Hi"}), usage)])
     assert MODELS["openai"].decode(whole).usage == Usage(3, 2)
+    whole = await read(MODELS["openai"], [sse(*chat({"content": "Hi"}))])
+    reply = MODELS["openai"].decode(whole)
+    assert (said(reply.messages), reply.usage) == (said([TextMessage("assistant", "Hi")]), None)
     with pytest.raises(ModelStreamError):
-        await read(MODELS["openai"], [sse(*chat({"content": "Hi"}))])
+        await read(MODELS["openai"], [sse(*chat({"content": "Hi"}, finish=None))])
+
+
+async def test_a_byte_order_mark_before_the_first_event_is_skipped() -> None:
+    """A text that begins with the same character keeps it."""
+    events = sse(*chat({"content": "\ufeffHi"}), "[DONE]")
+    reply = MODELS["openai"].decode(await read(MODELS["openai"], ["\ufeff".encode() + events]))
+    assert said(reply.messages) == said([TextMessage("assistant", "\ufeffHi")])
+
+
+@pytest.mark.parametrize("arguments", [{"q": "x", "n": [1]}, {}])
+async def test_arguments_that_are_an_object_are_read_like_text(arguments: dict[str, Any]) -> None:
+    """Ollama and several proxies send them so, whole and streamed."""
+    call = {"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments}}
+    messages, _ = await reply_to("openai", *chat({"tool_calls": [call]}), "[DONE]")
+    assert said(messages)[2] == [("a", "f", arguments)]
+
+
+async def test_thinking_of_mistral_is_streamed_and_kept() -> None:
+    """It comes in chunks of the content, each closed by its last piece; the text follows."""
+
+    def thinking(text: str, **more: Any) -> dict[str, Any]:
+        inner = [{"type": "text", "text": text}]
+        return {"content": [{"type": "thinking", "thinking": inner, **more}]}
+
+    pieces = [thinking("12*12 "), thinking("= 144", closed=True), {"content": "144"}]
+    model = compatible("mistral", "magistral-medium-latest", api_key="k")
+    sink = Sink()
+    whole = await read(model, [sse(*chat(*pieces), "[DONE]")], sink=sink)
+    chunk: dict[str, Any] = {
+        "type": "thinking",
+        "closed": True,
+        "thinking": [{"type": "text", "text": "12*12 = 144"}],
+    }
+    text = {"type": "text", "text": "144"}
+    plain: dict[str, Any] = {"message": {"role": "assistant", "content": [chunk, text]}}
+    plain |= {"index": 0, "finish_reason": "stop"}
+    assert model.decode(whole).messages == model.decode({"choices": [plain]}).messages
+    assert told_text(sink.deltas, ReasoningDelta) == {0: "12*12 = 144"}
+    assert told_text(sink.deltas, TextDelta) == {1: "144"}
+    answer = model.decode(whole).messages
+    question = TextMessage("user", "12*12?")
+    body = model.encode(ModelRequest(messages=(question, *answer, question)))
+    assert body["messages"][1]["content"][0] == chunk
 
 
 async def test_white_space_that_is_no_text_is_not_streamed() -> None:

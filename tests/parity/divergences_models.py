@@ -34,7 +34,7 @@ MODELS: tuple[Divergence, ...] = (
         "replies-say-why-they-ended",
         "openai.ts responseParser",
         "A text whose reply was cut or is a refusal has the reason as its stop reason: `length`, "
-        "`content_filter`, `refusal`.",
+        "`content_filter`, `refusal`, or `other` where the provider's word is unknown.",
         "TypeScript says `stop`, so half an answer looks like a whole one.",
     ),
     Divergence(

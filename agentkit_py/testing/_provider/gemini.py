@@ -90,7 +90,7 @@ def _refused(where: str, words: str) -> Problem:
 # Google's JSON takes the camelCase and the snake_case name of every field.
 # `labels` and `modelArmorConfig` are Vertex AI's.
 _FIELDS = names("""model contents tools toolConfig safetySettings systemInstruction generationConfig
-    cachedContent store serviceTier labels modelArmorConfig""")
+    cachedContent continuationToken store serviceTier labels modelArmorConfig""")
 _CONFIG_FIELDS = names("""stopSequences responseMimeType responseSchema responseJsonSchema
     responseFormat responseModalities candidateCount maxOutputTokens temperature topP topK seed
     presencePenalty frequencyPenalty responseLogprobs logprobs enableEnhancedCivicAnswers

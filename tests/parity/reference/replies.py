@@ -81,6 +81,9 @@ CUT = {
 }  # fmt: skip
 """Why a reply ended too early, by the providers' words."""
 
+WHOLE = {"stop", "tool_calls", "function_call", "end_turn", "stop_sequence", "tool_use", "STOP"}
+"""The providers' words for a reply that is complete."""
+
 
 def cut(found: list[Json], reasons: list[Json], on: Switches) -> list[Json]:
     """The messages of a reply that ended too early; no ``responseParser`` of TypeScript's asks.
@@ -90,6 +93,11 @@ def cut(found: list[Json], reasons: list[Json], on: Switches) -> list[Json]:
     """
     why = next((CUT[each] for each in reasons if each in CUT), None)
     if why is None:
+        words = [each for each in reasons if isinstance(each, str) and each]
+        unknown = on("replies-say-why-they-ended") and not WHOLE.issuperset(words)
+        for message in found if unknown else []:
+            if message["type"] in ("text", "opaque"):
+                message["stop_reason"] = "other"
         return found
     texts = [m for m in found if m["type"] in ("text", "opaque")]
     says = any(m["type"] != "text" or m["content"].strip() for m in texts)
