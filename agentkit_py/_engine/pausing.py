@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from agentkit_py._core.json import JsonObject, as_object
+from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py._engine.run_context import RunContext, RunOptions
 from agentkit_py._engine.tool import Tool
 from agentkit_py.codec import user_message_from_dict, user_message_to_dict
@@ -62,23 +62,18 @@ class Beginning:
     problem: str = ""
     """Why the run could not begin so again."""
 
-    since: datetime | None = None
-    """The time since which its questions are its own, not those of an attempt that died; None: it
-    goes on."""
-
     @classmethod
     def of(cls, context: RunContext, kind: str, name: str) -> Beginning | None:
         """Return what a run is about to begin with; None: it cannot pause."""
         if not context.runtime.pauses:
             return None
         thread_id = context.state.thread_id
-        since = None if context.runtime.replaying else datetime.now(UTC)
         if context.resumes:
-            return cls((kind, name), None, thread_id, since=since)
+            return cls((kind, name), None, thread_id)
         try:
-            return cls((kind, name), context.state.to_dict(), thread_id, since=since)
+            return cls((kind, name), context.state.to_dict(), thread_id)
         except StateError as error:
-            return cls((kind, name), None, thread_id, str(error), since)
+            return cls((kind, name), None, thread_id, str(error))
 
     async def pause(self, context: RunContext, paused: RunPaused) -> list[Question]:
         """Store the run, so that it can go on; return the questions that it waits for.
@@ -110,16 +105,24 @@ class Beginning:
         }
         run = RunRecord(id=message.id, status="paused", journal=journal)
         await store.save_run(thread_id, run)
-        for one in await questions_of(store, thread_id, message.id):
-            if self.since is not None and one.asked_at < self.since:
-                await stop_question(store, one.id)
-        return await waited_for(store, thread_id, run)
+        waiting = await waited_for(store, thread_id, run)
+        await close_questions(store, thread_id, message.id, but={one.id for one in waiting})
+        return waiting
 
 
 async def questions_of(store: QuestionStore, thread_id: str, run_id: str) -> list[Question]:
     """Return the questions of a run, the oldest first."""
     found = await store.list_questions(thread_id=thread_id, status=None, limit=None)
     return [question for question in found if question.run_id == run_id]
+
+
+async def close_questions(
+    store: QuestionStore, thread_id: str, run_id: str, *, but: Container[str] = ()
+) -> None:
+    """Close the open questions of a run that no attempt waits for any more."""
+    for one in await questions_of(store, thread_id, run_id):
+        if one.status == "open" and one.id not in but:
+            await stop_question(store, one.id)
 
 
 async def waits_already(context: RunContext) -> list[Question] | None:
@@ -131,13 +134,19 @@ async def waits_already(context: RunContext) -> list[Question] | None:
 
 
 async def waited_for(store: object, thread_id: str | None, run: RunRecord) -> list[Question]:
-    """Return the questions that a paused run waits for, those answered meanwhile included."""
+    """Return the questions that a paused run waits for, those answered meanwhile included.
+
+    A question belongs to one attempt: those of earlier attempts for the same message are no part of
+    it, whatever became of them.
+    """
     if not isinstance(store, QuestionStore) or thread_id is None:
         return []
     steps = as_object((run.journal or {}).get("steps")) or {}
-    known = as_object(steps.get("answers")) or {}
-    found = await questions_of(store, thread_id, run.id)
-    return [one for one in found if one.id not in known and one.status != "stopped"]
+    known, asked = as_object(steps.get("answers")) or {}, as_list(steps.get("asked"))
+    found = [one for one in await questions_of(store, thread_id, run.id) if one.status != "stopped"]
+    if asked is None:  # an earlier version stored it
+        return [one for one in found if one.id not in known]
+    return [one for one in found if one.id in asked]
 
 
 @dataclass(frozen=True, slots=True)

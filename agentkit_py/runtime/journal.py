@@ -95,6 +95,7 @@ class JournalRuntime:
         self._past_decisions: Mapping[str, Any] = known.get("decided") or {}
         self._decided: dict[str, JsonValue] = dict(self._past_decisions)
         self._given: dict[str, Any] = dict(known.get("answers") or {})
+        self._asked: list[str] = []
         self._answers = dict(answers or {})
         self._claims = Counter[str]()
         self._groups = 0
@@ -121,6 +122,7 @@ class JournalRuntime:
             "times": {**self._past_times, **self._times},
             "decided": self._decided,
             "answers": self._given,
+            "asked": self._asked,
         }
 
     @property
@@ -352,6 +354,7 @@ class JournalRuntime:
             given = self._given[request.id]
             return None if given is None else ApprovalAnswer.from_dict(given)
         if request.id not in self._answers:
+            self._asked.append(request.id)
             raise RunPaused(self)
         self.replaying = False
         answer = self._answers[request.id]

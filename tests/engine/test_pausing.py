@@ -25,6 +25,7 @@ from agentkit_py import (
 )
 from agentkit_py.errors import (
     ConfigurationError,
+    ModelError,
     ModelResponseError,
     NotPendingError,
     ReplayError,
@@ -37,7 +38,7 @@ from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import together
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import redacted
-from agentkit_py.testing import FakeProvider, Raw, ScriptedModel, tool_call, tool_calls
+from agentkit_py.testing import FakeProvider, Raw, ScriptedModel, error, tool_call, tool_calls
 from tests.apis import APIS
 
 pytestmark = pytest.mark.direct_only(
@@ -444,6 +445,27 @@ async def test_questions_of_an_attempt_that_died_do_not_stand_in_the_way_of_a_la
             run = await network.resume(thread, {question.id: True})
         assert (run.stop_reason, run.text) == ("done", "Done.")
         assert world.done == [("refund", 6), ("refund", 7)]
+
+
+async def test_an_answered_question_of_an_attempt_that_failed_is_not_waited_for_again(
+    world: World,
+) -> None:
+    """The message that is sent again asks a question of its own, once."""
+    message = UserMessage("Money back!", id="m1")
+    call = tool_call("refund", {"amount": 5})
+    run = await world.network(call).run(message, thread_id="t1")
+    (first,) = run.pending
+    broken = world.network(error(400, "no"))
+    with pytest.raises(ModelError):
+        await broken.resume("t1", {first.id: True})
+    again = await world.network(call).run(message, thread_id="t1")
+    (second,) = again.pending
+    assert second.id != first.id
+    assert (second.status, world.done) == ("open", [("refund", 5)])
+    done = await world.network("Done.").resume("t1", {second.id: False})
+    assert (done.text, world.done) == ("Done.", [("refund", 5)])
+    known = await world.store.list_questions(thread_id="t1", status=None)
+    assert [one.status for one in known] == ["answered", "answered"]
 
 
 @pytest.mark.parametrize("nested", [False, True])
