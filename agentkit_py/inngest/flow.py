@@ -16,6 +16,12 @@ from agentkit_py.inngest.guard import OnVersionMismatch
 _LEAST_STEPS = 10
 """With fewer, a run could use them up before it has asked a model, and so could all after it."""
 
+_DROPPING = ("singleton", "idempotency", "rate_limit", "debounce")
+"""Options by which the server drops events that come too soon after another of their key."""
+
+_MESSAGE_KEYS = ("event.data.input.id", "event.id")
+"""Parts of a key in which a run and its continuation differ."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionOptions:
@@ -31,7 +37,9 @@ class FunctionOptions:
     """Steps after which the run goes on in a new one, of the 1000 that Inngest allows; None: it
     does not. The new run has the thread and the state's data, no new message of the user, and a
     router whose ``call_count`` begins anew: let it go by the state. The first run's output names
-    the event of the new one as ``continuedAs``."""
+    the event of the new one as ``continuedAs``. Refused beside `singleton`, `idempotency`,
+    `rate_limit` and `debounce`, which would drop the new run, unless their key has
+    ``event.data.input.id``."""
 
     batch_events: inngest.Batch | None = None
     cancel: list[inngest.Cancel] | None = None
@@ -60,6 +68,22 @@ class FunctionOptions:
                 "of a batch would be lost. Leave it out, or make a function of your own that reads "
                 "ctx.events."
             )
+        for name in _DROPPING if self.continue_as_new is not None else ():
+            self._check_continues(name)
+
+    def _check_continues(self, name: str) -> None:
+        """Refuse an option by which the server would drop the run's own continuation."""
+        given: Any = getattr(self, name)
+        key: object = given if given is None or isinstance(given, str) else given.key
+        if given is None or any(part in str(key) for part in _MESSAGE_KEYS):
+            return
+        raise ConfigurationError(
+            f"FunctionOptions(continue_as_new={self.continue_as_new}, {name}=…): the event that "
+            f"begins the next part of a run has the key {key!r:.80} of the run itself, so {name} "
+            "may drop it, and the rest of the work is lost. Use a key with event.data.input.id, "
+            "which each part has its own of; or concurrency and throttle, which drop nothing; or "
+            "leave continue_as_new out."
+        )
 
     def __or__(self, other: FunctionOptions) -> FunctionOptions:
         """Return both: what ``other`` sets wins, lists are joined."""

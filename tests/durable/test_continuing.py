@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import inngest
@@ -27,7 +28,7 @@ from agentkit_py.errors import ConfigurationError, OutputError
 from agentkit_py.history import StaffDesk
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.inngest import FunctionOptions, create_functions
+from agentkit_py.inngest import FunctionOptions, create_functions, per_customer, per_thread
 from agentkit_py.output import ToolOutput
 from agentkit_py.routing import sequence
 from agentkit_py.runtime.direct import DirectRuntime
@@ -239,6 +240,37 @@ def test_steps_that_no_run_can_begin_with_are_refused(steps: Any) -> None:
     """Each run would go on as a new one before it has asked a model, for ever."""
     with pytest.raises(ConfigurationError, match="whole number, 10 or more"):
         FunctionOptions(continue_as_new=steps)
+
+
+_THREAD = "event.data.threadId"
+_MESSAGE = f"{_THREAD} + event.data.input.id"
+
+
+def _dropping(key: str | None) -> dict[str, Any]:
+    minute = timedelta(minutes=1)
+    return {
+        "singleton": inngest.Singleton(mode="skip", key=key),
+        "idempotency": key or "event.name",
+        "rate_limit": inngest.RateLimit(limit=3, period=minute, key=key),
+        "debounce": inngest.Debounce(period=minute, key=key),
+    }
+
+
+@pytest.mark.parametrize("name", [*_dropping(None)])
+def test_flow_control_that_drops_events_is_refused_beside_continue_as_new(name: str) -> None:
+    """The event of a run's continuation would be dropped, and the rest of its work be lost."""
+    long = FunctionOptions(continue_as_new=900)
+    for key in (None, _THREAD):
+        options = FunctionOptions(**{name: _dropping(key)[name]})
+        with pytest.raises(ConfigurationError, match=f"continue_as_new=900, {name}=.*input.id"):
+            long | options
+    assert (long | FunctionOptions(**{name: _dropping(_MESSAGE)[name]})).continue_as_new == 900
+
+
+def test_flow_control_that_only_delays_goes_with_continue_as_new() -> None:
+    """It begins each run sooner or later."""
+    options = per_thread(throttle=3) | per_customer() | FunctionOptions(continue_as_new=900)
+    assert options.throttle is not None
 
 
 @pytest.mark.parametrize("kind", ["network", "agent"])
