@@ -97,6 +97,7 @@ from agentkit_py.models.encoding import (
     text_in_file,
     texts,
     tool_changes,
+    warn_of_refused,
 )
 from agentkit_py.models.http_errors import unexpected
 from agentkit_py.models.replies import (
@@ -195,7 +196,7 @@ def make_claude(
     """
     options = with_settings("anthropic", settings, options)
     made = make_model(adapter, model, base_url=base_url, key_required=key_required, **options)
-    _warn_of_refused(made)
+    warn_of_refused(made, _taken(made.default_parameters, made.takes))
     return made
 
 
@@ -712,20 +713,6 @@ def _takes_prefill(model: Model, request: ModelRequest) -> bool:
 
 
 _SAMPLING = ("temperature", "top_p", "top_k")
-
-
-def _warn_of_refused(model: Model) -> None:
-    """Log which of the user's parameters are not sent as they are."""
-    given = model.default_parameters
-    taken = _taken(given, model.takes)
-    changed = sorted(name for name in given if taken.get(name) != given[name])
-    if changed:
-        logger.warning(
-            "%s refuses these default_parameters as they were given, so they are left out or sent "
-            "in the form that it takes: %s.",
-            model.model,
-            ", ".join(f"{name}={given[name]!r}" for name in changed),
-        )
 
 
 def _taken(parameters: Mapping[str, Any], takes: Capabilities) -> dict[str, Any]:

@@ -10,13 +10,13 @@ Blocks without a type of ours are `OpaqueMessage`s. Nothing here does I/O.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, cast
 
 from agentkit_py._core.json import JsonObject, as_object
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import EmptyReplyError
 from agentkit_py.messages import (
     CITATIONS,
@@ -35,7 +35,7 @@ from agentkit_py.models.base import Model, ModelReply
 from agentkit_py.models.capabilities import host_of_url
 from agentkit_py.models.encoding import wired
 
-logger = logging.getLogger(__name__)
+logger = get_logger("agentkit_py")
 
 Block = dict[str, Any]
 

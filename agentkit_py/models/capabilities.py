@@ -13,6 +13,10 @@ from functools import lru_cache
 from ipaddress import ip_address
 from typing import Any, Literal, TypeAlias
 
+from agentkit_py._core.untrusted import get_logger
+
+logger = get_logger("agentkit_py")
+
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """The kinds of images that OpenAI and Anthropic read."""
 
@@ -130,6 +134,9 @@ class Capabilities:
     sampling: bool = True
     """Takes ``temperature``, ``top_p`` and ``top_k``."""
 
+    default_effort: str | None = None
+    """OpenAI: the effort of a request that names none; None: it reasons."""
+
     system_inside: bool = False
     """Takes system messages between the others, as instructions from there on."""
 
@@ -242,6 +249,9 @@ _GPT_5 = Capabilities(
     compaction=True,
     cache_key=True,
 )
+# "gpt-5.1 defaults to none" (the API's ReasoningEffort); so do 5.2 and 5.4, and not their Pro and
+# Codex models. Of 5.5 and later the default is not known to be none.
+_GPT_5_1 = replace(_GPT_5, default_effort="none")
 _GPT_5_6 = replace(_GPT_5, chat_tools="not_reasoning")
 _GPT_6_1 = replace(_GPT_5, chat_tools="refused")
 _GPT_6_2 = replace(_GPT_6_1, checks_prefix=True)
@@ -261,12 +271,18 @@ _FAMILIES = (
         re.compile(r"(?<![a-z0-9])gpt-(?:4o|4\.1|4\.5)(?!-2024-05|.*-(?:audio|realtime))"),
         {(0,): Capabilities(structured_output=True, cache_key=True)},
     ),
+    _Family(
+        re.compile(r"(?<![a-z0-9])gpt-(5)(?:\.(\d{1,2}))?-(?:pro|codex)"),
+        {(5,): _GPT_5, (5, 4): replace(_GPT_5, chat_tools="without_effort"), (5, 6): _GPT_5_6},
+    ),
     # gpt-5-chat does not reason.
     _Family(
         re.compile(r"(?<![a-z0-9])gpt-(\d{1,2})(?!\d)(?:\.(\d{1,2}))?(?!.*-chat)"),
         {
             (5,): _GPT_5,
-            (5, 4): replace(_GPT_5, chat_tools="without_effort"),
+            (5, 1): _GPT_5_1,
+            (5, 4): replace(_GPT_5_1, chat_tools="without_effort"),
+            (5, 5): replace(_GPT_5, chat_tools="without_effort"),
             (5, 6): _GPT_5_6,
             (6, 1): _GPT_6_1,
             (6, 2): _GPT_6_2,
@@ -517,6 +533,8 @@ def reads_thinking(model: str, made_by: str) -> bool:
 CONTEXT_WINDOWS: Mapping[str, int] = {
     # OpenAI
     "gpt-5": 400_000,
+    "gpt-5.6": 1_050_000,
+    "gpt-6": 1_050_000,
     "gpt-5-chat": 128_000,
     "gpt-4.1": 1_047_576,
     "gpt-4o": 128_000,
@@ -535,7 +553,16 @@ CONTEXT_WINDOWS: Mapping[str, int] = {
     "o3": 200_000,
     "o4-mini": 200_000,
     # Anthropic
-    "claude": 200_000,
+    "claude-3": 200_000,
+    "claude-opus-4": 200_000,
+    "claude-sonnet-4": 200_000,
+    "claude-haiku-4": 200_000,
+    "claude-2": 200_000,
+    "claude-opus-5": 1_000_000,
+    "claude-sonnet-5": 1_000_000,
+    "claude-haiku-5": 1_000_000,
+    "claude-fable-5": 1_000_000,
+    "claude-mythos-5": 1_000_000,
     "claude-2.0": 100_000,
     "claude-instant": 100_000,
     # Google
@@ -543,12 +570,15 @@ CONTEXT_WINDOWS: Mapping[str, int] = {
     "gemini-1.5-flash": 1_048_576,
     "gemini-2": 1_048_576,
     "gemini-3": 1_048_576,
+    "gemini-4": 1_048_576,
     "gemini-1.0": 32_760,
     # xAI
     "grok-2": 131_072,
     "grok-2-vision": 32_768,
     "grok-3": 131_072,
     "grok-4": 256_000,
+    "grok-4.3": 1_000_000,
+    "grok-4.5": 500_000,
     "grok-4-fast": 2_000_000,
     "grok-4-1-fast": 2_000_000,
     "grok-code-fast": 256_000,
@@ -559,7 +589,18 @@ CONTEXT_WINDOWS: Mapping[str, int] = {
     "llama-3.3": 131_072,
     "qwen3": 131_072,
 }
-"""Tokens by the beginning of a model's name; the longest beginning that fits is the one."""
+"""Tokens by the beginning of a model's name; the longest beginning that fits counts.
+
+The providers' pages of models, read in November 2026.
+"""
+
+_NEWEST: Mapping[str, int] = {
+    "claude": 1_000_000,
+    "gemini": 1_048_576,
+    "gpt-": 1_050_000,
+    "grok-": 500_000,
+}
+"""The window of a family's newest model, for models that are newer than the table."""
 
 
 def window_of(model: str, overrides: Mapping[str, int] | None = None) -> int | None:
@@ -581,4 +622,15 @@ def _window_in(table: Mapping[str, int], name: str) -> int | None:
 
 @lru_cache(maxsize=256)
 def _known_window(name: str) -> int | None:
-    return _window_in(CONTEXT_WINDOWS, name)
+    window = _window_in(CONTEXT_WINDOWS, name)
+    if window is not None:
+        return window
+    newest = _window_in(_NEWEST, name)
+    if newest is not None:
+        logger.warning(
+            "The context window of %r is not known: %d tokens are assumed, as of the newest model "
+            "of its family. Set it with context_window=….",
+            name,
+            newest,
+        )
+    return newest

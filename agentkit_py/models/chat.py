@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
-from agentkit_py._core.json import as_list, as_object, dumps
+from agentkit_py._core.json import as_list, as_object, dumps, tamed
 from agentkit_py.messages import (
     Delta,
     Finish,
@@ -130,7 +130,7 @@ class ChatAdapter(Adapter):
             ]
         if self.cache_keys and (key := cache_key(model, request)):
             body["prompt_cache_key"] = key
-        body.update(_taken(model.default_parameters, model.takes))
+        body.update(taken_parameters(model.default_parameters, model.takes))
         if not body.get("tools"):
             # Only allowed with tools; defaults are also used by agents that have none.
             body.pop("tool_choice", None)
@@ -209,7 +209,7 @@ class ChatAdapter(Adapter):
 _NOT_WITH_REASONING = ("stop", "presence_penalty", "frequency_penalty")
 
 
-def _taken(parameters: Mapping[str, Any], takes: Capabilities) -> dict[str, Any]:
+def taken_parameters(parameters: Mapping[str, Any], takes: Capabilities) -> dict[str, Any]:
     """Return the parameters as models that reason take them."""
     taken = dict(parameters)
     if takes.sampling:
@@ -477,7 +477,7 @@ def _text_of(message: dict[str, Any]) -> str:
     Some hosts give an answer in JSON as an object (Cloudflare's Workers AI).
     """
     content = message.get("content")
-    said = dumps(content) if as_object(content) else text_in(content)
+    said = dumps(tamed(content)) if as_object(content) else text_in(content)
     audio = as_object(message.get("audio")) or {}
     return said or text_or_empty(message.get("refusal")) or text_or_empty(audio.get("transcript"))
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from typing_extensions import Unpack
 
 from agentkit_py._core.json import as_object
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.anthropic import anthropic
 from agentkit_py.models.base import Model, ModelOptions, checked_url, make_model, with_settings
@@ -27,8 +28,11 @@ from agentkit_py.models.capabilities import (
     capabilities_of,
 )
 from agentkit_py.models.chat import ChatAdapter
+from agentkit_py.models.chat import taken_parameters as chat_parameters
+from agentkit_py.models.encoding import warn_of_refused
 from agentkit_py.models.gemini import gemini
 from agentkit_py.models.responses import ResponsesAdapter
+from agentkit_py.models.responses import taken_parameters as responses_parameters
 from agentkit_py.models.think_tags import THINK_TAGS, ThinkTags, checked_tags
 
 if TYPE_CHECKING:
@@ -38,6 +42,8 @@ if TYPE_CHECKING:
         ModelSettings,
         ResponsesSettings,
     )
+
+logger = get_logger("agentkit_py")
 
 API_VERSION = "2024-10-21"
 """The newest version of Azure's data plane API that is generally available and dated."""
@@ -112,12 +118,12 @@ def openai_responses(
     Raises:
         ConfigurationError: A value cannot work.
     """
-    return make_model(
+    return _at_responses(
         ResponsesAdapter(OPENAI_RESPONSES, keep_reasoning=keep_reasoning),
         model,
-        base_url=base_url,
+        base_url,
         key_required=base_url is None,
-        **with_settings("responses", settings, options),
+        options=with_settings("responses", settings, options),
     )
 
 
@@ -210,9 +216,25 @@ def _made(
         raise ConfigurationError(f"api={api!r}: pass 'chat' or 'responses', or None.")
     moved = api is None and _needs_responses(model, options)
     if moved:
-        options = _for_responses(options)
-    adapter = responses if moved or api == "responses" else chat
-    return make_model(adapter, model, base_url=base_url, key_required=key_required, **options)
+        options = _for_responses(model, options)
+    if api == "responses" or moved:
+        return _at_responses(responses, model, base_url, key_required, options)
+    made = make_model(chat, model, base_url=base_url, key_required=key_required, **options)
+    warn_of_refused(made, chat_parameters(made.default_parameters, made.takes))
+    return made
+
+
+def _at_responses(
+    adapter: ResponsesAdapter,
+    model: str,
+    base_url: str | None,
+    key_required: bool,  # noqa: FBT001 - private
+    options: ModelOptions,
+) -> Model:
+    """Return a model of the Responses API; settings that it does not take are logged."""
+    made = make_model(adapter, model, base_url=base_url, key_required=key_required, **options)
+    warn_of_refused(made, responses_parameters(made.default_parameters, made.takes))
+    return made
 
 
 def _needs_responses(model: object, options: ModelOptions) -> bool:
@@ -241,10 +263,14 @@ _ONLY_CHAT = (
 )
 
 
-def _for_responses(options: ModelOptions) -> ModelOptions:
-    """Return the options with the parameters of chat completions as the Responses API has them."""
+def _for_responses(model: str, options: ModelOptions) -> ModelOptions:
+    """Return the options with the parameters of chat completions as the Responses API has them.
+
+    Parameters that only chat completions have are logged and left out.
+    """
     parameters: dict[str, Any] = {}
     text: dict[str, Any] = {}
+    dropped: list[str] = []
     for name, value in (options.get("default_parameters") or {}).items():
         if name in _LENGTHS:
             parameters["max_output_tokens"] = value
@@ -255,8 +281,17 @@ def _for_responses(options: ModelOptions) -> ModelOptions:
         elif name == "response_format" and (form := as_object(value)) is not None:
             kept = {key: part for key, part in form.items() if key != "json_schema"}
             text["format"] = kept | (as_object(form.get("json_schema")) or {})
-        elif name not in _ONLY_CHAT:
+        elif name in _ONLY_CHAT:
+            dropped.append(name)
+        else:
             parameters[name] = value
+    if dropped:
+        logger.warning(
+            "%s is asked through the Responses API, which does not have these settings of chat "
+            "completions, so they are left out: %s.",
+            model,
+            ", ".join(dropped),
+        )
     if text:
         parameters["text"] = text
     return {**options, "default_parameters": parameters}
@@ -354,10 +389,12 @@ def compatible(
         raise ConfigurationError(f"host={host!r}: known are {', '.join(COMPATIBLE)}.")
     if options.get("capabilities") is None:
         options = {**options, "capabilities": replace(capabilities_of(model), **row.facts)}
-    return make_model(
+    made = make_model(
         ChatAdapter(row, think_tags=checked_tags(think_tags)),
         model,
         base_url=base_url,
         key_required=row.key_required and base_url is None,
         **with_settings("compatible", settings, options),
     )
+    warn_of_refused(made, chat_parameters(made.default_parameters, made.takes))
+    return made

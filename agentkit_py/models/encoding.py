@@ -219,13 +219,32 @@ def split_prefill(request: ModelRequest) -> tuple[Sequence[Message], str]:
     return request.messages[: -request.prefill], "".join(prefill).rstrip()
 
 
+def warn_of_refused(model: Model, taken: Mapping[str, Any]) -> None:
+    """Log which of the user's parameters are not sent as they were given.
+
+    Args:
+        model: The model, with the parameters as they were given.
+        taken: The parameters as they are sent.
+    """
+    given = model.default_parameters
+    changed = sorted(name for name in given if taken.get(name) != given[name])
+    if changed:
+        logger.warning(
+            "%s refuses these settings as they were given, so they are left out or sent in the "
+            "form that it takes: %s.",
+            model.model,
+            ", ".join(f"{name}={given[name]!r:.80}" for name in changed),
+        )
+
+
 def without_sampling(
     parameters: dict[str, Any], takes: Capabilities, effort: object
 ) -> dict[str, Any]:
     """Return OpenAI's parameters without those of sampling, which models that reason refuse.
 
-    Without any effort they take them; from GPT-6.2 on, never.
+    They take them with the effort ``none``, which is the default of some; from GPT-6.2 on, never.
     """
+    effort = takes.default_effort if effort is None else effort
     if takes.sampling or (effort == "none" and not takes.checks_prefix):
         return parameters
     refused = ("temperature", "top_p", "logprobs", "top_logprobs")

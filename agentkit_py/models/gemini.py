@@ -83,7 +83,7 @@ from agentkit_py.models.encoding import (
     texts,
     warn_of_words,
 )
-from agentkit_py.models.http_errors import unexpected
+from agentkit_py.models.http_errors import excerpt_of, unexpected
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
@@ -588,7 +588,7 @@ def _read_part(model: Model, part: Part, ids: _CallIds) -> Message | None:
             return None
         if not name:
             return _malformed_call(
-                f"a function call without a name: {dumps(call)}", ids.response_id
+                f"a function call without a name: {excerpt_of(call)}", ids.response_id
             )
         call_id = text_or_empty(call.get("id")) or ids.take(name)
         read = parse_call(call_id, name, call.get("args"))

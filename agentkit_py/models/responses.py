@@ -9,7 +9,7 @@ API refuses.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -54,7 +54,7 @@ from agentkit_py.models.blocks import (
     without_nulls,
 )
 from agentkit_py.models.caching import cache_key
-from agentkit_py.models.capabilities import IMAGE_TYPES
+from agentkit_py.models.capabilities import IMAGE_TYPES, Capabilities
 from agentkit_py.models.compaction import KIND as COMPACTION
 from agentkit_py.models.compaction import compacted, with_compactions_bound
 from agentkit_py.models.encoding import (
@@ -187,14 +187,13 @@ class ResponsesAdapter(Adapter):
                 body["parallel_tool_calls"] = False
         if hosted := hosted_tools(model, request, METADATA):
             body["tools"] = [*body.get("tools", []), *hosted]
-        reasoning = as_object(model.default_parameters.get("reasoning")) or {}
-        effort = reasoning.get("effort")
+        effort = _effort(model.default_parameters)
         if key := cache_key(model, request):
             body["prompt_cache_key"] = key
         if request.compaction is not None and takes.compaction:
             limit = max(LEAST_COMPACTION, request.compaction.tokens)
             body["context_management"] = [{"type": COMPACTION, "compact_threshold": limit}]
-        body.update(without_sampling(dict(model.default_parameters), takes, effort))
+        body.update(taken_parameters(model.default_parameters, takes))
         if not body.get("tools"):
             body.pop("tool_choice", None)
             body.pop("parallel_tool_calls", None)
@@ -471,6 +470,15 @@ def _media_part(part: MediaContent) -> Encoded | None:
 
 def _typed(kind: str, members: Encoded) -> Encoded:
     return {"type": kind, **members}
+
+
+def _effort(parameters: Mapping[str, Any]) -> Any:
+    return (as_object(parameters.get("reasoning")) or {}).get("effort")
+
+
+def taken_parameters(parameters: Mapping[str, Any], takes: Capabilities) -> dict[str, Any]:
+    """Return the parameters as models that reason take them."""
+    return without_sampling(dict(parameters), takes, _effort(parameters))
 
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}, "additionalProperties": False}

@@ -34,6 +34,10 @@ from agentkit_py.models.encoding import CALL_A_TOOL
         ("gpt-4.1-nano", 1_047_576),
         ("gpt-5-mini", 400_000),
         ("claude-sonnet-4-5", 200_000),
+        ("claude-opus-5-5", 1_000_000),
+        ("gpt-5.6-sol", 1_050_000),
+        ("gpt-5.4", 400_000),
+        ("grok-4.3", 1_000_000),
         ("gemini-2.5-flash", 1_048_576),
         ("GROK-4-fast-reasoning", 2_000_000),
         ("openrouter/openai/gpt-4o", 128_000),
@@ -44,6 +48,16 @@ from agentkit_py.models.encoding import CALL_A_TOOL
 def test_the_longest_name_that_fits_is_the_one(model: str, tokens: int | None) -> None:
     """The name "gpt-4" must not win over the longer "gpt-4-turbo"."""
     assert window_of(model) == tokens
+
+
+def test_the_window_of_an_unknown_newer_model_is_the_newest_ones(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It is logged once for each model."""
+    for _ in range(2):
+        assert window_of("claude-saga-9") == window_of("claude-fable-5-2")
+        assert window_of("gpt-17") == window_of("gpt-6.2-sol")
+    assert len([r for r in caplog.records if "claude-saga-9" in r.message]) == 1
 
 
 def test_a_window_of_ones_own_comes_before_the_table() -> None:
@@ -67,7 +81,11 @@ def test_a_window_of_ones_own_comes_before_the_table() -> None:
         ("gpt-4o", {"reasoning_items": False}),
         ("gpt-5-mini", {"reasoning_items": True, "chat_tools": "taken"}),
         ("gpt-5-chat-latest", {"reasoning_items": False, "sampling": True}),
-        ("gpt-5.4", {"chat_tools": "without_effort"}),
+        ("gpt-5.4", {"chat_tools": "without_effort", "default_effort": "none"}),
+        ("gpt-5.4-pro", {"chat_tools": "without_effort", "default_effort": None}),
+        ("gpt-5.1", {"default_effort": "none"}),
+        ("gpt-5.1-codex-max", {"default_effort": None}),
+        ("gpt-5.6-sol", {"default_effort": None}),
         ("gpt-6-sol", {"chat_tools": "not_reasoning", "checks_prefix": False}),
         ("gpt-6-astra", {"chat_tools": "refused", "checks_prefix": False}),
         ("gpt-6.2-astra", {"chat_tools": "refused", "checks_prefix": True}),

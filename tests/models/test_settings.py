@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.messages import TextMessage
 from agentkit_py.models import (
     AnthropicSettings,
     ChatSettings,
     CompatibleSettings,
     GeminiSettings,
     Model,
+    ModelRequest,
     ResponsesSettings,
     anthropic,
     azure_openai,
@@ -190,3 +192,36 @@ def test_models_answer_without_anything_else_of_the_library_imported() -> None:
         "assert asyncio.run(model.respond('Hi')).text == 'Hello.'"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "sent"),
+    [
+        (openai_responses, "gpt-5.4-nano", {"temperature": 0, "top_p": 0.5}),
+        (openai, "gpt-5.2", {"temperature": 0, "top_p": 0.5}),
+        (openai_responses, "gpt-5", {}),
+        (openai, "gpt-5-mini", {}),
+        (openai_responses, "gpt-5.4-pro", {}),
+        (openai, "gpt-4.1", {"temperature": 0, "top_p": 0.5}),
+    ],
+)
+def test_settings_that_a_model_refuses_are_named(
+    make: Any, name: str, sent: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Models whose effort is none by default take a temperature."""
+    given = {"temperature": 0, "top_p": 0.5}
+    model = make(name, api_key="k", settings=given)
+    body = model.encode(ModelRequest(messages=(TextMessage("user", "hi"),)))
+    assert {key: body[key] for key in given if key in body} == sent
+    logged = [r.message for r in caplog.records if "refuses these settings" in r.message]
+    assert bool(logged) is (sent != given)
+    assert all("temperature=0, top_p=0.5" in message for message in logged)
+
+
+def test_a_setting_of_chat_completions_alone_is_named_at_the_responses_api(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """The model is asked there, since it refuses its tools in chat completions."""
+    openai("gpt-6.1", api_key="k", settings={"stop": ["END"], "max_completion_tokens": 5})
+    (logged,) = [r.message for r in caplog.records if "Responses API" in r.message]
+    assert logged.endswith("left out: stop.")

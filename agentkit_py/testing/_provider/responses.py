@@ -126,9 +126,10 @@ def parameter_range(request: Request) -> Iterator[Problem]:
 
 @_rule(f"{_REASONING}; the API's answer", models=_takes_no_sampling)
 def reasoning_model_sampling(request: Request) -> Iterator[Problem]:
-    """Models that reason take no temperature or top_p, but with effort none before GPT-6.2."""
-    effort = object_of(request.body.get("reasoning")).get("effort")
-    takes = effort == "none" and not capabilities_of(request.model).checks_prefix
+    """Models that reason take temperature and top_p with effort none only, GPT-6.2 never."""
+    able = capabilities_of(request.model)
+    effort = object_of(request.body.get("reasoning")).get("effort") or able.default_effort
+    takes = effort == "none" and not able.checks_prefix
     for name in () if takes else ("temperature", "top_p"):
         value = request.body.get(name)
         if value is not None and value != 1:
