@@ -23,6 +23,7 @@ from agentkit_py.errors import (
     ThreadBusyError,
     ThreadNotFoundError,
 )
+from agentkit_py.server.access import Access
 from agentkit_py.server.auth import Authenticator, StreamTokens
 from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.hub import Hub, ListWatch, OpenStreams
@@ -80,6 +81,10 @@ class Api:
         user_id = await self.authenticator.user_of(request)
         self.check_streams(user_id)
         return user_id
+
+    def access_of(self, user_id: str) -> Access:
+        """Return what this user may do with what is others'."""
+        return Access(self.settings, user_id)
 
     def threads_of(self, user_id: str) -> HistoryStore:
         """Return the store as this user may see it."""

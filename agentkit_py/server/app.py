@@ -150,8 +150,8 @@ def api_of(
         streams=open_streams,
         notifier=notifier,
         news=StaffNews(settings.store, hub),
-        queue=ListWatch(hub, TAKEOVERS, partial(staff.read_queue, settings.store)),
-        asked=ListWatch(hub, APPROVALS, partial(read_asked, settings.store)),
+        queue=ListWatch(hub, TAKEOVERS, partial(staff.read_queue, settings)),
+        asked=ListWatch(hub, APPROVALS, partial(read_asked, settings)),
     )
 
 

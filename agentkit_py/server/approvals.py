@@ -11,13 +11,12 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from agentkit_py._core.awaiting import resolve
 from agentkit_py.errors import NotPendingError
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.history.questions import Question, QuestionStore, change_open, stop_question
 from agentkit_py.network import problem_with_arguments
 from agentkit_py.server.api import Api, ApiRequest, endpoint
-from agentkit_py.server.config import OWNER
+from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.runs import APPROVALS
 from agentkit_py.server.schemas import (
     AnswerBody,
@@ -32,8 +31,8 @@ from agentkit_py.server.schemas import (
 )
 from agentkit_py.server.streams import CountedEvents, event
 
-_MOST = 1000
-"""Questions that one request looks at."""
+_MOST_CLOSED = 1000
+"""Closed questions that the streams of questions know of."""
 
 CLOSED = {
     "already_answered": "This was answered already.",
@@ -54,21 +53,6 @@ class OpenQuestions:
     """Those that were open at an earlier look; the last ones."""
 
 
-async def may_answer(api: Api, user_id: str, question: Question) -> bool:
-    """Return whether a user may answer a question.
-
-    The application's rule decides, where it has one. Else the names of the question's tool, or
-    those that `create_app` got; the thread's own user only as ``"owner"``.
-    """
-    settings = api.settings
-    if settings.may_answer is not None:
-        return bool(await resolve(settings.may_answer(user_id, question)))
-    names = question.approvers_at(datetime.now(UTC)) or settings.approvers
-    if question.user_id == user_id:
-        return OWNER in names
-    return user_id != OWNER and user_id in names
-
-
 def question_store(api: Api) -> QuestionStore:
     """Return the store of questions, or refuse the request."""
     store: object = api.settings.store
@@ -87,8 +71,9 @@ async def open_questions(store: object, thread_id: str) -> list[Question]:
 async def visible(api: Api, user_id: str, questions: list[Question]) -> list[ApprovalItem]:
     """Return those questions that a user may answer, or whose thread is the user's."""
     found: list[ApprovalItem] = []
+    access = api.access_of(user_id)
     for one in questions:
-        allowed = await may_answer(api, user_id, one)
+        allowed = await access.may_answer(one)
         if allowed or one.user_id == user_id:
             found.append(item_of(one, allowed=allowed))
     return found
@@ -118,7 +103,7 @@ async def list_approvals(request: ApiRequest[ApprovalsQuery]) -> ApprovalsPage:
             thread_id=query.thread_id,
             user_id=user_id,
             status=None if query.status == "all" else query.status,
-            limit=_MOST,
+            limit=request.api.settings.most_listed,
         )
         asked.update({one.id: one for one in found})
     wanted = [
@@ -209,7 +194,7 @@ async def answer_question(
         decide: Returns the changed question; None: nothing is left to decide.
         calls: The decisions on single calls, whose arguments are checked.
     """
-    if not await may_answer(api, user_id, question):
+    if not await api.access_of(user_id).may_answer(question):
         if question.user_id != user_id:
             raise not_found("question")
         raise ApiError(403, "not_allowed", "Somebody else has to decide this.")
@@ -241,16 +226,18 @@ async def approvals_stream(api: Api, request: Request) -> Response:
     return CountedEvents(api, user_id, _changes(api, user_id))
 
 
-async def read_asked(store: object, before: OpenQuestions | None) -> OpenQuestions:
+async def read_asked(settings: ServerSettings, before: OpenQuestions | None) -> OpenQuestions:
     """Read the open questions, and those that have been closed since the last look."""
+    store: object = settings.store
     if not isinstance(store, QuestionStore):
         return OpenQuestions({}, {})
-    asked = {one.id: one for one in await store.list_questions(limit=_MOST)}
+    found = await store.list_questions(limit=settings.most_listed)
+    asked = {one.id: one for one in found}
     closed = {} if before is None else {**before.closed}
     for gone in () if before is None else before.asked.keys() - asked.keys():
-        found = await store.load_question(gone)
-        closed.update({} if found is None else {gone: found})
-    return OpenQuestions(asked, dict([*closed.items()][-_MOST:]))
+        known = await store.load_question(gone)
+        closed.update({} if known is None else {gone: known})
+    return OpenQuestions(asked, dict([*closed.items()][-_MOST_CLOSED:]))
 
 
 async def _changes(api: Api, user_id: str) -> AsyncGenerator[bytes]:

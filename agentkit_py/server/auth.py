@@ -82,7 +82,7 @@ class Authenticator:
             raise unauthorized()
         return _checked(found)
 
-    def check_page(self, request: Request) -> None:
+    def check_page(self, request: HTTPConnection) -> None:
         """Refuse requests that a page of another site makes a signed-in browser send.
 
         Browsers say where a request comes from (``Sec-Fetch-Site``, ``Origin``); other clients

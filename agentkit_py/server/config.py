@@ -87,6 +87,8 @@ MayTakeOver: TypeAlias = Callable[[str, Takeover], "bool | Awaitable[bool]"]
 TenantOf: TypeAlias = Callable[[str], "str | Awaitable[str | None] | None"]
 """Returns the tenant of the user with this id; None: the user has none."""
 
+_MOST_LISTED = 1000
+
 _OWNER_KEYS = frozenset({"user_id", "userId", *TENANT_KEYS})
 """Keys of the state that say whose something is."""
 
@@ -124,7 +126,12 @@ class ServerOptions(TypedDict, total=False):
     """The key of the user's id in the state, for tools; ``user_id`` unless given."""
 
     tenant_of: TenantOf
-    """Returns the tenant of a user; runs have it in the state, as ``tenant``."""
+    """Returns the tenant of a user; runs have it in the state, as ``tenant``. Staff and approvers
+    act on threads of users of their own tenant only, also where ``may_answer`` or
+    ``may_take_over`` would let them."""
+
+    across_tenants: Collection[str]
+    """Ids of the users who act as staff and approvers in every tenant."""
 
     memory: Memory
     """The memory whose facts users see, correct and forget: that of the agents."""
@@ -182,6 +189,7 @@ class ServerSettings:
     client_history: bool = False
     user_key: str = "user_id"
     tenant_of: TenantOf | None = None
+    across_tenants: Collection[str] = ()
     memory: Memory | None = None
     origins: Sequence[str] = ()
     limits: ServerLimits = field(default_factory=ServerLimits)
@@ -195,10 +203,12 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         """Refuse clients that could name another user, and approvals that nobody could give."""
-        for name in ("approvers", "staff"):
+        for name in ("approvers", "staff", "across_tenants"):
             if isinstance(getattr(self, name), str):
                 given = getattr(self, name)
                 raise ConfigurationError(f"{name} is a list of users' ids, not {given!r}")
+        if self.across_tenants and self.tenant_of is None:
+            raise ConfigurationError("across_tenants: pass tenant_of=…; without it are no tenants")
         if not self.approvers and self.may_answer is None:
             self._check_approvers()
         for key in sorted({self.user_key, *_OWNER_KEYS}.intersection(self.client_state)):
@@ -227,6 +237,14 @@ class ServerSettings:
                 f"memory: agents remember for the user_id of the state, which user_key="
                 f"{self.user_key!r} does not set"
             )
+
+    @property
+    def most_listed(self) -> int | None:
+        """The most questions or threads that one look at all of them reads; None: all.
+
+        With tenants it is all: those of other tenants may come first, however many they are.
+        """
+        return _MOST_LISTED if self.tenant_of is None else None
 
     async def tenant(self, user_id: str) -> str | None:
         """Return the tenant of a user, as the application says it.

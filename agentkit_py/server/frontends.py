@@ -39,8 +39,9 @@ from agentkit_py.events.replies import (
 )
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunStore
+from agentkit_py.server.access import Access
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint, read_json
-from agentkit_py.server.approvals import CLOSED, answer_question, decided, may_answer
+from agentkit_py.server.approvals import CLOSED, answer_question, decided
 from agentkit_py.server.chat import job_of, make_thread
 from agentkit_py.server.formats import AG_UI, VERCEL, FrontEnd, FrontEndRequest
 from agentkit_py.server.hub import Entry, Subscription
@@ -128,7 +129,8 @@ async def _add_questions(
 ) -> None:
     """Add the questions that the reader may answer, or might have."""
     asked = await _questions(api, thread_id, status=None)
-    mine = [one for one in asked if await may_answer(api, user_id, one)]
+    access = api.access_of(user_id)
+    mine = [one for one in asked if await access.may_answer(one)]
     for turn in turns:
         show_questions(turn, mine)
 
@@ -234,6 +236,11 @@ class _Exchange:
         """The thread; empty where a new one is to be made."""
         return self.asked.thread_id or ""
 
+    @property
+    def access(self) -> Access:
+        """What the user may do."""
+        return self.api.access_of(self.user_id)
+
     async def view(self) -> ThreadView:
         """Return the thread as the user may see it; nothing where there is none."""
         if not self.thread_id:
@@ -287,7 +294,7 @@ class _Exchange:
         """Return the message whose run asked what is answered now, or refuse the answers."""
         await self.api.threads_of(self.user_id).get_thread(self.thread_id)
         for question, calls in await self._decided():
-            if not await may_answer(self.api, self.user_id, question) and calls:
+            if not await self.access.may_answer(question) and calls:
                 raise ApiError(403, "not_allowed", "Somebody else has to decide this.")
             if question.run_id is not None:
                 return question.run_id
@@ -465,10 +472,10 @@ class _Story:
         exchange = self.exchange
         for question in await exchange.open_questions():
             if question.id == data.get("requestId"):
-                return await may_answer(exchange.api, exchange.user_id, question)
+                return await exchange.access.may_answer(question)
         known = await _questions(exchange.api, exchange.thread_id, status=None)
         found = next((one for one in known if one.id == data.get("requestId")), None)
-        return found is None or await may_answer(exchange.api, exchange.user_id, found)
+        return found is None or await exchange.access.may_answer(found)
 
     async def _finish(self, end: ReplyEnd) -> list[dict[str, Any]]:
         """Return the last events, after which the client has what the thread holds."""
@@ -487,7 +494,8 @@ class _Story:
         """Look at a run that does not work here: it waits, has ended, or works elsewhere."""
         exchange = self.exchange
         asked = await exchange.open_questions(self.message_id)
-        mine = [one for one in asked if await may_answer(exchange.api, exchange.user_id, one)]
+        access = exchange.access
+        mine = [one for one in asked if await access.may_answer(one)]
         if mine:
             return await self._ask(mine)
         api = exchange.api

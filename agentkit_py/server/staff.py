@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 
-from agentkit_py._core.awaiting import resolve
 from agentkit_py.codec import message_to_dict
 from agentkit_py.errors import (
     AgentKitError,
@@ -27,7 +26,7 @@ from agentkit_py.network import explain
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint
 from agentkit_py.server.approvals import open_questions, visible
 from agentkit_py.server.chat import agents_of
-from agentkit_py.server.config import OWNER
+from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.runs import TAKEOVERS, Job, state_of
 from agentkit_py.server.schemas import (
     ApiError,
@@ -50,30 +49,18 @@ from agentkit_py.server.threads import message_of, summary_of, without_provider_
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 
-_MOST = 1000
-"""Threads that one request looks at."""
-
 Queue: TypeAlias = dict[str, tuple[Takeover, str]]
 """Threads that a person is on or wanted in, with their titles, by id."""
 
 
-async def may_take_over(api: Api, user_id: str, takeover: Takeover) -> bool:
-    """Return whether a user may read a thread as staff, and take it over.
-
-    The application's rule decides, where it has one, and else its list; a thread's own user may
-    not, unless the list has ``"owner"``.
-    """
-    settings = api.settings
-    if takeover.user_id == user_id:
-        return settings.may_take_over is None and OWNER in settings.staff
-    if settings.may_take_over is not None:
-        return bool(await resolve(settings.may_take_over(user_id, takeover)))
-    return user_id != OWNER and user_id in settings.staff
+def _takeovers(settings: ServerSettings) -> TakeoverStore | None:
+    store: object = settings.store
+    return store if isinstance(store, TakeoverStore) else None
 
 
 def _store(api: Api) -> Any:
-    store: object = api.settings.store
-    if not isinstance(store, TakeoverStore):
+    store: Any = _takeovers(api.settings)
+    if store is None:
         raise not_found()
     return store
 
@@ -84,18 +71,18 @@ async def _allowed(request: ApiRequest[Any], thread_id: str) -> tuple[HistorySto
     info = await store.get_thread(thread_id)
     found = await _store(request.api).load_takeover(thread_id)
     takeover: Takeover = found or Takeover(thread_id=thread_id, user_id=info.user_id)
-    if not await may_take_over(request.api, request.user_id, takeover):
+    if not await request.api.access_of(request.user_id).may_take_over(takeover):
         raise not_found()
     return store, takeover
 
 
-async def read_queue(store: HistoryStore, before: Queue | None) -> Queue:
+async def read_queue(settings: ServerSettings, before: Queue | None) -> Queue:
     """Read the threads that a person is on or wanted in, and titles of those that have changed."""
     found: Queue = {}
-    takeovers: object = store
-    if not isinstance(takeovers, TakeoverStore):
+    store, takeovers = settings.store, _takeovers(settings)
+    if takeovers is None:
         return found
-    for one in await takeovers.list_takeovers(limit=_MOST):
+    for one in await takeovers.list_takeovers(limit=settings.most_listed):
         known = (before or {}).get(one.thread_id)
         if known is not None and known[0] == one:
             found[one.thread_id] = known
@@ -119,8 +106,10 @@ async def list_takeovers(request: ApiRequest[TakeoversQuery]) -> TakeoversPage:
     query = request.params
     status = None if query.status == "all" else query.status
     store, items = _store(request.api), list[TakeoverItem]()
-    for one in await store.list_takeovers(status=status, limit=_MOST):
-        if await may_take_over(request.api, request.user_id, one):
+    access = request.api.access_of(request.user_id)
+    most = request.api.settings.most_listed
+    for one in await store.list_takeovers(status=status, limit=most):
+        if await access.may_take_over(one):
             if len(items) == query.limit:
                 return {"takeovers": items, "hasMore": True}
             with suppress(ThreadNotFoundError):  # it is deleted meanwhile
@@ -244,11 +233,11 @@ async def _changes(api: Api, user_id: str) -> AsyncGenerator[bytes]:
         yield event("ready", {})
         while True:
             queue: Queue = await api.queue.after(seen)
-            seen = queue
+            seen, access = queue, api.access_of(user_id)
             items = {
                 key: event("takeover", _item(user_id, one, title))
                 for key, (one, title) in queue.items()
-                if await may_take_over(api, user_id, one)
+                if await access.may_take_over(one)
             }
             for gone in known.keys() - items.keys():
                 yield event("left", {"threadId": gone})

@@ -23,7 +23,14 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py.server.api import HEADERS, Api
 from agentkit_py.server.hub import Batch, Subscription
 from agentkit_py.server.runs import TOPIC, channel_of
-from agentkit_py.server.schemas import StreamQuery, no_streams, not_found, parse, unauthorized
+from agentkit_py.server.schemas import (
+    ApiError,
+    StreamQuery,
+    no_streams,
+    not_found,
+    parse,
+    unauthorized,
+)
 
 logger: logging.Logger = get_logger("agentkit_py.server")
 
@@ -286,6 +293,10 @@ def _reset(reason: str, lost: int) -> bytes:
 async def realtime(api: Api, socket: WebSocket) -> None:
     """`/v1/realtime/connect`: from this process, what Inngest's realtime server is to the hook."""
     grant = api.tokens.read(socket.query_params.get("token", ""))
+    try:
+        api.authenticator.check_page(socket)
+    except ApiError:
+        grant = None
     if grant is None or not (api.backend.streams and api.streams.has_room(grant.user_id)):
         await socket.close(1008)
         return

@@ -12,6 +12,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.applications import Starlette
 from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import InvalidStatus
 
 from agentkit_py.inngest.realtime import TOPIC, channel_of
 from agentkit_py.server import HubLimits, ServerLimits, lifespan, realtime_app
@@ -68,6 +69,26 @@ async def test_the_realtime_client_gets_the_run() -> None:
     }
     numbers = [m["data"]["sequenceNumber"] for m in found]
     assert numbers == list(range(len(numbers)))
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"), [("https://evil.example", 403), ("https://shop.example", 101)]
+)
+async def test_a_page_of_a_foreign_origin_may_not_listen_with_a_token(
+    origin: str, status: int
+) -> None:
+    """The same rule as for `GET /api/stream`; pages that `origins` names may."""
+    async with served(app_of(support("Hello."), origins=["https://shop.example"])) as url:
+        token = await token_of(url)
+        base = url.replace("http", "ws", 1)
+        address = f"{base}/v1/realtime/connect?token={token['key']}"
+        try:
+            async with connect(address, additional_headers={"Origin": origin}) as socket:
+                assert socket.response is not None
+                found = socket.response.status_code
+        except InvalidStatus as error:
+            found = error.response.status_code
+    assert found == status
 
 
 async def test_a_realtime_client_that_reconnects_gets_the_run_again() -> None:
