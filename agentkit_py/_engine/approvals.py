@@ -98,7 +98,7 @@ class CallDesk:
         with run.runtime.published_by_next_step(record is not None and run.approver is None):
             await run.monitor.emit(HitlRequested(**facts, request=request))
         wait = partial(self._answer, step_id, request)
-        answer = await run.thread.released_while(step_id, wait, pauses=run.runtime.pauses)
+        answer = await run.thread.released_while(step_id, wait, timeout, pauses=run.runtime.pauses)
         await run.monitor.emit(HitlResolved(**facts, request=request, answer=answer))
         return answer
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -96,7 +96,8 @@ class CallSteps:
     async def sleep(self, step_id: str, duration: int | timedelta) -> None:
         """Wait for ``duration`` (milliseconds, or a timedelta)."""
         name = self.full_id(step_id)
-        await self.thread.released_while(name, partial(self.tools.sleep, name, duration))
+        wait = partial(self.tools.sleep, name, duration)
+        await self.thread.released_while(name, wait, _time(duration))
 
     async def sleep_until(self, step_id: str, until: datetime) -> None:
         """Wait until a time.
@@ -107,7 +108,8 @@ class CallSteps:
         name = self.full_id(step_id)
         if until.tzinfo is None:
             raise ConfigurationError(f"Step {name!r}: sleep_until needs a time with a time zone")
-        await self.thread.released_while(name, partial(self.tools.sleep_until, name, until))
+        wait = partial(self.tools.sleep_until, name, until)
+        await self.thread.released_while(name, wait, until - datetime.now(UTC))
 
     async def wait_for_event(
         self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
@@ -115,7 +117,7 @@ class CallSteps:
         """Wait for an event; None if it does not come within ``timeout`` (ms or timedelta)."""
         name = self.full_id(step_id)
         wait = partial(self.tools.wait_for_event, name, event=event, if_exp=if_exp, timeout=timeout)
-        return await self.thread.released_while(name, wait)
+        return await self.thread.released_while(name, wait, _time(timeout))
 
     async def receive(self, step_id: str, *, event: str, key: str, timeout: int | timedelta) -> Any:
         """Receive an event that came, or comes within ``timeout`` (ms or timedelta), for ``key``.
@@ -128,7 +130,7 @@ class CallSteps:
         """
         name, store, box = self.full_id(step_id), self.thread.mail, box_of(event, key)
         taker = self.runtime.new_id(name)
-        limit = timeout if isinstance(timeout, timedelta) else timedelta(milliseconds=timeout)
+        limit = _time(timeout)
 
         async def look() -> dict[str, Any]:
             return {"mail": await store.take_mail(box, taker), "at": time.time()}
@@ -148,7 +150,7 @@ class CallSteps:
                 is_over = await self.runtime.wait_for_signal(step, box, has_come, left) is None
                 tries += 1
 
-        return await self.thread.released_while(name, wait)
+        return await self.thread.released_while(name, wait, limit)
 
     async def invoke_by_id(
         self,
@@ -210,3 +212,8 @@ class CallSteps:
 
 _running: ContextVar[str | None] = ContextVar("agentkit_tool_step", default=None)
 """The name of the step of a tool whose handler runs now."""
+
+
+def _time(given: int | timedelta) -> timedelta:
+    """Return a time that may be given in milliseconds."""
+    return given if isinstance(given, timedelta) else timedelta(milliseconds=given)

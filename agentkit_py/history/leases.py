@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
+import anyio
+
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError, ThreadBusyError, ThreadNotFoundError
+from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import (
     LeaseClaim,
     OpenedRun,
@@ -20,10 +26,10 @@ from agentkit_py.results import AgentResult
 from agentkit_py.runtime.port import Runtime
 
 T = TypeVar("T")
+logger: logging.Logger = logging.getLogger("agentkit_py")
 
 STEERED = "steered"
-"""The stop reason of a run whose message another run has taken that waits for a person or a time.
-"""
+"""The stop reason of a run whose message another run has that waits for a person or a time."""
 
 OnBusy: TypeAlias = Literal["wait", "error", "steer", "interrupt"]
 """Behaviour of a run that finds another one at work on its thread: wait; raise `ThreadBusyError`;
@@ -126,10 +132,11 @@ class HeldLease:
         A thread that is not there is created; ``limit`` results are read.
         """
         try:
-            return await store.open_run(self.thread_id, self.claim, self.run_id, limit)
+            opened = await store.open_run(self.thread_id, self.claim, self.run_id, limit)
         except ThreadNotFoundError:
             await create()
-            return await store.open_run(self.thread_id, self.claim, self.run_id, limit)
+            opened = await store.open_run(self.thread_id, self.claim, self.run_id, limit)
+        return None if opened is None else replace(opened, own=await self._own(opened.own))
 
     async def open_in_step(
         self, store: RunOpener, create: Callable[[], Awaitable[None]]
@@ -247,24 +254,98 @@ class HeldLease:
         await self._save_heard(self._record("completed", stop_reason=STEERED))
         await self.release_now()
 
-    async def released_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
+    async def released_while(
+        self, step_id: str, wait: Callable[[], Awaitable[T]], lasts: float | None
+    ) -> T:
         """Release the lease while ``wait`` waits, which may take days, and acquire it again.
 
         Steps are named by what is waited for: several parts of a run may wait at the same time,
         and go on in another order on each replay.
+
+        Args:
+            step_id: What is waited for.
+            wait: Waits.
+            lasts: Seconds after which the wait is over at the latest: until then the user's message
+                is this run's. None: the run ends here, and is stored as one that waits.
         """
-        await self.release(f"turn.{step_id}.pause")
-        found = await wait()
+        seconds = self.settings.seconds
+        if lasts is not None and self.runtime.durable:
+            seconds += max(0.0, lasts)  # no process is there to say that the run is alive
+
+        async def leave() -> None:
+            if lasts is not None:
+                await self._claim_message(step_id, seconds)
+            await self.pause()
+
+        async def come_back() -> bool:
+            has_it = await self._lock()
+            if has_it and lasts is not None:
+                await self._claim_message(step_id, None)
+            return has_it
+
+        await self.run_once(f"turn.{step_id}.pause", leave)
+        if lasts is None or self.runtime.durable:
+            found = await wait()
+        else:
+            found = await self._claimed_while(step_id, wait)
         # The run has begun already, so it waits for the lease whatever `on_busy` says.
-        await self._acquire(f"turn.{step_id}.back", self._lock, waits=True)
+        await self._acquire(f"turn.{step_id}.back", come_back, waits=True)
         return found
+
+    async def _claimed_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
+        """Wait in this process, and say now and then that the run is alive."""
+
+        async def renew() -> None:
+            while True:
+                await anyio.sleep(self.settings.seconds / 3)
+                try:
+                    await self._claim_message(step_id, self.settings.seconds)
+                except Exception:
+                    logger.warning("A run that waits could not keep its message", exc_info=True)
+
+        renewing = asyncio.ensure_future(renew())
+        try:
+            return await wait()
+        finally:
+            renewing.cancel()
+
+    async def _claim_message(self, step_id: str, seconds: float | None) -> None:
+        """Keep the user's message for this run during a wait; no longer if ``seconds`` is None."""
+        if not isinstance(self.store, QuestionStore):
+            return
+        until = None if seconds is None else time.time() + seconds
+
+        def change(run: RunRecord) -> RunRecord | None:
+            if run.status != "running":
+                return None
+            waits = dict(run.waits) if run.owner == self.owner else {}
+            waits.pop(step_id, None)
+            if until is not None:
+                waits[step_id] = until
+            return replace(run, owner=self.owner, waits=waits)
+
+        known = await self.store.change_run(self.thread_id, self.run_id, change)
+        if until is not None and (known is None or known.status in ("failed", "stopped")):
+            begun = RunRecord(id=self.run_id, status="running")
+            await self.store.save_run(self.thread_id, cast("RunRecord", change(begun)))
+
+    async def _own(self, record: RunRecord | None) -> RunRecord | None:
+        """Return the message's record; where another run waits that has the message, so it says."""
+        if record is None or record.owner in (None, self.owner):
+            return record
+        execution = execution_of(record.owner)
+        is_stopped = execution is not None and await self.store.is_stopped(execution)
+        if is_stopped or not record.is_waiting(time.time()):
+            return record
+        return RunRecord(id=self.run_id, status="completed", stop_reason=STEERED)
 
     async def recorded_runs(self) -> tuple[RunRecord | None, RunRecord | None]:
         """Return the record of an earlier run for this message, and the newest with a state."""
 
         async def ask() -> Any:
-            runs = [await self.store.load_run(self.thread_id, one) for one in (self.run_id, None)]
-            return [_kept(run) for run in runs]
+            own = await self._own(await self.store.load_run(self.thread_id, self.run_id))
+            newest = await self.store.load_run(self.thread_id)
+            return [_kept(run) for run in (own, newest)]
 
         own, newest = map(self._read, await self.run_once("recall", ask))
         return own, newest

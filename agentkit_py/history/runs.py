@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
@@ -33,6 +33,17 @@ class RunRecord:
     journal: JsonObject | None = None
     """Everything that a paused run needs to go on: its message, target, state and steps so far."""
 
+    owner: str | None = None
+    """The owner of the thread's lease that has the message while it waits."""
+
+    waits: Mapping[str, float] = field(default_factory=dict[str, float])
+    """The waits of a run that goes on, by step id, each with the time (seconds since 1970) until
+    which it keeps the message for that run; the lease is free meanwhile."""
+
+    def is_waiting(self, now: float) -> bool:
+        """Return whether a run waits that has the message, and answers it."""
+        return self.status == "running" and any(until > now for until in self.waits.values())
+
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON, without the id."""
         return {
@@ -41,6 +52,7 @@ class RunRecord:
             "stopReason": self.stop_reason,
             "results": list(self.results),
             **({} if self.journal is None else {"journal": self.journal}),
+            **({} if self.owner is None else {"owner": self.owner, "waits": dict(self.waits)}),
         }
 
     @property
@@ -59,7 +71,7 @@ class RunRecord:
         status = fields.get("status")
         if not isinstance(status, str):
             raise InvalidRecordError("expected a string", where=where, field="status")
-        for name in ("state", "journal"):
+        for name in ("state", "journal", "waits"):
             if fields.get(name) is not None and not isinstance(fields[name], Mapping):
                 raise InvalidRecordError("expected an object", where=where, field=name)
         stop_reason, results = fields.get("stopReason"), as_list(fields.get("results") or [])
@@ -74,6 +86,8 @@ class RunRecord:
             stop_reason=stop_reason,
             results=tuple(results),
             journal=fields.get("journal"),
+            owner=fields.get("owner"),
+            waits=fields.get("waits") or {},
         )
 
 

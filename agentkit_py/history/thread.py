@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -414,13 +414,19 @@ class Thread:
                 one.has_waited = True
 
     async def released_while(
-        self, step_id: str, wait: Callable[[], Awaitable[T]], *, pauses: bool = False
+        self,
+        step_id: str,
+        wait: Callable[[], Awaitable[T]],
+        lasts: timedelta,
+        *,
+        pauses: bool = False,
     ) -> T:
         """Wait for a person, an event or a time, the lease released meanwhile.
 
         Args:
             step_id: What is waited for.
             wait: Waits.
+            lasts: The time after which the wait is over at the latest.
             pauses: The run may end here as one that is paused. The outermost one's thread is free
                 once the run is stored so, and not before: a message in line would begin anew.
         """
@@ -431,7 +437,8 @@ class Thread:
             self.note_wait()
         for lease in leases:
             if lease is not None:
-                wait = partial(lease.released_while, step_id, wait)
+                seconds = None if pauses else lasts.total_seconds()
+                wait = partial(lease.released_while, step_id, wait, seconds)
         found = await wait()
         self.note_wait()
         return found

@@ -263,7 +263,7 @@ def test_flow_control_that_drops_events_is_refused_beside_continue_as_new(name: 
     for key in (None, _THREAD):
         options = FunctionOptions(**{name: _dropping(key)[name]})
         with pytest.raises(ConfigurationError, match=f"continue_as_new=900, {name}=.*input.id"):
-            long | options
+            assert long | options
     assert (long | FunctionOptions(**{name: _dropping(_MESSAGE)[name]})).continue_as_new == 900
 
 
