@@ -295,7 +295,9 @@ class _Responses(_Reading):
                 self._end_reply(said, place)
                 self.result(str(item.get("call_id")), self._output(item.get("output"), place))
             else:
-                said.append(_said(item))
+                # A message of the assistant may go without its type.
+                typed = {"type": "message", **item} if "role" in item else item
+                said.append(_said(typed))
         self._end_reply(said, "input")
 
     def _end_reply(self, said: list[dict[str, Any]], place: str) -> None:
@@ -399,9 +401,7 @@ def _text_blocks(content: Any) -> Any:
 class _Gemini(_Reading):
     def read(self, record: Mapping[str, Any]) -> None:
         record = _camel(record)
-        system = as_object(record.get("systemInstruction"))
-        if system is not None:
-            self.say("system", self.parts(system.get("parts"), "systemInstruction.parts"))
+        self._system(record.get("systemInstruction"))
         for place, content in self.items(record.get("contents"), "contents"):
             role = content.get("role") or "user"
             if role == "model":
@@ -411,6 +411,16 @@ class _Gemini(_Reading):
                 self._user(content.get("parts"), f"{place}.parts")
             else:
                 raise self.wrong(f"{place}.role", f"user or model, got {role!r}")
+
+    def _system(self, given: object) -> None:
+        """Add the system instruction: a content, or a text."""
+        if given is None or isinstance(given, str):
+            self.say("system", given or "")
+            return
+        content = as_object(given)
+        if content is None:
+            raise self.wrong("systemInstruction", "a content with parts, or a text")
+        self.say("system", self.parts(content.get("parts"), "systemInstruction.parts"))
 
     def _user(self, given: object, place: str) -> None:
         parts: list[ContentPart] = []
@@ -456,13 +466,17 @@ def _payload(response: object) -> JsonValue:
 
 
 def _camel(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return JSON of Google's with camelCase names; it takes snake_case, too."""
+    """Return JSON of Google's with camelCase names and lists of parts.
+
+    Google takes snake_case, too, and a lone part for a list of one.
+    """
     found: dict[str, Any] = {}
     for name, value in record.items():
         key = camel(name)
         inner = None if key in ("args", "response") else as_object(value)
         if key == "parts":
-            found[key] = [_camel(as_object(one) or {}) for one in as_list(value) or ()]
+            parts = [value] if inner is not None else as_list(value) or ()
+            found[key] = [_camel(as_object(part) or {}) for part in parts]
         else:
             found[key] = value if inner is None else _camel(inner)
     return found

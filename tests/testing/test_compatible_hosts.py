@@ -73,6 +73,31 @@ def test_a_host_takes_what_it_wants(host: str, model: str, message: dict[str, An
 )
 def test_mistral_refuses_turns_out_of_order(turns: list[tuple[str, str]], words: str) -> None:
     """No assistant at the end, and no user after results."""
+    reply = _at_mistral("mistral-large-latest", turns)
+    assert reply.status_code == 400
+    assert words in reply.text
+
+
+def test_mistral_small_takes_a_user_after_results() -> None:
+    """As recorded in August 2026."""
+    turns = [("user", "Hi"), ("assistant", ""), ("tool", "1"), ("user", "So?")]
+    assert _at_mistral("mistral-small-latest", turns).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "model"),
+    [
+        ("api.deepseek.com", "deepseek-chat"),
+        ("router.huggingface.co", "moonshotai/Kimi-K2-Instruct-0905:groq"),
+    ],
+)
+def test_calls_of_a_model_that_does_not_think_go_without_reasoning(host: str, model: str) -> None:
+    """Though others of its host or family want it."""
+    assert ask(host, model, tool_calls=[CALL]).status_code == 200
+
+
+def _at_mistral(model: str, turns: list[tuple[str, str]]) -> httpx.Response:
+    """Send turns to Mistral."""
     call = {**CALL, "id": "abcDEF123"}
     own = {"assistant": {"tool_calls": [call]}, "tool": {"tool_call_id": "abcDEF123"}}
     has_calls = any(role == "tool" for role, _ in turns)
@@ -80,12 +105,10 @@ def test_mistral_refuses_turns_out_of_order(turns: list[tuple[str, str]], words:
         {"role": role, "content": text, **(own.get(role, {}) if has_calls else {})}
         for role, text in turns
     ]
-    fake = FakeProvider(["never"])
+    fake = FakeProvider(["Well."])
     with httpx.Client(transport=fake.transport) as client:
-        reply = client.post(
+        return client.post(
             "https://api.mistral.ai/v1/chat/completions",
-            json={"model": "mistral-large-latest", "messages": messages},
+            json={"model": model, "messages": messages},
             headers={"authorization": "Bearer k"},
         )
-    assert reply.status_code == 400
-    assert words in reply.text

@@ -141,7 +141,7 @@ def too_many_stops(request: Request) -> Iterator[Problem]:
     models=_reasons,
 )
 def reasoning_model_parameter(request: Request) -> Iterator[Problem]:
-    """Reasoning models take neither `max_tokens` nor a temperature or top_p other than 1.
+    """Reasoning models take no `max_tokens`, no `stop`, no temperature or top_p other than 1.
 
     That is o1, o3, o4, gpt-5, gpt-5-mini, gpt-5-nano. Later models take a temperature with some
     efforts and are left alone. With Azure only a deployment named after its model is recognised.
@@ -152,6 +152,9 @@ def reasoning_model_parameter(request: Request) -> Iterator[Problem]:
             "'max_completion_tokens' instead."
         )
         yield Problem(words, "max_tokens", "unsupported_parameter")
+    if request.body.get("stop") is not None:  # recorded with gpt-5-mini and o1-mini
+        words = "Unsupported parameter: 'stop' is not supported with this model."
+        yield Problem(words, "stop", "unsupported_parameter")
     for name in ("temperature", "top_p"):
         value = request.body.get(name)
         if value is not None and value != 1:
@@ -196,9 +199,10 @@ _FIELDS = {  # the message types of the API reference
     "developer": {"role", "content", "name"},
     "user": {"role", "content", "name"},
     "assistant": {"role", "content", "name", "refusal", "audio", "tool_calls", "function_call"},
-    "tool": {"role", "content", "tool_call_id"},
+    "tool": {"role", "content", "tool_call_id", "name"},
     "function": {"role", "content", "name"},
 }
+# A tool message may name its tool: 43 recorded exchanges with gpt-4.1-nano (2026).
 # The SDKs send back what the API itself put into an assistant message.
 _FIELDS["assistant"] |= {"annotations"}
 _PARTS = {

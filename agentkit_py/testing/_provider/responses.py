@@ -109,11 +109,11 @@ def unknown_parameter(request: Request) -> Iterator[Problem]:
 
 @_rule("the API's answer", "observed")
 def missing_input(request: Request) -> Iterator[Problem]:
-    """There is something to answer: a text, or a list with at least one item."""
+    """There is something to answer: a text, a list with at least one item, or a stored prompt."""
     given: Any = request.body.get("input")
     if not isinstance(given, str | list | None):
         yield wrong_type("input", "one of a string or array of input items")
-    elif not given:
+    elif not given and not request.body.get("prompt"):
         words = "One of \"input\" or \"previous_response_id\" or 'prompt' or 'conversation_id' must"
         yield Problem(f"{words} be provided.", "input", "missing_required_parameter")
 
@@ -210,7 +210,7 @@ Item = tuple[str, dict[str, Any]]
 @view
 def _items(request: Request) -> list[Item]:
     """Return the input's items with their pointers; a text is none."""
-    return list(numbered("input", request.body["input"]))
+    return list(numbered("input", request.body.get("input")))
 
 
 def _kind(item: dict[str, Any]) -> Any:
@@ -234,7 +234,7 @@ def _parts(request: Request, kind: str) -> Iterator[Item]:
 @_rule(f"{_API} (input: array of items)")
 def item_not_object(request: Request) -> Iterator[Problem]:
     """Each item of the input is an object."""
-    for where, item in numbered("input", request.body["input"]):
+    for where, item in numbered("input", request.body.get("input")):
         if not isinstance(item, dict):
             yield wrong_type(where, "an input item")
 
@@ -326,11 +326,15 @@ def output_fields(request: Request) -> Iterator[Problem]:
 
 @_rule("openai-python types/responses/response_reasoning_item_param.py", "sdk")
 def reasoning_fields(request: Request) -> Iterator[Problem]:
-    """A reasoning item has an id and a summary, which may be empty."""
+    """A reasoning item has a summary, which may be empty; it may go without its id.
+
+    51 recorded exchanges with gpt-5-nano (2026) send encrypted reasoning without one.
+    """
     for where, item in _of_kind(request, "reasoning"):
-        for key, kind in (("id", str), ("summary", list)):
-            if not isinstance(item.get(key), kind):
-                yield missing(f"{where}.{key}")
+        if not isinstance(item.get("summary"), list):
+            yield missing(f"{where}.summary")
+        if not isinstance(item.get("id", ""), str):
+            yield wrong_type(f"{where}.id", "a string")
 
 
 @_rule(f"{_REASONING}; the API's answer", models=_is_plain)
@@ -352,9 +356,9 @@ def reasoning_not_stored(request: Request) -> Iterator[Problem]:
     for where, item in _of_kind(request, "reasoning"):
         if not item.get("encrypted_content"):
             words = (
-                f"Item with id '{item['id']}' not found. Items are not persisted when `store` is "
-                "set to false. Try again with `store` set to true, or remove this item from your "
-                "input."
+                f"Item with id '{item.get('id', '')}' not found. Items are not persisted when "
+                "`store` is set to false. Try again with `store` set to true, or remove this item "
+                "from your input."
             )
             yield Problem(words, where, status=404)
 
@@ -413,7 +417,7 @@ def following_without_reasoning(request: Request) -> Iterator[Problem]:
     for _, item in _items(request):
         kind, given = _kind(item), str(item.get("id") or "")
         if kind == "reasoning":
-            before = str(item["id"])
+            before = given
         elif given.endswith(f"{_LED_TO}{before}") and before:
             before = ""
         elif _LED_TO in given:
