@@ -7,7 +7,7 @@ from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from operator import is_, itemgetter
 from typing import (
     TYPE_CHECKING,
@@ -76,6 +76,7 @@ from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
 from agentkit_py.results import NO_VALUE, AgentResult, AgentRunResult, OutputT, text_of_output
 from agentkit_py.runs import ENDS_IN_ORDER, Runnable, RunStream
+from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.journal import RunPaused
 from agentkit_py.state import StateT
 
@@ -589,7 +590,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             await context.thread.end(stop_reason=reason)
             return self._ended(context, spec, self._nothing(context, reason))
         try:
-            result = await run_agent(context, spec, turn)
+            result = await contained(partial(run_agent, context, spec, turn))
             if result.stop_reason not in ENDS_IN_ORDER:
                 self._ended(context, spec, result)  # the run fails where there is no output
             if context.thread.config is not None:

@@ -29,6 +29,7 @@
     ├── BudgetExceededError         a user or tenant has used up a budget
     ├── NonRetriableError           raised by users: stop, and do not try this again
     ├── RetryAfterError             raised by users: stop, and try again after a while
+    ├── AbruptExitError             code that was called left by CancelledError or SystemExit
     ├── ModelRetry                  raised by users: tell the model what is wrong with its answer
     ├── OutputError                 an agent or network ended without its output
     ├── GuardrailTripped            a guardrail stopped the run
@@ -70,7 +71,12 @@ class AgentKitError(Exception):
 
     Its text is clean: what strangers wrote in it (a provider's words, a name, a title) holds no
     escape sequences, controls and format characters. The facts that it keeps stay as they are.
+
+    Attributes:
+        acted: True if a step had done its work, and only what came of it could not be kept.
     """
+
+    acted: bool = False
 
     def __str__(self) -> str:
         """Return the message as it may be shown."""
@@ -438,6 +444,14 @@ class BudgetExceededError(AgentKitError):
 
 class NonRetriableError(AgentKitError):
     """Raise it in a tool, router or hook to fail the run without another attempt."""
+
+
+class AbruptExitError(AgentKitError):
+    """Code that a run called was left by a `BaseException` of its own; the run was not ended.
+
+    It has the name of what left the code: ``CancelledError`` where something inside was cancelled,
+    ``GeneratorExit``, ``SystemExit`` or ``BaseExceptionGroup``.
+    """
 
 
 class RetryAfterError(AgentKitError):

@@ -220,6 +220,7 @@ REMEDIES = {
     "OutputError": "Read `reason` and `problems`; allow more `output_retries` or a wider type.",
     "ProcessorError": "Mend the processor that it names; `__cause__` has the error.",
     "RetryAfterError": "You raise it.",
+    "AbruptExitError": "Mend what was cancelled, or ended, inside that code; `__cause__` has it.",
     "RoutingError": "Return an agent of the network, its name, or None from the router.",
     "ScriptError": "Give the script one reply for each model call, or mend the program.",
     "StateError": "Keep only JSON in the state.",

@@ -53,6 +53,7 @@ from agentkit_py.models.fallback import FallbackModel
 from agentkit_py.processors.report import ReportEntry
 from agentkit_py.results import NO_VALUE, AgentResult, replied
 from agentkit_py.runtime.asking import first_answer, read_reply, say_failover
+from agentkit_py.runtime.containing import contained
 
 if TYPE_CHECKING:
     from agentkit_py._engine.output_schema import PartialOutput
@@ -155,7 +156,7 @@ async def run_agent(run: RunContext, agent: AgentSpec, options: TurnOptions) -> 
         await monitor.emit_now(started)
     try:
         with monitor.inside(turn.run_id) if monitor.is_active else nullcontext():
-            result = await _AgentLoop(run, turn, options).take_turn()
+            result = await contained(_AgentLoop(run, turn, options).take_turn)
         if run.network is None and run.thread.config is not None:
             await run.thread.save_results()
     except CancelledError as error:

@@ -10,13 +10,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.mail import box_of
 from agentkit_py.history.stopping import OpenCall
 from agentkit_py.history.thread import Thread
 from agentkit_py.models.base import Model
+from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.port import Runtime, StepTools
 
 T = TypeVar("T")
@@ -75,7 +75,7 @@ class CallSteps:
         self._count += 1
         return f"{name}.{self._count}"
 
-    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
+    async def run(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
         """Run ``handler`` as a step: durable runtimes remember what it returned."""
         call, name = self.open_call, self.full_id(step_id)
 
@@ -84,14 +84,17 @@ class CallSteps:
                 await call.begin()
             token = _running.set(name)
             try:
-                output = await handler()
+                output = await contained(handler)
             finally:
                 _running.reset(token)
             if call is not None:
                 await call.did(step_id, cast("JsonValue", output))
             return output
 
-        return await self.tools.run(name, noted)
+        found = await self.tools.run(name, noted)
+        if call is not None:  # a step that is remembered has noted nothing here
+            call.step_seen(step_id, cast("JsonValue", found))
+        return found
 
     async def sleep(self, step_id: str, duration: int | timedelta) -> None:
         """Wait for ``duration`` (milliseconds, or a timedelta)."""
@@ -191,16 +194,12 @@ class CallSteps:
         return await self.runtime.infer(self.full_id(step_id), model, lambda: body)
 
     async def ai_wrap(
-        self, step_id: str, function: Callable[..., Awaitable[T]], /, *arguments: Any
+        self, step_id: str, function: Callable[..., T | Awaitable[T]], /, *arguments: Any
     ) -> T:
         """Call a function that asks a model as a step."""
+        return await self.run(step_id, partial(function, *arguments))
 
-        async def call() -> T:
-            return await resolve(function(*arguments))
-
-        return await self.run(step_id, call)
-
-    async def parallel(self, *calls: Callable[[], Awaitable[Any]]) -> list[Any]:
+    async def parallel(self, *calls: Callable[[], Any]) -> list[Any]:
         """Run calls with steps at the same time; return what they gave, in the order given."""
         self.full_id("parallel")
         outcomes = await self.runtime.parallel(calls)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -154,10 +155,13 @@ async def _invoke(nested: Nested, options: AsToolOptions, given: Any, ctx: ToolC
     )
     try:
         text, limit = await nested.run(run, call)
+    except CancelledError as error:
+        await run.finalize(error)
+        raise
     except Exception as error:
+        await run.finalize(error)
         if is_control_error(error):
             raise
-        await run.finalize(error)
         return _answer(run, f"{type(error).__name__}: {error}", ok=False)
     stopped = f"It was stopped: {limit}."
     return _answer(run, text if limit is None else f"{text}\n{stopped}".strip(), ok=limit is None)

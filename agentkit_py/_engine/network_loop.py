@@ -41,6 +41,7 @@ from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.results import AgentResult
+from agentkit_py.runtime.containing import contained
 from agentkit_py.state import State, StateT
 
 T = TypeVar("T")
@@ -171,7 +172,9 @@ class NetworkLoop:
             await monitor.emit_now(RunStarted(**facts, thread_id=run.thread_id, user_id=user_id))
         try:
             with monitor.inside(run.run_id) if monitor.is_active else nullcontext():
-                run.stop_reason = TAKEN_OVER if thread.is_taken_over else await self._loop()
+                run.stop_reason = (
+                    TAKEN_OVER if thread.is_taken_over else await contained(self._loop)
+                )
             await thread.save_results()
             await thread.end(stop_reason=run.stop_reason)
         except CancelledError as error:

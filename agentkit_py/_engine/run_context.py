@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypedDict, TypeVar, cast, get_origin, is_typeddict
 
+import anyio
+
 from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, NetworkSpec, Turn
 from agentkit_py._engine.definition import definition_of, order_free_digest
@@ -37,6 +39,7 @@ from agentkit_py.processors.apply import ChosenProcessors, as_processors, is_bou
 from agentkit_py.processors.base import Extent, HistoryProcessor, Level, Processors
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import USER, AgentResult
+from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.state import State, differs, user_of
@@ -390,7 +393,7 @@ class RunContext:
         if self.thread.config is not None:
             self.thread.load_all = not any(is_bounded(self.chains_of(spec)) for spec in specs)
         try:
-            await self._begin(dry=dry)
+            await contained(partial(self._begin, dry=dry))
         except CancelledError as error:
             await self._release(error)
             raise
@@ -604,17 +607,25 @@ class RunContext:
             logger.warning(said, thread_id)
             return
         if self.thread.config is not None:
-            for reply in [one for one in self.open_replies.values() if one.is_done_in_part]:
+            for reply in list(self.open_replies.values()):
                 self.keep(reply.so_far())
-        try:
-            # A step here would be done with the first attempt of the next request, so that an
-            # error that is not remembered would be tried again.
-            failure = None if isinstance(error, CancelledError) else error
-            lost = failure is None or not self.runtime.repeats(failure)
-            await self.thread.save_results(lost=lost)
-            await self.thread.end(failed=True, lost=lost)
-        except Exception:  # noqa: BLE001 - the run's own error is the one to raise
-            logger.exception("The completed results of a failed run could not be saved")
+        if isinstance(error, CancelledError):
+            # Who cancels a scope cancels everything in it, also what is awaited from now on.
+            with anyio.CancelScope(shield=True):
+                await self._save_failed(lost=True)
+            return
+        # A step here would be done with the first attempt of the next request, so that an
+        # error that is not remembered would be tried again.
+        await self._save_failed(lost=not self.runtime.repeats(error))
+
+    async def _save_failed(self, *, lost: bool) -> None:
+        """Save what a failed run has, and give its thread back; see `Thread.save_results`."""
+        save = partial(self.thread.save_results, lost=lost)
+        for work in (save, partial(self.thread.end, failed=True, lost=lost)):
+            try:
+                await contained(work)
+            except Exception:  # noqa: BLE001 - the run's own error is the one to raise
+                logger.exception("The completed results of a failed run could not be saved")
 
 
 _UNCHANGED = order_free_digest([])

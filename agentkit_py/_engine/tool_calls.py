@@ -18,7 +18,7 @@ from agentkit_py._engine.approvals import CallDesk, refused_content
 from agentkit_py._engine.call_steps import CallSteps
 from agentkit_py._engine.concurrency import in_thread, run_in_parallel
 from agentkit_py._engine.guarding import Guards, Trip
-from agentkit_py._engine.instrumentation import CallTool, Monitor
+from agentkit_py._engine.instrumentation import CallTool, Monitor, logger
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import StateChanges
 from agentkit_py._engine.tool import (
@@ -29,10 +29,17 @@ from agentkit_py._engine.tool import (
     ToolContext,
 )
 from agentkit_py._engine.tool_values import InvalidArguments, data_content, error_content
-from agentkit_py.errors import ConfigurationError, is_control_error
+from agentkit_py.errors import (
+    AgentKitError,
+    ConfigurationError,
+    ReplayError,
+    StateError,
+    is_control_error,
+)
 from agentkit_py.events.types import ToolFinished, ToolStarted
 from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.messages import Finish, Message, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.runtime.containing import as_error, contained
 from agentkit_py.state import State
 
 
@@ -306,14 +313,21 @@ class ToolRunner:
     async def run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
         """Run one call on a state; return its result."""
         opened = self._opened(one)
-        content = await self._content(one, state, opened)
+        try:
+            content = await self._content(one, state, opened)
+        except Exception as error:
+            if opened is not None and _is_of_the_call(error):
+                opened.failed(error)
+            raise
+        if opened is not None:
+            opened.seen(content)
         if one.refused is None and one.tool is not None and self.guards.check(one.tool):
             content = await self._guard_result(one, one.tool, state, content)
         if one.edited is not None and isinstance(content, dict):
             note = f"A person changed the arguments to {dumps(dict(one.edited))}"
             content = {**content, "note": note}
-        if opened is not None:
-            opened.seen(content)
+        if self.reply is not None:
+            self.reply.contents[one.index] = content
         result = ToolResultMessage(one.call, content, agent=self.agent.name, from_history=False)
         if self.run.monitor.is_active:
             await self.run.monitor.emit(ToolFinished(**self.turn.facts, result=result))
@@ -331,13 +345,20 @@ class ToolRunner:
         return content if found is None else error_content("GuardrailError", found)
 
     def _opened(self, one: Prepared) -> OpenCall | None:
+        """Return the call, of which the reply keeps what is known; None: it keeps nothing of it.
+
+        A call that a step remembers was made, whatever its tool says now.
+        """
         run, reply = self.run, self.reply
-        if reply is None or one.refused is not None or one.tool is None:
+        refused = one.refused is not None or one.tool is None
+        if reply is None or (refused and not run.runtime.remembers(one.step_id)):
             return None
         keeper = run.thread.keeper
         if keeper is not None:
             keeper.will_note()
-        return OpenCall(reply, one.index, keeper, run.outer_call)
+        opened = OpenCall(reply, one.index, keeper, run.outer_call)
+        opened.asked()
+        return opened
 
     async def _content(
         self, one: Prepared, state: State[Any], opened: OpenCall | None
@@ -417,11 +438,20 @@ class ToolRunner:
         while True:
             content, error = await self._attempt(tool, one, context)
             if self.guards.check(tool):
-                content = self.guards.mask_result(tool, content)
+                content = self._masked(tool, content)
             if error is None or tries >= tool.retries:
                 return content
             await runtime.try_again(min(tool.backoff * 2**tries, _LONGEST_BACKOFF), error)
             tries += 1
+
+    def _masked(self, tool: Tool, content: JsonValue) -> JsonValue:
+        """Return a result masked; where that fails it is withheld, since the call is made."""
+        try:
+            return self.guards.mask_result(tool, content)
+        except Exception as error:  # noqa: BLE001 - the call would be made again
+            logger.exception("The result of tool %r could not be masked", tool.name)
+            text = f"{tool.name} was carried out; its result could not be masked, and is withheld"
+            return error_content("GuardrailError", f"{text} ({type(error).__name__})")
 
     async def _attempt(
         self, tool: Tool, one: Prepared, context: ToolContext
@@ -430,18 +460,19 @@ class ToolRunner:
         # A tool that waits, perhaps for a person, takes as long as it takes.
         limits = () if tool.steps else (tool.timeout, self.run.meter.limits.tool_timeout)
         limit = min([one for one in limits if one is not None], default=None)
+        call = partial(_call, tool, one.arguments, context)
         value: object = None
         timer: anyio.CancelScope | None = None
         try:
             if limit is None:
-                value = await _call(tool, one.arguments, context)
+                value = await contained(call)
             else:
                 with anyio.move_on_after(limit) as timer:
-                    value = await _call(tool, one.arguments, context)
+                    value = await contained(call)
         except ConfigurationError:
             raise  # the developer's error: no model can do anything about it
         except Exception as error:
-            if is_control_error(error):
+            if _ends_run(error):
                 raise
             return error_content(type(error).__name__, str(error)), error
         if timer is not None and timer.cancelled_caught:
@@ -452,6 +483,21 @@ class ToolRunner:
 
 _LONGEST_BACKOFF = 3600.0
 """Seconds between two attempts at the most."""
+
+
+def _ends_run(error: Exception) -> bool:
+    """Return whether the error of a tool ends the run instead of being read by the model."""
+    return is_control_error(error) or (isinstance(error, AgentKitError) and error.acted)
+
+
+def _is_of_the_call(error: Exception) -> bool:
+    """Return whether the call itself failed with an error that ends the run.
+
+    Another one, of the store or of the guard, does not say what became of the call.
+    """
+    if isinstance(error, ReplayError):
+        return False
+    return _ends_run(error) or isinstance(error, ConfigurationError | StateError)
 
 
 async def _never() -> JsonValue:
@@ -512,7 +558,6 @@ async def _in_thread(tool: Tool, arguments: Any, context: ToolContext) -> Any:
             return tool.invoke(arguments, context)
         except (CancelledError, GeneratorExit, SystemExit) as error:
             # It would end this process, or what runs in it, and means nothing in a thread.
-            kind = type(type(error).__name__, (Exception,), {})  # the name that the model reads
-            raise kind(str(error)) from error
+            raise as_error(error) from error
 
     return await resolve(await in_thread(call))

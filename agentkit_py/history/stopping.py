@@ -1,13 +1,19 @@
-"""Runs that are stopped from outside: what they had done goes into the thread.
+"""Replies whose calls are being carried out: what is known of each call when the run ends.
 
-A durable run that holds a lease notes each call in its store when the call begins and when it is
-done, inside the call's own step. A run that is stopped cannot save anything itself, so whoever
-hears of it makes results of its notes. A step that was still at work then finds its execution
-stopped, and adds what it brings as one more result, marked.
+A run that ends by an error, or is cancelled, keeps such a reply: each call stands in the thread as
+done, failed, not known, or not made. What a replay remembers of calls is taken as if it had just
+been done.
+
+A durable run that is stopped from outside cannot save anything itself. One that holds a lease notes
+each call in its store when the call begins and when it is done, inside the call's own step; whoever
+hears of the stop makes results of its notes. A step that was still at work then finds its execution
+stopped, and adds what it brings as one more result, marked. A note after the call never fails its
+step: what it says is in the step's output as well.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,10 +21,13 @@ from typing import Any
 from typing_extensions import Protocol  # as the protocols that it adds to
 
 from agentkit_py._core.json import JsonObject, JsonValue
-from agentkit_py.errors import NonRetriableError
+from agentkit_py._core.untrusted import get_logger
+from agentkit_py.errors import AgentKitError, NonRetriableError
 from agentkit_py.history.runs import RunStore
 from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.results import AgentResult
+
+logger: logging.Logger = get_logger("agentkit_py.history")
 
 STOPPED = "stopped"
 """The stop reason of a result whose run was stopped while its calls were being carried out."""
@@ -28,6 +37,7 @@ _NOT_KNOWN = (
     "The run was stopped while this call was being carried out. Whether it took effect is not "
     "known; check before you call it again."
 )
+_NOT_KEPT = "The call was carried out, and what it gave cannot be kept. "
 _LATE = "This came after the run had been stopped."
 
 
@@ -51,20 +61,18 @@ class OpenReply:
     """The reply, without results of tools."""
 
     begun: set[int] = field(default_factory=set[int])
-    """Indexes of the calls that have begun."""
+    """Indexes of the calls that have begun, or may have in another process."""
 
     contents: dict[int, JsonValue] = field(default_factory=dict[int, JsonValue])
     """The contents of results, by index of the call."""
+
+    failed: dict[int, tuple[str, str]] = field(default_factory=dict[int, "tuple[str, str]"])
+    """Name and text of the errors of calls that ended the run, by index of the call."""
 
     steps: dict[int, dict[str, JsonValue]] = field(
         default_factory=dict[int, "dict[str, JsonValue]"]
     )
     """Outputs of the steps of calls that are not done, by index of the call and name."""
-
-    @property
-    def is_done_in_part(self) -> bool:
-        """True if a call, or a step of one, is done."""
-        return bool(self.contents or self.steps)
 
     def calls(self) -> list[ToolCall]:
         """Return the reply's calls, in order."""
@@ -83,12 +91,16 @@ class OpenReply:
         if index in self.contents:
             return self.contents[index]
         if index not in self.begun:
-            return _stopped(_NOT_CALLED)
-        return _stopped(_NOT_KNOWN, self.steps.get(index))
+            return _error(_STOPPED, _NOT_CALLED)
+        name, message = self.failed.get(index, (_STOPPED, _NOT_KNOWN))
+        return _error(name, message, self.steps.get(index))
 
 
-def _stopped(message: str, done: Mapping[str, JsonValue] | None = None) -> JsonValue:
-    error: dict[str, JsonValue] = {"name": "RunStoppedError", "message": message}
+_STOPPED = "RunStoppedError"
+
+
+def _error(name: str, message: str, done: Mapping[str, JsonValue] | None = None) -> JsonValue:
+    error: dict[str, JsonValue] = {"name": name, "message": message or name}
     return {"error": {**error, "done": dict(done)} if done else error}
 
 
@@ -120,13 +132,41 @@ class OpenCall:
     outer: OpenCall | None = None
     """The call that this one is a part of, in a run that is nested in another."""
 
+    def asked(self) -> None:
+        """Take that the call is asked for: from now on it may have begun, here or elsewhere."""
+        self.reply.begun.add(self.index)
+        if self.outer is not None:
+            self.outer.asked()
+
+    def seen(self, content: JsonValue) -> None:
+        """Take what the call gave, also where a replay remembers it."""
+        self.asked()
+        self.reply.contents[self.index] = content
+        if self.outer is not None:
+            self.outer.step_seen(self._name, self._described("result", content))
+
+    def step_seen(self, name: str, output: JsonValue) -> None:
+        """Take what a step of the call gave, also where a replay remembers it."""
+        self.asked()
+        self.reply.steps.setdefault(self.index, {})[name] = output
+        if self.outer is not None:
+            self.outer.step_seen(f"{self._name} {name}", self._described(name, output))
+
+    def failed(self, error: Exception) -> None:
+        """Take the call's own error that ends the run, also where a replay remembers it."""
+        self.asked()
+        said = str(error)
+        if isinstance(error, AgentKitError) and error.acted:
+            said = f"{_NOT_KEPT}{said}"
+        self.reply.failed[self.index] = type(error).__name__, said
+
     async def begin(self) -> None:
         """Say that the call begins.
 
         Raises:
             NonRetriableError: The run was stopped, so that it must not.
         """
-        self.reply.begun.add(self.index)
+        self.asked()
         if (whole := self._whole) is not None:
             await whole.begin()
             return
@@ -146,23 +186,13 @@ class OpenCall:
             note = {"kind": "call", "id": self._id, "index": self.index, "content": content}
             await self._note(f"call/{self.index}/{self._id}", note, content)
         if self.outer is not None:
-            call = self.reply.calls()[self.index]
-            did: JsonValue = {"tool": call.name, "input": call.arguments, "result": content}
-            await self.outer.did(f"{call.name} {self._id} {self.index}", did)
-
-    def seen(self, content: JsonValue) -> None:
-        """Take what the call gave, also where a replay remembers it."""
-        self.reply.begun.add(self.index)
-        self.reply.contents[self.index] = content
+            await self.outer.did(self._name, self._described("result", content))
 
     async def did(self, name: str, output: JsonValue) -> None:
         """Say what a step of the call gave."""
-        self.reply.begun.add(self.index)
-        self.reply.steps.setdefault(self.index, {})[name] = output
+        self.step_seen(name, output)
         if (whole := self._whole) is not None:
-            call = self.reply.calls()[self.index]
-            step: JsonValue = {"tool": call.name, "input": call.arguments, name: output}
-            await whole.did(f"{call.name} {self._id} {self.index} {name}", step)
+            await whole.did(f"{self._name} {name}", self._described(name, output))
             return
         fields: dict[str, JsonValue] = {"name": name, "output": output}
         note: dict[str, JsonValue] = {"kind": "step", "id": self._id, "index": self.index, **fields}
@@ -179,10 +209,29 @@ class OpenCall:
     def _id(self) -> str:
         return self.reply.result.id or ""
 
+    @property
+    def _name(self) -> str:
+        """The call's name among the steps of the call around it."""
+        return f"{self.reply.calls()[self.index].name} {self._id} {self.index}"
+
+    def _described(self, name: str, output: JsonValue) -> JsonValue:
+        call = self.reply.calls()[self.index]
+        return {"tool": call.name, "input": call.arguments, name: output}
+
     async def _note(self, key: str, note: Mapping[str, Any], content: JsonValue) -> None:
-        if self.keeper is None or await self.keeper.note({key: note}):
+        """Note what is done. It never fails: the call would be made again."""
+        if self.keeper is None:
             return
-        await self.keeper.land(self._late(key, content))
+        try:
+            if not await self.keeper.note({key: note}):
+                await self.keeper.land(self._late(key, content))
+        except Exception:
+            logger.exception(
+                "Call %r was made, and the store could not note it (%s). The step keeps what it "
+                "gave; if the run is stopped before its reply is saved, the thread says that it is "
+                "not known whether the call took effect",
+                *(self.reply.calls()[self.index].name, key),
+            )
 
     def _late(self, key: str, content: JsonValue) -> AgentResult:
         """Return what came late as a result of its own: the call once more, and what it gave."""

@@ -45,6 +45,7 @@ from agentkit_py.inngest.steps import (
     usage_to_show,
 )
 from agentkit_py.models.base import Model, RetryPolicy, copy_model
+from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.current import choose_runtime, set_ambient
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, computed_id, take_watch
@@ -287,12 +288,7 @@ class InngestRuntime:
         """
 
         async def recorded() -> dict[str, Any]:
-            try:
-                output = self._steps.output(step_id, await handler())
-            except Exception as error:
-                if not steps.is_final(error):
-                    raise self._memory.failed(steps.to_sdk_error(error)) from error
-                output = self._steps.output(step_id, steps.record_error(error))
+            output = await self._steps.outcome(step_id, handler)
             return {**output, "at": datetime.now(UTC).timestamp()}
 
         return self._restored(await self._steps.ask(step_id, recorded))
@@ -302,9 +298,7 @@ class InngestRuntime:
             return output  # the server asked a model
         found = steps.restored(output)
         self._time = max(self._time, datetime.fromtimestamp(found["at"], UTC))
-        if "raised" in found:
-            raised = found["raised"]
-            raise steps.restore_error(raised) from steps.step_error(raised)
+        steps.raise_recorded(found)
         return found
 
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
@@ -312,7 +306,7 @@ class InngestRuntime:
 
         async def result_or_error(call: Callable[[], Awaitable[T]]) -> T | Exception:
             try:
-                return await call()
+                return await contained(call)
             except Exception as error:  # noqa: BLE001 - errors are values here
                 return error
 
@@ -516,7 +510,8 @@ async def _changing(
     """Run a callback, and return what a step keeps of its result and changes."""
     before = changes.begin()
     value = await handler()
-    return {**to_output(value, codec), "changes": changes.record(before)}
+    with steps.acting():
+        return {**to_output(value, codec), "changes": changes.record(before)}
 
 
 _NEVER_RETRIED = (NonRetriableError, ModelError, *steps.NEVER_RETRIED)

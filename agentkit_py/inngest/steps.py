@@ -11,9 +11,11 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from math import isfinite
 from typing import Any, TypeVar, cast
 
@@ -46,6 +48,7 @@ from agentkit_py.inngest.guard import KEY, WARN_AT, StepMemory, inside
 from agentkit_py.inngest.realtime import LivePublisher
 from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import error_from_response
+from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.recorded import MODEL_HTTP_ERRORS, scoped
 
 T = TypeVar("T")
@@ -100,20 +103,36 @@ class GuardedSteps:
         self._memory.finish(step_id, found, recorded=recorded)
         return found
 
-    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
-        """Run ``handler`` once; what it returns is remembered and must be JSON."""
+    async def run(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
+        """Run ``handler`` once; what it returns is remembered and must be JSON.
+
+        Raises:
+            AgentKitError: The step has recorded an error.
+        """
         named = scoped(step_id, ".")
 
-        async def call() -> dict[str, Any]:
-            try:
-                return self.output(named, {"value": await handler()})
-            except Exception as error:
-                raised = to_sdk_error(error)
-                if is_final(error):
-                    raised = inngest.NonRetriableError(f"{type(error).__name__}: {error}")
-                raise self._memory.failed(raised) from error
+        async def value() -> dict[str, Any]:
+            return {"value": await contained(handler)}
 
-        return restored(await self.ask(named, call))["value"]
+        found = restored(await self.ask(named, partial(self.outcome, named, value)))
+        raise_recorded(found)
+        return found["value"]
+
+    async def outcome(
+        self, step_id: str, handler: Callable[[], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any]:
+        """Call the handler of a step; return its output, or the error that the step keeps.
+
+        A handler that has returned is not called again: what cannot be kept of it is such an error.
+        """
+        try:
+            found = await contained(handler)
+            with acting():
+                return self.output(step_id, found)
+        except Exception as error:
+            if not is_final(error):
+                raise self._memory.failed(to_sdk_error(error)) from error
+            return self.output(step_id, record_error(error))
 
     def output(self, step_id: str, output: dict[str, Any]) -> dict[str, Any]:
         """Return what a step keeps: its output in a form that survives, and what is guarded.
@@ -330,7 +349,26 @@ def is_final(error: Exception) -> bool:
     """
     if isinstance(error, RetryAfterError | inngest.RetryAfterError):
         return False
-    return isinstance(error, NEVER_RETRIED) or is_control_error(error)
+    acted = isinstance(error, AgentKitError) and error.acted
+    return acted or isinstance(error, NEVER_RETRIED) or is_control_error(error)
+
+
+@contextmanager
+def acting() -> Generator[None]:
+    """Let an error of the block say that the step's handler has done its work.
+
+    Raises:
+        AgentKitError: What it did, or gave, cannot be kept.
+    """
+    try:
+        yield
+    except AgentKitError as error:
+        error.acted = True
+        raise
+    except Exception as error:
+        failure = StateError(f"The step was done, and cannot be kept: {error!r:.200}")
+        failure.acted = True
+        raise failure from error
 
 
 def record_error(error: Exception) -> dict[str, Any]:
@@ -339,7 +377,22 @@ def record_error(error: Exception) -> dict[str, Any]:
     # Only what is ours: attributes of users' own errors may be secrets, and Inngest shows them.
     facts = vars(error) if type(error) is _RECORDED.get(name) else {}
     facts = {key: fact for key, fact in facts.items() if find_non_json(fact) is None}
-    return {"raised": {"name": name, "message": str(error), "facts": facts}}
+    return {"raised": {"name": name, "message": str(error)[:_LONGEST_MESSAGE], "facts": facts}}
+
+
+_LONGEST_MESSAGE = 100_000
+"""Characters of an error's message that a step keeps at the most."""
+
+
+def raise_recorded(found: Mapping[str, Any]) -> None:
+    """Raise the error that a step has recorded, if it has.
+
+    Raises:
+        AgentKitError: It has.
+    """
+    if "raised" in found:
+        raised = found["raised"]
+        raise restore_error(raised) from step_error(raised)
 
 
 def restore_error(record: dict[str, Any]) -> AgentKitError:

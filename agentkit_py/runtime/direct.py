@@ -23,6 +23,7 @@ from agentkit_py.errors import AuthenticationError, ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.models.base import Model, copy_model
 from agentkit_py.models.binding import account_tag
+from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.guards import guarded
 from agentkit_py.runtime.journal import JournalRuntime, ended_by
 from agentkit_py.runtime.keys import key_of
@@ -43,7 +44,7 @@ class DirectSteps:
 
     async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
         """Call ``handler``."""
-        return await handler()
+        return await contained(handler)
 
     async def sleep(self, step_id: str, duration: int | timedelta) -> None:
         """Wait in this process."""
@@ -219,10 +220,10 @@ class DirectRuntime:
     ) -> object:
         if model.answers is not None:
             body, answers = make_body(), model.answers
+            answer = partial(contained, partial(answers, body))
             if not model.guards:
-                return await answers(body)
-            size = len(str(body))
-            return await guarded(model, self.account(model), size, lambda: answers(body))
+                return await answer()
+            return await guarded(model, self.account(model), len(str(body)), answer)
         key = await self.current_key(model)
         try:
             return await self._sent(model, key, make_body, on_delta)
@@ -318,14 +319,14 @@ class DirectRuntime:
         codec: Codec[T] | None = None,
     ) -> T:
         """Call ``handler``; its changes stay."""
-        return await handler()
+        return await contained(handler)
 
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
         """Run all at the same time."""
 
         async def result_or_error(call: Callable[[], Awaitable[T]]) -> T | Exception:
             try:
-                return await call()
+                return await contained(call)
             except Exception as error:  # noqa: BLE001 - errors are values here
                 return error
 

@@ -7,15 +7,18 @@ all runs and threads of the process.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from dataclasses import dataclass, field
+from functools import partial
 from threading import Lock
 from typing import Any, TypeVar
 
 import anyio
 
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import (
     AgentKitError,
@@ -27,8 +30,10 @@ from agentkit_py.errors import (
 )
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import GuardedCall, Model
+from agentkit_py.runtime.containing import contained
 
 T = TypeVar("T")
+logger: logging.Logger = get_logger("agentkit_py.runtime")
 
 _BYTES_PER_TOKEN = 4
 
@@ -54,7 +59,12 @@ async def guarded(model: Model, account: str, size: int, send: Callable[[], Awai
     finally:  # no step is inside: this is what one step does
         with anyio.CancelScope(shield=True):
             for guard, ticket in reversed(entered):
-                await guard.leave(call, ticket, usage, failure)
+                try:
+                    await contained(partial(guard.leave, call, ticket, usage, failure))
+                except Exception:  # the model has answered, and must not be asked again for it
+                    logger.exception(
+                        "%s could not count a call of model %r", type(guard).__name__, model.model
+                    )
     return answer
 
 

@@ -29,6 +29,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.models.base import Model
+from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, Runtime, computed_id
 from agentkit_py.runtime.recorded import (
     DeltaLog,
@@ -236,7 +237,7 @@ class JournalRuntime:
     ) -> T:
         """Run a callback once, and keep its result with what it changed."""
         if _inside.get():
-            return await handler()
+            return await contained(handler)
         if step_id not in self._past:
             values: list[T] = []
             await self.kept(step_id, partial(self._changing, handler, changes, codec, values))
@@ -273,7 +274,7 @@ class JournalRuntime:
     async def kept(self, step_id: str, handler: Callable[[], Awaitable[Any]]) -> Any:
         """Return what a step gave before the run paused, or what it gives now, and keep that."""
         if _inside.get():
-            return await handler()
+            return await contained(handler)
         self.steps_taken += 1
         if step_id in self._past:
             self._left.discard(step_id)
@@ -282,7 +283,7 @@ class JournalRuntime:
         self.replaying = False
         token = _inside.set(True)
         try:
-            output = await handler()
+            output = await contained(handler)
         finally:
             _inside.reset(token)
         where = find_non_json(output, f"the output of step {step_id!r}")
@@ -309,7 +310,7 @@ class JournalRuntime:
 
         async def outcome(call: Callable[[], Awaitable[T]]) -> T | Exception | RunPaused:
             try:
-                return await call()
+                return await contained(call)
             except RunPaused as paused:
                 return paused
             except Exception as error:  # noqa: BLE001 - errors are values here

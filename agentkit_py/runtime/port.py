@@ -72,6 +72,13 @@ class ToolSteps(StepTools, Protocol):
     Names of steps need to be unique within one call of the tool only.
     """
 
+    async def run(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
+        """Run ``handler``, a sync or async function, as a step: what it returned is remembered.
+
+        A sync function that blocks belongs into a thread: ``lambda: asyncio.to_thread(function)``.
+        """
+        ...
+
     @property
     def idempotency_key(self) -> str:
         """Names the step that runs now to other systems: the same if it has to be made again.
@@ -108,12 +115,12 @@ class ToolSteps(StepTools, Protocol):
         ...
 
     async def ai_wrap(
-        self, step_id: str, function: Callable[..., Awaitable[T]], /, *arguments: Any
+        self, step_id: str, function: Callable[..., T | Awaitable[T]], /, *arguments: Any
     ) -> T:
         """Call a function that asks a model, e.g. a provider's own client, as a step."""
         ...
 
-    async def parallel(self, *calls: Callable[[], Awaitable[Any]]) -> list[Any]:
+    async def parallel(self, *calls: Callable[[], Any]) -> list[Any]:
         """Run calls with steps at the same time; return what they gave, in the order given.
 
         All run to their end; then the first error, if there is one, is raised. Steps overlap in no

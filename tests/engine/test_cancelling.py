@@ -9,6 +9,7 @@ import pytest
 
 from agentkit_py import (
     Agent,
+    AgentResult,
     HistoryConfig,
     MemoryHistory,
     Network,
@@ -86,12 +87,14 @@ async def test_a_cancelled_agent_gives_its_thread_back() -> None:
 async def test_what_a_cancelled_run_had_finished_is_saved() -> None:
     """This holds for histories that save results at the end, too."""
     wait, begun = waiting()
-    saved: list[str] = []
+    saved: list[AgentResult] = []
 
     def append(context: HistoryContext) -> None:
-        saved.extend(result.text for result in context.new_results)
+        saved.extend(context.new_results)
 
     history = HistoryConfig(append_results=append)
     network = two("one", tool_call("wait", {}), wait=wait, history=history)
     await cancelled(asyncio.create_task(network.run("hi", thread_id="t")), begun)
-    assert saved == ["one"]
+    assert [result.text for result in saved] == ["one", ""]
+    (stopped,) = saved[1].tool_calls
+    assert "not known" in str(stopped.content)

@@ -251,7 +251,7 @@ async def test_what_was_completed_before_a_failure_is_saved(
     model = ScriptedModel(tool_call("look"), tool_call("stop"))
     with pytest.raises(NonRetriableError, match="stopped"):
         await runner.run(make(store.config(save_each=save_each), model, max_iter=3), "q?")
-    assert [len(r.tool_calls) for r in store.saved] == [0, 1]
+    assert [len(r.tool_calls) for r in store.saved] == [0, 1, 1]  # the call that failed, too
 
 
 async def test_results_of_agents_before_the_one_that_failed_are_saved(runner: Runner) -> None:
@@ -291,7 +291,7 @@ async def test_a_result_that_on_finish_replaced_is_not_saved_beside_its_replacem
     with pytest.raises(NonRetriableError):
         await runner.run(network, "q?")
     assert texts(store.saved) == ["q?", "instead"]
-    assert [len(result.tool_calls) for result in store.saved] == [0, 0]
+    assert [len(result.tool_calls) for result in store.saved] == [0, 0, 1]
 
 
 @EITHER

@@ -351,17 +351,6 @@ def test_retry_after_takes_seconds_or_a_timedelta() -> None:
     assert RetryAfterError("x", timedelta(minutes=1)).retry_after == 60.0
 
 
-async def test_a_cancelled_tool_cancels_the_run(runner: Runner) -> None:
-    """Cancellation is no error of the tool's."""
-
-    async def stop() -> None:
-        """Stop."""
-        raise asyncio.CancelledError
-
-    with pytest.raises(asyncio.CancelledError):
-        await call(runner, stop)
-
-
 @pytest.mark.direct_only("a task is cancelled in this process")
 async def test_cancelling_the_run_cancels_the_tool(runner: Runner) -> None:
     """Which may clean up."""

@@ -50,8 +50,10 @@ async def test_a_cancelled_run_ends_its_stream_as_interrupted() -> None:
     model.assert_finished()  # its rules refuse a history with a call that nobody answered
     async with client_of(app) as client:
         found = (await client.get("/api/threads/t1")).json()
-    said_ = [m.get("content") or m["data"]["output"][0]["content"] for m in found["messages"]]
-    assert said_ == ["Hi", "And now?", "Hello again."]
+    asked, stopped, again_, answered = found["messages"]
+    assert [asked["content"], again_["content"]] == ["Hi", "And now?"]
+    assert "not known" in str(stopped["data"]["toolCalls"])
+    assert answered["data"]["output"][0]["content"] == "Hello again."
 
 
 async def test_a_run_that_waits_for_its_thread_can_be_cancelled() -> None:
