@@ -41,7 +41,7 @@ from agentkit_py.events.approvals import Decision
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.questions import Question
 from agentkit_py.messages import UserMessage
-from agentkit_py.processors.apply import as_processors
+from agentkit_py.processors.apply import as_processors, steps_of
 from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.report import ContextReport
@@ -311,7 +311,18 @@ def _begin(
 
 def _loop(network: Network[Any, Any], context: RunContext, options: RunOptions) -> NetworkLoop:
     router = options.get("router") or network.router or get_default_routing_agent()
+    if router is get_default_routing_agent():
+        router = _default_router(network)
     return NetworkLoop(network, network.resolve(options), context, router)
+
+
+def _default_router(network: Network[Any, Any]) -> Agent[Any, Any]:
+    """Return the default routing agent; it sees no calls where any agent's view is filtered."""
+    agent = get_default_routing_agent()
+    steps = steps_of([("agent", one.chain) for one in network.agents])
+    if not any(processor.hides for _, processor in steps):
+        return agent
+    return replace(agent, processors=[ToolCallFilter(include="own")])
 
 
 async def explain(

@@ -110,6 +110,44 @@ class HistoryConfig:
         lease: ThreadLease | None = None,
         lazy: bool = False,
     ) -> None:
+        self.create_thread = create_thread
+        self.get = get
+        self.append_user_message = append_user_message
+        self.append_results = append_results
+        self._processors: tuple[Processors, tuple[HistoryProcessor, ...]] | None = None
+        self.processors = processors
+        self.save_each = save_each
+        self.lease = lease
+        self.lazy = lazy
+
+    @property
+    def processors(self) -> Processors:
+        """Its processors; others may be assigned, and count from the next run on."""
+        return self._chosen[0]
+
+    @processors.setter
+    def processors(self, processors: Processors) -> None:
+        chain = as_processors(processors, type(self).__name__)
+        # A function chooses again in each run; of a list, what is appended later does not count.
+        self._processors = (processors if callable(processors) else tuple(processors or ()), chain)
+
+    @property
+    def chain(self) -> tuple[HistoryProcessor, ...]:
+        """The processors, functions among them made processors."""
+        return self._chosen[1]
+
+    @property
+    def _chosen(self) -> tuple[Processors, tuple[HistoryProcessor, ...]]:
+        assert self._processors is not None
+        return self._processors
+
+    @property
+    def lease(self) -> ThreadLease | None:
+        """How runs share a thread; another may be assigned, and counts from the next run on."""
+        return self._lease
+
+    @lease.setter
+    def lease(self, lease: ThreadLease | None) -> None:
         if lease is not None and not isinstance(lease, ThreadLease):
             raise ConfigurationError(
                 f"{type(self).__name__}: lease must be a ThreadLease, e.g. "
@@ -120,18 +158,7 @@ class HistoryConfig:
                 f"{type(self).__name__}: it cannot keep leases, so lease=… would do nothing; "
                 "a store that can has the methods of agentkit_py.history.runs.RunStore."
             )
-        self.create_thread = create_thread
-        self.get = get
-        self.append_user_message = append_user_message
-        self.append_results = append_results
-        self.chain: tuple[HistoryProcessor, ...] = as_processors(processors, type(self).__name__)
-        # A function chooses anew in each run; of a list, what is appended later does not count.
-        self.processors: Processors = (
-            processors if callable(processors) else tuple(processors or ())
-        )
-        self.save_each = save_each
-        self.lease = lease
-        self.lazy = lazy
+        self._lease = lease
 
     @property
     def renews_leases(self) -> bool:

@@ -162,13 +162,21 @@ def _after(context: ProcessorContext, processor: HistoryProcessor) -> ProcessorC
 
 
 def steps_of(chains: Sequence[LevelChain]) -> list[tuple[Level, HistoryProcessor]]:
-    """Return the processors that run for the chains, in order, each with its level."""
-    return [
+    """Return the processors that run for the chains, in order, each with its level.
+
+    A processor that `hides` messages runs before the first one that makes text of messages, so that
+    the text is made for each view and holds nothing that is hidden in it.
+    """
+    steps: list[tuple[Level, HistoryProcessor]] = [
         (level, member)
         for level, processors in chains
         for processor in processors
         for member in members_of(as_processor(processor))
     ]
+    first = next((i for i, (_, one) in enumerate(steps) if one.makes_text), len(steps))
+    before, after = steps[:first], steps[first:]
+    hiding = [step for step in after if step[1].hides]
+    return [*before, *hiding, *(step for step in after if not step[1].hides)]
 
 
 def members_of(processor: HistoryProcessor) -> list[HistoryProcessor]:

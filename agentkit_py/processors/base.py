@@ -365,6 +365,20 @@ class HistoryProcessor(ABC):
     anything. Only agents whose processors all say so share a prefix; see `Network.prefix`."""
 
     @property
+    def hides(self) -> bool:
+        """True: what it leaves out may not be seen in any form, not as a part of a text either.
+
+        So it runs before the first processor that `makes_text` of messages, whatever the levels of
+        the two. It has to decide by each message with its calls and results, not by its place.
+        """
+        return False
+
+    @property
+    def makes_text(self) -> bool:
+        """True: it puts the words of several messages into a new one, as a summary does."""
+        return False
+
+    @property
     def by_agent(self) -> bool:
         """True unless it leaves all agents the same of messages from before the run."""
         return True

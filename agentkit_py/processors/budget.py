@@ -258,6 +258,10 @@ class _Shorten(_BudgetPart):
 class _Fit(_BudgetPart):
     """Fits the history into its shares."""
 
+    @property
+    def makes_text(self) -> bool:
+        return self._budget.model is not None
+
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest messages that fit, with a summary if there is a model for it."""
         tokenizer = await prepare(self._budget.tokenizer(context))
@@ -317,6 +321,10 @@ class _Relevant(_BudgetPart):
     def __init__(self, budget: Budget, first: Sequence[HistoryProcessor]) -> None:
         super().__init__(budget)
         self._window = [*first, _Fit(budget)]
+
+    @property
+    def makes_text(self) -> bool:
+        return True
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return what fits, with older turns right before the user's message."""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeAlias, cast
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, Messages
 from agentkit_py.models.base import Compaction, Model
-from agentkit_py.processors.apply import apply_processors, as_processors
+from agentkit_py.processors.apply import apply_processors, as_processors, steps_of
 from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
 from agentkit_py.processors.budget import Budget
 from agentkit_py.processors.pairing import is_same
@@ -113,6 +113,11 @@ class _Composed(ConfiguredProcessor):
     def chain(self) -> tuple[HistoryProcessor, ...]:
         """The processors."""
         return getattr(self, self.argument)
+
+    @property
+    def makes_text(self) -> bool:
+        """True if any of them does."""
+        return any(one.makes_text for _, one in steps_of([("chain", self.chain)]))
 
     @property
     def by_agent(self) -> bool:

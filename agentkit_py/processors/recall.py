@@ -114,6 +114,11 @@ class Recall(ConfiguredProcessor):
             object.__setattr__(self, "window", as_processors(self.window))
 
     @property
+    def makes_text(self) -> bool:
+        """True: older turns come as one message."""
+        return True
+
+    @property
     def by_agent(self) -> bool:
         """True if any processor of its window is."""
         return any(one.by_agent for one in as_processors(self.window))

@@ -137,6 +137,11 @@ class Summarize(ConfiguredProcessor):
                 "turn would need a new summary."
             )
 
+    @property
+    def makes_text(self) -> bool:
+        """True: a summary is made of older messages."""
+        return True
+
     _reason = "a summary above {upper} tokens, down to {lower}"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:

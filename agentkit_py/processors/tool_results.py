@@ -87,6 +87,11 @@ class ToolCallFilter(ConfiguredProcessor):
         return f"{rule} calls of {', '.join(sorted(tools or ())) or 'no tool'}"
 
     @property
+    def hides(self) -> bool:
+        """True: neither calls nor what they gave may be seen."""
+        return True
+
+    @property
     def by_agent(self) -> bool:
         """True if the agent's own tools say what stays."""
         return self.include == "own"

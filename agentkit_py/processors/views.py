@@ -63,6 +63,11 @@ class ByAuthor(ConfiguredProcessor):
         rule, agents = ("only", self.keep) if self.drop is None else ("nothing", self.drop)
         return f"{rule} of {', '.join(sorted(agents or ())) or 'no agent'}"
 
+    @property
+    def hides(self) -> bool:
+        """True: nothing of these agents may be seen."""
+        return True
+
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages of the agents that may be seen."""
         held = context.held
@@ -109,6 +114,11 @@ class HandoffView(ConfiguredProcessor):
     max_chars: Annotated[int, whole(50)] = 500
 
     _reason = "other agents' tool calls as text"
+
+    @property
+    def hides(self) -> bool:
+        """True if what other agents' calls gave may not be seen."""
+        return not self.results
 
     @property
     def by_agent(self) -> bool:

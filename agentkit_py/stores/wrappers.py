@@ -21,7 +21,7 @@ from agentkit_py.history.runs import LeaseClaim, RunRecord, RunStore
 from agentkit_py.history.staff import Takeover, TakeoverStatus, TakeoverStore
 from agentkit_py.history.users import Fact, FactStore
 from agentkit_py.messages import UserMessage
-from agentkit_py.processors.base import Summary, SummaryStore
+from agentkit_py.processors.base import HistoryProcessor, Processors, Summary, SummaryStore
 from agentkit_py.results import AgentResult
 from agentkit_py.search.vectors import VectorIndex
 from agentkit_py.stores.base import HistoryStore
@@ -130,10 +130,15 @@ class _WrappedThreads(HistoryStore):
     """Delegates to another store and shares its connections."""
 
     def __init__(self, store: HistoryStore) -> None:
-        super().__init__(processors=store.processors, lease=store.lease, lazy=store.lazy)
-        self.chain = store.chain  # the same one, so that it runs once where both are used
+        super().__init__(lease=store.lease, lazy=store.lazy)
+        self._processors = None
         self.counts_tokens = store.counts_tokens
         self._store: Any = store
+
+    @property
+    def _chosen(self) -> tuple[Processors, tuple[HistoryProcessor, ...]]:
+        """Its own; else the store's: the same objects, which run once where both are used."""
+        return self._processors or (self._store.processors, self._store.chain)
 
     @property
     def redactor(self) -> Redactor | None:

@@ -274,7 +274,7 @@ class OwnNetwork:
         adapt = _ReplayParts(script, self._tools, strip=self._strip, live=self._live)
         store = copy(history)
         if given.history is not None and not self._strip:
-            store.processors, store.chain = given.history.processors, given.history.chain
+            store.processors = given.history.processors
         return replace(
             given,
             agents=[await adapt.agent(agent) for agent in given.agents],
