@@ -390,6 +390,8 @@ class RunContext:
                 definition_of(specs, self.network_spec, router, self.thread.config)
             ),
         )
+        if self.thread.keeps_state and not dry:
+            self.state.dump()
         if self.thread.config is not None:
             self.thread.load_all = not any(is_bounded(self.chains_of(spec)) for spec in specs)
         try:

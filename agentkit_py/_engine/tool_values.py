@@ -156,8 +156,8 @@ def _plain_and_whole(value: object) -> Any:
 def data_content(tool: str, value: object) -> JsonValue:
     """A handler's value as the model reads it; None says that the tool succeeded.
 
-    A value that is nested too deeply to be kept is an error that the model reads: what is returned
-    may be what the model, or a stranger, wrote.
+    A value that is nested too deeply to be kept, or that holds bytes that are no text, is an error
+    that the model reads: what is returned may be what the model, or a stranger, wrote.
 
     Raises:
         ToolDefinitionError: The value has no JSON form.
@@ -177,6 +177,9 @@ def data_content(tool: str, value: object) -> JsonValue:
             plain = _plain_and_whole(value)
     except (ValueError, RecursionError) as error:
         path, what = _culprit(value)
+        if isinstance(what, bytes | bytearray) or "utf-8" in str(error):
+            words = f"{tool} was carried out, but its result holds bytes that are no text"
+            return error_content("ResultNotTextError", f"{words}, at {path}, and cannot be kept.")
         raise ToolDefinitionError(
             tool, f"it returned {what!r:.60} at {path}, which has no JSON form: {error}"
         ) from error

@@ -230,6 +230,11 @@ class Thread:
         self._remember()
 
     @property
+    def keeps_state(self) -> bool:
+        """True if the record of the run keeps the state's data, which must be JSON then."""
+        return self.settings is not None and isinstance(self.config, RunStore)
+
+    @property
     def _is_answered(self) -> bool:
         """True if an earlier run has answered the message: the thread has what it gave."""
         return self.outcome is not None and not self.outcome.is_paused

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from datetime import date
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
 
-from agentkit_py import Agent, MemoryHistory, Network, Tool, ToolContext, tool
-from agentkit_py.errors import HistoryError, NonRetriableError, RetryAfterError
+from agentkit_py import Agent, MemoryHistory, Network, State, Tool, ToolContext, tool
+from agentkit_py.errors import HistoryError, NonRetriableError, RetryAfterError, StateError
 from agentkit_py.models.base import copy_model
 from agentkit_py.processors import Redactor
 from agentkit_py.stores import ThreadLease
@@ -233,3 +234,43 @@ async def test_a_model_call_that_could_not_be_counted_is_not_made_again(runner: 
     network = Network(name="n", agents=[agent], router=lambda c: None if c.call_count else agent)
     assert (await runner.run(network, "Hi.")).text == "Well."
     assert len(model.bodies) == 1
+
+
+@pytest.mark.parametrize("leased", [False, True])
+async def test_a_state_that_is_no_json_is_refused_before_a_model_is_asked(
+    runner: Runner, *, leased: bool
+) -> None:
+    """Where it has to be kept: in a function, and in the record of a run with a lease."""
+    store = MemoryHistory(lease=ThreadLease() if leased else None)
+    model = ScriptedModel("Well.")
+    agent = Agent(name="a", system="S", model=model, history=store)
+    state: State[Any] = State({"day": date(2027, 1, 1)})
+    if not leased and runner.mode == "direct":
+        assert (await runner.run(agent, "Hi.", thread_id="t", state=state)).text == "Well."
+        return
+    with pytest.raises(StateError, match=r"data\.day"):
+        await runner.run(agent, "Hi.", thread_id="t", state=state)
+    assert model.bodies == []
+    assert list(await store.list_threads()) == []
+
+
+@pytest.mark.parametrize("value", [b"\xff\xd8", {"file": b"\xff"}, [bytearray(b"\xff")]])
+async def test_bytes_that_are_no_text_are_an_error_that_the_model_reads(
+    runner: Runner, value: Any
+) -> None:
+    """The tool was carried out; bytes that are text go to the model as text."""
+    values = iter([value, b"text"])
+
+    @tool
+    def read() -> Any:
+        """Read."""
+        return next(values)
+
+    model = ScriptedModel(tool_call("read"), tool_call("read"), "Well.")
+    agent = Agent(name="a", system="S", tools=[read], model=model, max_iter=4)
+    assert (await runner.run(agent, "Read.")).text == "Well."
+    messages: list[dict[str, Any]] = model.bodies[2]["messages"]
+    first, second = [one["content"] for one in messages if one["role"] == "tool"]
+    assert "ResultNotTextError" in first
+    assert "was carried out" in first
+    assert second == '{"data":"text"}'
