@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import JsonValue, dumps
+from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall, Monitor, Rehearsal
@@ -31,10 +31,10 @@ from agentkit_py.models.base import Compaction, Model, ModelReply, ModelRequest,
 from agentkit_py.models.binding import digest_of
 from agentkit_py.models.capabilities import window_of
 from agentkit_py.processors.apply import Restored, is_enough, restore_held, run_chain, steps_of
-from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore, Tokenizer
+from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore
+from agentkit_py.processors.current_results import shorten_results
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages, count_text
-from agentkit_py.processors.tool_results import head_and_tail
 from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.processors.windowing import TokenLimiter
 from agentkit_py.runtime.asking import Replied, first_answer, read_reply
@@ -512,27 +512,12 @@ async def halved(
     held = [message for message in history if id(message) in context.held]
     reason = f"the provider refused {sent} tokens as too many; limit of {limit} for the history"
     if count_messages(held, tokenizer) > limit:
-        history, context = _with_short_results(history, context, limit, tokenizer)
+        others = count_messages(held, tokenizer) - sum(
+            count_text(m, tokenizer) for m in held if isinstance(m, ToolResultMessage)
+        )
+        short = shorten_results(history, context, int(max(1, limit - others) // 2), tokenizer)
+        history, context = short.messages, short.context
         reason += ", results of the current calls shortened"
-    return await TokenLimiter(limit, tokenizer=tokenizer).process(history, context), reason
-
-
-def _with_short_results(
-    history: Sequence[Message], context: ProcessorContext, limit: int, tokenizer: Tokenizer
-) -> tuple[Sequence[Message], ProcessorContext]:
-    """The history with shorter results among what is protected, and these protected instead."""
-    results = [m for m in history if id(m) in context.held and isinstance(m, ToolResultMessage)]
-    each = max(1, limit // max(1, 2 * len(results)))
-    short = {id(m): _short(m, each, tokenizer) for m in results if count_text(m, tokenizer) > each}
-    protected = {id(short[one]) if one in short else one for one in context.protected}
-    return (
-        [short.get(id(message), message) for message in history],
-        replace(context, protected=frozenset(protected)),
-    )
-
-
-def _short(message: ToolResultMessage, tokens: int, tokenizer: Tokenizer) -> ToolResultMessage:
-    text = dumps(message.content)
-    most = int(len(text) * tokens / count_text(message, tokenizer))
-    content = head_and_tail(text, most)
-    return replace(message, content={"error" if message.is_error else "data": content})
+    return await TokenLimiter(limit, tokenizer=tokenizer, shorten_current=False).process(
+        history, context
+    ), reason

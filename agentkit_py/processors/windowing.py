@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Self, TypeAlias
@@ -11,10 +13,12 @@ from agentkit_py.messages import (
     Message,
     Messages,
     OpaqueMessage,
+    ToolResultMessage,
     lineage,
     text_of,
 )
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
+from agentkit_py.processors.current_results import shorten_results
 from agentkit_py.processors.cutting import ThreadPositions, next_cut, past_length, segments
 from agentkit_py.processors.pairing import call_groups, pair, tools_of, without_calls
 from agentkit_py.processors.settings import (
@@ -42,6 +46,8 @@ from agentkit_py.processors.tokenizers import (
 )
 from agentkit_py.processors.validity import is_valid
 from agentkit_py.runtime.current import environment as process_environment
+
+logger = logging.getLogger(__name__)
 
 VARIABLE = "MAX_MESSAGE_HISTORY"
 """The environment variable that `MessageWindow.from_env` reads."""
@@ -252,7 +258,8 @@ class TokenLimiter(ConfiguredProcessor):
     has the room.
 
     Messages that are protected (this agent's own calls of the current run) or pinned always stay
-    and are counted first.
+    and are counted first. Where they alone are more than the limit, results of the current calls
+    are shortened, head and tail, and the report and a warning in the log say by how much.
 
     Args:
         limit: Tokens.
@@ -260,6 +267,8 @@ class TokenLimiter(ConfiguredProcessor):
         tokenizer: Count by this: an object with ``count(text)``, or a function of a text.
         use_tiktoken: False: estimate by length.
         skip_calls: Whether calls that do not fit, with their results, are left out alone.
+        shorten_current: Whether results of the current calls are shortened where they alone are
+            more than the limit; False: they are sent whole.
 
     Raises:
         ConfigurationError: ``limit`` is no positive whole number, the tokenizer cannot count, or
@@ -274,6 +283,7 @@ class TokenLimiter(ConfiguredProcessor):
     tokenizer: CustomTokenizer | None = None
     use_tiktoken: Annotated[bool, flag] = True
     skip_calls: Annotated[bool, flag] = False
+    shorten_current: Annotated[bool, flag] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -295,6 +305,8 @@ class TokenLimiter(ConfiguredProcessor):
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the newest messages that fit."""
+        if self.shorten_current and context.protected:
+            messages, context = await self._with_short_results(messages, context)
         if self.skip_calls:
             kept, _ = await self._with_gaps(messages, context)
             return messages if len(kept) == len(messages) else kept
@@ -311,6 +323,35 @@ class TokenLimiter(ConfiguredProcessor):
         if self.skip_calls:
             return (await self._with_gaps(newest, context))[1]
         return await self._first_fitting(newest, context) > 0
+
+    async def _with_short_results(
+        self, messages: Messages, context: ProcessorContext
+    ) -> tuple[Messages, ProcessorContext]:
+        """Return the messages with results of the current calls that fit, and their context."""
+        tokenizer, held = await prepare(self._tokenizer_in(context)), context.held
+        counts = [(m, count_text(m, tokenizer)) for m in messages if id(m) in held]
+        before = sum(count for _, count in counts)
+        if before <= self.limit:
+            return messages, context
+        others = sum(n for m, n in counts if not isinstance(m, ToolResultMessage))
+        short = shorten_results(messages, context, max(0, int(self.limit - others)), tokenizer)
+        saved = sum(count_text(a, tokenizer) - count_text(b, tokenizer) for a, b in short.results)
+        said = f"limit of {self.limit} tokens"
+        if short.results:
+            tools = Counter(result.tool.name for result, _ in short.results)
+            named = ", ".join(f"{count} of {tool}" for tool, count in tools.items())
+            said += (
+                f": results of the current calls shortened ({named}), the current calls have "
+                f"{before - saved:g} of {before:g} tokens"
+            )
+        if before - saved > self.limit:
+            said += f"; exceeded, since {before - saved:g} tokens of protected messages stay"
+        context.note(said)
+        key = f"TokenLimiter:{self.limit}:{context.level}:{context.agent}"
+        if short.results and not context.dry and key not in context.memory:
+            context.memory[key] = True
+            logger.warning("Agent %r: %s", context.agent, said)
+        return short.messages, short.context
 
     def _tokenizer_in(self, context: ProcessorContext) -> Tokenizer:
         if self.tokenizer is not None:
