@@ -15,6 +15,7 @@ from math import ceil
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import inngest
+from inngest import experimental
 
 from agentkit_py._core.json import JsonValue, as_object
 from agentkit_py.errors import (
@@ -639,6 +640,25 @@ class AgentKitMiddleware(inngest.Middleware):
         # A step may be tried again for what ends a run, such as a model that is overloaded.
         if result.step is None or steps.is_final(error):
             result.error = self._runtime.to_caller_error(error)
+
+
+def refuse_undurable() -> None:
+    """Refuse a run that no middleware has made durable, inside a function.
+
+    Raises:
+        ConfigurationError: The code runs in an async function.
+    """
+    try:
+        step = experimental.get_step_context()
+    except LookupError:  # in no function
+        return
+    if isinstance(step, inngest.Step):
+        raise ConfigurationError(
+            "This run is in an Inngest function whose client has no AgentKitMiddleware, so that "
+            "all of it would be repeated with each step of the function. Give the client "
+            "middleware=[AgentKitMiddleware], or pass ctx=ctx to run(). A run that is all inside "
+            "a ctx.step.run of yours is passed runtime=DirectRuntime()."
+        )
 
 
 def refuse_unencrypted(inference: Inference, middleware: Sequence[object]) -> None:

@@ -27,10 +27,14 @@ def choose_runtime(
         require_durable: Refuse a runtime that remembers nothing.
 
     Raises:
-        ConfigurationError: The run would not be durable and must be, or ``context`` is none.
+        ConfigurationError: The run would not be durable and must be, or ``context`` is none; or it
+            is in an Inngest function whose client lacks our middleware.
     """
     given = explicit if context is None else explicit or _of_context(context)
-    chosen = given or _ambient.get() or _direct()
+    chosen = given or _ambient.get()
+    if chosen is None:
+        _refuse_undurable()
+        chosen = _direct()
     if require_durable and not chosen.durable:
         raise ConfigurationError(
             "This run must be durable (require_durable=True) and is not in an Inngest function. "
@@ -46,6 +50,12 @@ def _of_context(context: object) -> Runtime:
         )
     # By name, since this layer knows no SDK; whoever has such a context has the SDK installed.
     return importlib.import_module("agentkit_py.inngest.runtime").runtime_of(context)
+
+
+def _refuse_undurable() -> None:
+    """Refuse a run in an Inngest function that would repeat the run with each of its steps."""
+    if "inngest" in sys.modules:
+        importlib.import_module("agentkit_py.inngest.runtime").refuse_undurable()
 
 
 @cache

@@ -24,8 +24,10 @@ from agentkit_py import (
     tool,
 )
 from agentkit_py.errors import ConfigurationError, NonRetriableError, RetryAfterError
+from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing import error as error_reply
+from agentkit_py.testing.executor import ReplayExecutor
 
 from .world import EVENT, INFERENCES, Inference, Scenario, Stage, executor_for
 
@@ -440,3 +442,48 @@ async def test_what_an_error_cannot_be_remembered_with_is_left_out() -> None:
     assert run.status == "completed", run.error
     assert "secret" not in json.dumps(run.memos)
     assert run.output == [["half \ufffd", {"hint": "kept"}], ["theirs", {}]]
+
+
+@pytest.mark.parametrize("way", ["nothing", "ctx", "runtime"])
+async def test_a_run_in_a_function_without_middleware_is_refused_unless_it_says_how(
+    way: str,
+) -> None:
+    """It would be repeated with each step of the function, and its tools with it."""
+    paid: list[str] = []
+
+    @tool
+    def pay() -> str:
+        """Pay."""
+        paid.append("paid")
+        return "paid"
+
+    model = ScriptedModel(tool_call("pay"), "Paid.")
+    agent = Agent(name="a", system="S", model=model, tools=[pay], max_iter=3)
+    client = inngest.Inngest(app_id="a", is_production=False)
+
+    @client.create_function(fn_id="f", trigger=inngest.TriggerEvent(event="go"), retries=0)
+    async def function(ctx: inngest.Context) -> str:
+        async def run() -> str:
+            return (await agent.run("Pay.", runtime=DirectRuntime())).text
+
+        async def nothing() -> None:
+            return None
+
+        if way == "runtime":
+            found = await ctx.step.run("agent", run)
+        else:
+            given: Any = {"ctx": ctx} if way == "ctx" else {}
+            found = (await agent.run("Pay.", **given)).text
+        await ctx.step.run("first", nothing)
+        await ctx.step.run("second", nothing)
+        return found
+
+    run = await ReplayExecutor(client, [function]).run("go", {})
+    if way == "nothing":
+        assert run.status == "failed"
+        assert run.error is not None
+        assert "AgentKitMiddleware" in run.error["message"]
+        assert model.bodies == []
+    else:
+        assert (run.status, run.output) == ("completed", "Paid.")
+    assert paid == ([] if way == "nothing" else ["paid"])
