@@ -501,7 +501,10 @@ class InngestRuntime:
         if isinstance(error, inngest.StepError | VersionMismatchError):
             return error
         if isinstance(error, _NEVER_RETRIED) or self.repeats(error):
-            return inngest.NonRetriableError(f"{type(error).__name__}: {error}")
+            name = type(error).__name__  # the SDK says the name of its own error before the text
+            return inngest.NonRetriableError(
+                str(error) if name == "NonRetriableError" else f"{name}: {error}"
+            )
         return steps.to_sdk_error(error)
 
 

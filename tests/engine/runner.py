@@ -144,7 +144,9 @@ class _Outcome:
         assert run.status == "failed"
         cause = self.error.__cause__
         if isinstance(self.error, inngest.NonRetriableError) and isinstance(cause, Exception):
-            assert str(self.error) == f"{type(cause).__name__}: {cause}"
+            name = type(cause).__name__
+            said = f"{cause}" if name == "NonRetriableError" else f"{name}: {cause}"
+            assert str(self.error) == said
             raise cause
         if isinstance(self.error, inngest.RetryAfterError) and isinstance(cause, Exception):
             assert str(self.error) == str(cause)
