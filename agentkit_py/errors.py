@@ -703,7 +703,7 @@ class ThreadBusyError(HistoryError):
 class NotPendingError(HistoryError):
     """No run of the thread `thread_id` waits for the answer to `question_id`.
 
-    `status` says what became of the question, if there is one.
+    `status` says what became of the question, if there is one; `answered_by` who was first.
     """
 
     def __init__(
@@ -713,6 +713,7 @@ class NotPendingError(HistoryError):
         *,
         question_id: str | None = None,
         status: str | None = None,
+        answered_by: str | None = None,
     ) -> None:
         asked = [] if question_id is None else [f"question {question_id!r}"]
         where = ", ".join([*([f"thread {thread_id!r}"] if thread_id else []), *asked])
@@ -720,6 +721,7 @@ class NotPendingError(HistoryError):
         self.thread_id = thread_id
         self.question_id = question_id
         self.status = status
+        self.answered_by = answered_by
 
 
 class NotOnThreadError(HistoryError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,8 +26,9 @@ QuestionStatus: TypeAlias = Literal["open", "answered", "expired", "stopped"]
 """``"stopped"``: the run that asked was stopped, or died before it was stored as paused, so that
 nobody waits for the answer any more."""
 
-QuestionFilter: TypeAlias = QuestionStatus | Literal["due"]
-"""``"due"``: open, and its time is over."""
+QuestionFilter: TypeAlias = QuestionStatus | Literal["due", "undelivered"]
+"""``"due"``: open, and its time is over. ``"undelivered"``: answered, and the run does not have the
+answer yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +77,8 @@ class Question:
     """The answer's reason."""
 
     answered_at: datetime | None = None
+    received_at: datetime | None = None
+    """The time at which the run had the answer."""
 
     @classmethod
     def of(
@@ -107,6 +109,21 @@ class Question:
     def is_due(self, now: datetime) -> bool:
         """Return whether the question is open and its time is over."""
         return self.status == "open" and self.expires_at is not None and self.expires_at <= now
+
+    @property
+    def is_undelivered(self) -> bool:
+        """True if the question is answered, and the run does not have the answer yet."""
+        return self.status == "answered" and self.received_at is None
+
+    def received(self, answer: ApprovalAnswer | None, at: datetime) -> Question | None:
+        """Return the question as a run has it that got an answer; None: nothing changes.
+
+        The first answer counts: that of the row, if it has one.
+        """
+        if self.status == "open":
+            closed = self.closed(answer, at)
+            return closed if answer is None else replace(closed, received_at=at)
+        return replace(self, received_at=at) if self.is_undelivered else None
 
     def approvers_at(self, now: datetime) -> tuple[str, ...]:
         """Return who may answer now, those included to whom the question has escalated."""
@@ -208,6 +225,7 @@ class Question:
                 answered_by=_text(fields, "answeredBy"),
                 reason=_text(fields, "reason") or "",
                 answered_at=time_or_none(fields.get("answeredAt")),
+                received_at=time_or_none(fields.get("receivedAt")),
             )
         except (KeyError, ValueError) as error:
             text = f"cannot be read: {error!r:.200}"
@@ -328,17 +346,17 @@ async def change_open(
     thread_id: str | None = None,
     tell: Callable[[Question], Awaitable[None]] | None = None,
 ) -> Question:
-    """Change a question that is open, and tell whoever waits once it is answered.
+    """Change a question that is open; once it is answered, pass the answer on to its run.
 
-    The row is changed first, so that of several answers one counts; it is open again if telling
-    fails.
+    The row decides: it is changed first, so that of several answers the first counts, and an answer
+    in it is not taken back. While the run does not have it, each further call passes it on again.
 
     Args:
         store: The store of the questions.
         question_id: The id of the question.
         change: Returns the changed question; None: there is nothing left to decide.
         thread_id: The thread that it must be of; None: any.
-        tell: Gets the question that is answered now.
+        tell: Passes on the question that is answered.
 
     Returns:
         The changed question.
@@ -357,15 +375,26 @@ async def change_open(
         return found
 
     await store.change_question(question_id, change_it)
-    if not made:
-        raise _not_pending(thread_id, question_id, before)
-    if tell is not None and made[0].status == "answered":
-        try:
-            await tell(made[0])
-        except (Exception, asyncio.CancelledError):  # nobody heard of it
-            await store.change_question(question_id, lambda _: before[0])
-            raise
-    return made[0]
+    if made:
+        if made[0].status == "answered":
+            await _pass_on(made[0], tell)
+        return made[0]
+    if before and before[0].is_undelivered and thread_id in (None, before[0].thread_id):
+        await _pass_on(before[0], tell)
+    raise _not_pending(thread_id, question_id, before)
+
+
+async def _pass_on(question: Question, tell: Callable[[Question], Awaitable[None]] | None) -> None:
+    if tell is None:
+        return
+    try:
+        await tell(question)
+    except Exception as error:
+        error.add_note(
+            f"The answer to question {question.id!r} is stored and stands, but its run may not "
+            "have it yet: it is sent again when the question is answered again."
+        )
+        raise
 
 
 def _not_pending(
@@ -377,4 +406,22 @@ def _not_pending(
     known = found[0]
     status = "expired" if known.is_due(datetime.now(UTC)) else known.status
     problem = "it is decided" if status == "open" else f"it is {status}"
-    return NotPendingError(known.thread_id, problem, question_id=question_id, status=status)
+    if status == "answered" and known.answer is not None:
+        by = "" if known.answered_by is None else f" by {known.answered_by!r}"
+        at = "" if known.answered_at is None else f" at {known.answered_at.isoformat()}"
+        problem = f"it is answered ({_decision(known)}{by}{at})"
+    return NotPendingError(
+        known.thread_id,
+        problem,
+        question_id=question_id,
+        status=status,
+        answered_by=known.answered_by,
+    )
+
+
+def _decision(question: Question) -> str:
+    answer = question.answer
+    if answer is None:
+        return "no answer"
+    decided = {answer.on(index).approved for index in range(len(question.calls) or 1)}
+    return "approved in part" if len(decided) > 1 else "approved" if decided == {True} else "denied"

@@ -113,7 +113,7 @@ class QuestionRecord:
         """Save the answer, None where it has expired; return the one that counts: the first."""
 
         def change(known: Question) -> Question | None:
-            return known.closed(answer, datetime.now(UTC)) if known.status == "open" else None
+            return known.received(answer, datetime.now(UTC))
 
         found = await self.store.change_question(self.question.id, change)
         if found is not None and found.status == "answered":

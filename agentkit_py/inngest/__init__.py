@@ -12,6 +12,7 @@ from agentkit_py.inngest.sending import (
     CANCEL_EVENT,
     answer_question,
     mailbox_function,
+    send_answers,
     stop_function,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "per_thread",
     "publisher",
     "runtime_of",
+    "send_answers",
     "stop_function",
     "subscription_token",
 ]

@@ -63,13 +63,13 @@ class Sender:
     """
 
     def __init__(self, client: inngest.Inngest) -> None:
-        """Keep the client."""
-        self._client = client
+        """Keep the client, as ``client``."""
+        self.client = client
 
     @property
     def api_origin(self) -> str:
         """Address of the Inngest server, with its realtime server."""
-        return self._client.api_origin
+        return self.client.api_origin
 
     async def start(self, item: Target, event_id: str, data: Mapping[str, Any]) -> None:
         """Begin a run; the same ``event_id`` again begins nothing.
@@ -78,11 +78,11 @@ class Sender:
             Exception: The event could not be sent; the SDK exports no name for its error.
         """
         kind = "network" if isinstance(item, Network) else "agent"
-        name = f"{self._client.app_id}/{kind}-{slugify(item.name)}"
+        name = f"{self.client.app_id}/{kind}-{slugify(item.name)}"
         whole = {**carried_trace(), **data}
         if "state" in data:
             whole["state"] = to_exact(data["state"], floats=False)
-        await self._client.send(inngest.Event(name=name, data=whole, id=event_id))
+        await self.client.send(inngest.Event(name=name, data=whole, id=event_id))
 
     async def answer(self, question: Question) -> None:
         """Pass a question's answer on to the run that waits for it, once.
@@ -100,7 +100,7 @@ class Sender:
             "answeredBy": question.user_id,
         }
         event = inngest.Event(name=APPROVAL_EVENT, data=data, id=f"agentkit-answer-{question.id}")
-        await self._client.send(event)
+        await self.client.send(event)
 
     async def cancel(
         self,
@@ -124,8 +124,8 @@ class Sender:
         """
         data: dict[str, Any] = {"userId": user_id, "threadId": thread_id}
         stop(user_id, thread_id)
-        await self._client.send(inngest.Event(name=CANCEL_EVENT, data=data))
-        publish = publish or publisher(self._client, user_id)
+        await self.client.send(inngest.Event(name=CANCEL_EVENT, data=data))
+        publish = publish or publisher(self.client, user_id)
         key = uuid4()
         message_id = str(key) if answers is None else reply_id(answers)
         said = {**data, "scope": "network", "messageId": message_id}
@@ -148,7 +148,7 @@ class Sender:
         Raises:
             Exception: The server gave none.
         """
-        return await subscription_token(self._client, user_id)
+        return await subscription_token(self.client, user_id)
 
 
 async def answer_question(
@@ -161,8 +161,10 @@ async def answer_question(
 ) -> Question:
     """Answer a question that an Inngest function waits with; the function then goes on.
 
-    The row in the store closes first, so that of several answers one counts, and opens again if the
-    event cannot be sent. Whoever calls this decides who may answer.
+    The row in the store decides: it closes first, so that of several answers the first counts, and
+    stays closed if the event cannot be sent. The answer is sent again by the next answer to the
+    question, the same or another, and by `send_answers`, until the run has it. Check who may answer
+    before the call.
 
     Example:
         ::
@@ -182,7 +184,8 @@ async def answer_question(
         The question as it is answered.
 
     Raises:
-        NotPendingError: There is no such question, or it is not open any more.
+        NotPendingError: There is no such question, or it is not open any more; the error says who
+            was first.
         ConfigurationError: The store keeps no questions, or no Inngest function asked this one.
         Exception: The event could not be sent; the SDK exports no name for its error.
     """
@@ -198,6 +201,36 @@ async def answer_question(
             f"run by network.resume({asked.thread_id!r}, {{{question_id!r}: …}}, by=…)"
         )
     return await record_answer(store, question_id, answer, by, tell=Sender(client).answer)
+
+
+async def send_answers(client: inngest.Inngest, store: HistoryConfig | None) -> int:
+    """Send the answers again that Inngest functions do not have yet; return their number.
+
+    An answer is stored before its event is sent, so a process that dies between the two leaves a
+    run that waits. Call this now and then, such as from a function with a `TriggerCron`; servers of
+    `create_app` do. The same event twice answers once.
+
+    Args:
+        client: The SDK's client, of any app of the environment.
+        store: The store of the threads.
+
+    Raises:
+        ConfigurationError: The store keeps no questions.
+        Exception: An event could not be sent; the SDK exports no name for its error.
+    """
+    if not isinstance(store, QuestionStore):
+        raise ConfigurationError(
+            f"send_answers: give it a store that keeps questions, such as SqliteHistory, not "
+            f"{store!r:.80}"
+        )
+    sender, now = Sender(client), datetime.now(UTC)
+    sent = 0
+    for question in await store.list_questions(status="undelivered", limit=None):
+        is_over = question.expires_at is not None and question.expires_at <= now
+        if question.execution is not None and not is_over:  # then the run looks at the row itself
+            await sender.answer(question)
+            sent += 1
+    return sent
 
 
 logger: logging.Logger = logging.getLogger("agentkit_py.inngest")

@@ -82,7 +82,7 @@ async def visible(api: Api, user_id: str, questions: list[Question]) -> list[App
 def item_of(question: Question, *, allowed: bool) -> ApprovalItem:
     """Return a question as clients see it."""
     fields: Any = question.to_dict()
-    for name in ("execution", "parts", "answer", "escalateTo"):
+    for name in ("execution", "parts", "answer", "escalateTo", "receivedAt"):
         del fields[name]
     for call, part in zip(fields["calls"], question.parts, strict=False):
         call["partId"] = part
@@ -95,6 +95,7 @@ def item_of(question: Question, *, allowed: bool) -> ApprovalItem:
 async def list_approvals(request: ApiRequest[ApprovalsQuery]) -> ApprovalsPage:
     """List the questions that the user may answer, and those in the user's threads."""
     query = request.params
+    await request.api.backend.send_answers()
     # The user's own are among them, however many others have asked before.
     whose = [query.user_id] if query.user_id is not None else [None, request.user_id]
     asked: dict[str, Question] = {}
@@ -198,6 +199,7 @@ async def answer_question(
         if question.user_id != user_id:
             raise not_found("question")
         raise ApiError(403, "not_allowed", "Somebody else has to decide this.")
+    api.backend.check_answerable(question)
     problem = problem_with_arguments(api.settings.targets.values(), question, calls or {})
     if problem is not None:
         raise invalid(f"calls.{problem}")
@@ -211,7 +213,8 @@ async def answer_question(
     except NotPendingError as error:
         codes = {"expired": "expired", "stopped": "run_stopped"}
         code = codes.get(error.status or "", "already_answered")
-        raise ApiError(409, code, CLOSED[code]) from None
+        by = "" if error.answered_by is None else f" {error.answered_by} was first."
+        raise ApiError(409, code, f"{CLOSED[code]}{by}") from None
     api.hub.publish(APPROVALS, {"event": "approval.changed", "data": {"id": question.id}})
     if done.status == "answered" and done.user_id != user_id:
         about = (done.user_id, "question_answered", done.thread_id)

@@ -7,6 +7,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable
 from contextlib import suppress
+from time import monotonic
 from typing import Any, TypeVar
 
 from starlette.requests import HTTPConnection
@@ -16,7 +17,7 @@ from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
 from agentkit_py.events.replies import reply_id
 from agentkit_py.history.questions import Question
 from agentkit_py.inngest.functions import GOES_ON_WITH
-from agentkit_py.inngest.sending import Client, Sender, stop_questions
+from agentkit_py.inngest.sending import Client, Sender, send_answers, stop_questions
 from agentkit_py.results import USER
 from agentkit_py.server.auth import StreamTokens
 from agentkit_py.server.config import ServerSettings
@@ -27,6 +28,8 @@ from agentkit_py.server.schemas import ApiError, TokenResponse
 from agentkit_py.server.workers import Workers
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
+
+_SENDING_SECONDS = 60.0
 
 _MOST_SENT = 10_000
 """Messages that are remembered until their functions begin."""
@@ -64,6 +67,7 @@ class InngestRuns(Backend):
             )
         self._settings = settings
         self._sender = Sender(client)
+        self._next_sending = 0.0
         self._hub = hub
         self._tokens = tokens
         self._workers = Workers(hub)
@@ -169,6 +173,16 @@ class InngestRuns(Backend):
     async def go_on(self, question: Question) -> None:
         """Send the answer to the function that waits for it."""
         await _sent(self._sender.answer(question))
+
+    async def send_answers(self) -> None:
+        """Send those answers again that functions do not have yet, once in a minute."""
+        if monotonic() < self._next_sending:
+            return
+        self._next_sending = monotonic() + _SENDING_SECONDS
+        try:
+            await send_answers(self._sender.client, self._settings.store)
+        except Exception:
+            logger.exception("Answers could not be sent again; it is tried again")
 
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
         """Return a token for this server's stream, or the Inngest server's."""

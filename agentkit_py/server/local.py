@@ -548,8 +548,6 @@ class LocalRuns(Backend):
         A run that has not come to its end yet finds the answer itself when it pauses.
         """
         store: object = self._settings.store
-        if question.execution is not None:
-            raise ApiError(502, "unavailable", "The run waits elsewhere. Please try again there.")
         if not isinstance(store, QuestionStore) or question.run_id is None:
             return
         key = question.thread_id, question.run_id
@@ -579,6 +577,24 @@ class LocalRuns(Backend):
         run.taken = taken
         self._find_place(run)
         self._begin(run)
+
+    def check_answerable(self, question: Question) -> None:
+        """Refuse the questions of functions, whose answers are events."""
+        if question.execution is not None:
+            raise ApiError(502, "unavailable", "The run waits elsewhere. Please try again there.")
+
+    async def _go_on_answered(self, store: QuestionStore) -> None:
+        """Let the paused runs go on whose answers were stored by a process that died."""
+        for question in await store.list_questions(status="undelivered", limit=None):
+            at, run_id = question.answered_at, question.run_id
+            if at is None or datetime.now(UTC) - at < _PAUSE_TIME or run_id is None:
+                continue  # the process that stored it takes the run
+            if question.execution is not None:
+                continue
+            run = await store.load_run(question.thread_id, run_id)
+            target = as_object(((run and run.journal) or {}).get("target")) or {}
+            if (target.get("kind"), target.get("name")) in self._settings.targets:
+                await self.go_on(question)
 
     async def is_lost(self, question: Question) -> bool:
         """Return whether the run that asked has died before it was stored as paused.
@@ -635,6 +651,7 @@ class LocalRuns(Backend):
                 await self._answer_line()
                 for question in await store.list_questions(status="due", limit=None):
                     await self._close_due(store, question)
+                await self._go_on_answered(store)
                 asked = await store.list_questions(limit=None)
                 await self._stop_lost(store, asked)
                 await self._let_go(store, asked)

@@ -96,7 +96,13 @@ class Backend(Protocol):
 
     @abstractmethod
     async def go_on(self, question: Question) -> None:
-        """Let the run go on that asked a question, which is answered now."""
+        """Let the run go on that asked a question, which is answered."""
+
+    def check_answerable(self, question: Question) -> None:
+        """Refuse an answer that could not be passed on from here."""
+
+    async def send_answers(self) -> None:
+        """Pass those answers on again that runs do not have yet."""
 
     async def is_lost(self, question: Question) -> bool:
         """Return whether the run that asked has died before it was stored, and nobody goes on."""

@@ -60,7 +60,7 @@ def save_question(session: Session, *, question: Question) -> None:
         question.id,
         question.thread_id,
         question.execution,
-        question.status,
+        _status_of(question),
         question.asked_at,
         question.expires_at,
         encoded(question),
@@ -77,7 +77,7 @@ def change_question(
     if made is None:
         return known
     query = "UPDATE {questions} SET status = ?, json = ? WHERE id = ?"
-    session.execute(query, made.status, encoded(made), question_id)
+    session.execute(query, _status_of(made), encoded(made), question_id)
     return made
 
 
@@ -123,7 +123,9 @@ def find_questions(
         if value is not None:
             conditions.append(f"{column} = ?")
             values.append(value)
-    if status is not None:
+    if status == "answered":
+        conditions.append("q.status IN ('answered', 'undelivered')")
+    elif status is not None:
         conditions.append("q.status = ?")
         values.append("open" if status == "due" else status)
     if status == "due":
@@ -148,7 +150,17 @@ def encoded(question: Question) -> JsonText:
 def _question(session: Session, row: Any) -> Question:
     found = Question.from_dict(json.loads(row[0]), where="question")
     user = None if row[2] is None else session.given(row[2])
-    return replace(found, status=row[1], user_id=user)
+    status = "answered" if row[1] == _UNDELIVERED else row[1]
+    return replace(found, status=status, user_id=user)
+
+
+_UNDELIVERED = "undelivered"
+"""The column's word for answered questions whose runs do not have the answer yet."""
+
+
+def _status_of(question: Question) -> str:
+    """Return a question's status as the column has it, which can be searched."""
+    return _UNDELIVERED if question.is_undelivered else question.status
 
 
 _TAKEOVER = (
@@ -482,7 +494,9 @@ def stop_run(session: Session, *, execution: str) -> list[Unfinished]:
         *(execution, _STOPS_KEPT),
     )
     session.execute(
-        "UPDATE {questions} SET status = 'stopped' WHERE execution = ? AND status = 'open'",
+        "UPDATE {questions} "
+        "SET status = CASE status WHEN 'open' THEN 'stopped' ELSE 'answered' END "
+        "WHERE execution = ? AND status IN ('open', 'undelivered')",
         execution,
     )
     found: dict[tuple[str, str], dict[str, Any]] = {}

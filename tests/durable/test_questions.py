@@ -17,7 +17,7 @@ from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.events.approvals import APPROVAL_EVENT
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import Question
-from agentkit_py.inngest import answer_question, create_functions
+from agentkit_py.inngest import answer_question, create_functions, send_answers
 from agentkit_py.stores import PostgresHistory
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Wait
@@ -224,21 +224,130 @@ class Offline(inngest.Middleware):
         raise ConnectionError
 
 
-async def test_a_question_opens_again_if_its_answer_cannot_be_sent(store: Any) -> None:
-    """Decisions on single calls that came before stay."""
+class UnheardOnce(inngest.Middleware):
+    """The first events leave, and the server's reply is lost."""
+
+    heard = True
+
+    async def after_send_events(self, result: inngest.SendEventsResult) -> None:
+        """Fail as a network does."""
+        if not UnheardOnce.heard:
+            UnheardOnce.heard = True
+            raise ConnectionError
+
+
+def one_refund(store: Any, paid: list[int]) -> Agent:
+    """An agent whose refund needs an approval."""
+
+    @tool(needs_approval=True, approval_timeout=timedelta(hours=1))
+    def refund(amount: int) -> str:
+        """Pay back."""
+        paid.append(amount)
+        return f"paid {amount}"
+
+    model = ScriptedModel(tool_call("refund", {"amount": 5}), "Done.")
+    return Agent(name="clerk", system="S", model=model, tools=[refund], max_iter=3, history=store)
+
+
+def made(app: str, *middleware: Any) -> inngest.Inngest:
+    """Return a client of the app."""
+    return inngest.Inngest(app_id=app, is_production=False, middleware=list(middleware))
+
+
+async def test_an_answer_that_was_sent_is_not_taken_back_where_the_servers_reply_is_lost(
+    store: Any,
+) -> None:
+    """The run has paid; a row that opened again would say that sam denied it."""
+    async with store:
+        paid: list[int] = []
+        client = made("app", UnheardOnce)
+        executor = executor_of(one_refund(store, paid), client)
+        run = await executor.start("app/agent-clerk", DATA)
+        asked = await only(store)
+        UnheardOnce.heard = False
+        with executor.connection.use():
+            with pytest.raises(ConnectionError) as raised:
+                await answer_question(client, store, asked.id, answer=True, by="mia")
+            assert "stored and stands" in raised.value.__notes__[0]
+            with pytest.raises(NotPendingError, match="approved by 'mia' at") as second:
+                await answer_question(client, store, asked.id, answer=False, by="sam")
+            assert second.value.answered_by == "mia"
+        await executor.advance(1)
+        assert (run.status, paid) == ("completed", [5])
+        row = await only(store, status=None)
+        assert (row.answered_by, row.answer is not None and row.answer.approved) == ("mia", True)
+        assert not row.is_undelivered
+
+
+@pytest.mark.parametrize("way", ["answer", "look"])
+async def test_an_answer_that_could_not_be_sent_is_sent_by_the_next_look(
+    store: Any, way: str
+) -> None:
+    """Its process lost the network, or died; another person's answer changes nothing."""
+    async with store:
+        paid: list[int] = []
+        client = made("app")
+        executor = executor_of(one_refund(store, paid), client)
+        run = await executor.start("app/agent-clerk", DATA)
+        asked = await only(store)
+        with pytest.raises(ConnectionError):
+            await answer_question(made("app", Offline), store, asked.id, answer=True, by="mia")
+        assert await only(store, status="answered") == await only(store, status="undelivered")
+        with executor.connection.use():
+            if way == "answer":
+                with pytest.raises(NotPendingError, match="approved by 'mia'"):
+                    await answer_question(client, store, asked.id, answer=False, by="sam")
+            else:
+                assert await send_answers(client, store) == 1
+            await executor.advance(1)
+            assert (run.status, paid) == ("completed", [5])
+            assert await store.list_questions(status="undelivered") == []
+            assert len(await store.list_questions(status="answered")) == 1
+            assert await send_answers(client, store) == 0
+
+
+async def test_a_run_that_gets_no_event_acts_on_the_row_when_its_time_is_over(store: Any) -> None:
+    """The row says who approved."""
+    async with store:
+        paid: list[int] = []
+        executor = executor_of(one_refund(store, paid))
+        run = await executor.start("app/agent-clerk", DATA)
+        asked = await only(store)
+        with pytest.raises(ConnectionError):
+            await answer_question(made("app", Offline), store, asked.id, answer=True, by="mia")
+        await executor.advance(3601)
+        assert (run.status, paid) == ("completed", [5])
+
+
+async def test_an_answer_to_a_run_that_was_stopped_is_not_sent_again() -> None:
+    """Its run does not wait any more."""
+    store = MemoryHistory(lease=ThreadLease())
+    executor = executor_of(one_refund(store, []))
+    run = await executor.start("app/agent-clerk", DATA)
+    asked = await only(store)
+    with pytest.raises(ConnectionError):
+        await answer_question(made("app", Offline), store, asked.id, answer=True)
+    executor.cancel(run)
+    await executor.advance(1)
+    assert await store.list_questions(status="undelivered") == []
+    assert (await only(store, status=None)).status == "answered"
+
+
+async def test_decisions_on_single_calls_stand_beside_a_later_answer(store: Any) -> None:
+    """They came before it."""
     async with store:
         await executor_of(clerk(store, *ASKED)).start("app/agent-clerk", DATA)
-        (asked,) = await store.list_questions()
+        asked = await only(store)
         decided = {0: Decision(approved=False)}
 
         def decide(known: Question) -> Question:
             return known.decided(decided, asked.asked_at)
 
-        before = await store.change_question(asked.id, decide)
-        client = inngest.Inngest(app_id="app", is_production=False, middleware=[Offline])
+        await store.change_question(asked.id, decide)
         with pytest.raises(ConnectionError):
-            await answer_question(client, store, asked.id, answer=True)
-        assert await store.list_questions() == [before]
+            await answer_question(made("app", Offline), store, asked.id, answer=True)
+        row = await only(store, status="answered")
+        assert row.decisions == decided
 
 
 async def test_answer_question_says_what_it_cannot_answer() -> None:

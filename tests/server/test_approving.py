@@ -13,6 +13,7 @@ import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, SqliteHistory, Tool, ToolContext, tool
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.events import ApprovalAnswer
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import UserMessage
@@ -720,6 +721,30 @@ async def test_a_refund_is_approved_on_another_worker_and_paid_once(
     assert page.names.count("hitl.requested") == 1
     again = next(one for one in page.chunks if one["event"] == "hitl.requested")
     assert (again["id"], again["sequenceNumber"]) == (before["id"], before["sequenceNumber"])
+    assert paid == [249]
+
+
+async def test_a_run_whose_answerer_died_is_gone_on_with_by_the_next_look() -> None:
+    """The answer was stored, and its process died before it took the run."""
+    paid: list[int] = []
+    store = MemoryHistory()
+
+    def worker(*replies: Any) -> Any:
+        return app_of(support(*replies, tools=(refund(paid),), history=store), **STAFF)
+
+    async with (
+        served(worker(tool_call("refund", {"amount": 249}))) as url,
+        listening(url) as stream,
+    ):
+        await ask(url)
+        await stream.until("hitl.requested")
+    (question,) = await store.list_questions()
+    answer = ApprovalAnswer(approved=True, data={"resolvedBy": "mia"})
+    at = datetime.now(UTC) - timedelta(minutes=1)
+    await store.change_question(question.id, lambda known: known.closed(answer, at))
+    async with served(worker("Done.")):
+        while await store.list_questions(status="undelivered"):  # noqa: ASYNC110 - a look of the server's
+            await asyncio.sleep(0.005)
     assert paid == [249]
 
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ import pytest
 
 from agentkit_py import MemoryHistory, Network, SqliteHistory, State, ToolContext, tool
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.events import APPROVAL_EVENT
+from agentkit_py.events import APPROVAL_EVENT, ApprovalAnswer
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.inngest import create_functions
 from agentkit_py.inngest.sending import CANCEL_EVENT
@@ -267,6 +268,33 @@ async def test_an_approval_is_answered_by_an_event() -> None:
     assert [data["answeredBy"] for data in sent] == ["ada"]
     resolved = next(c for c in shop.chunks if c["event"] == "hitl.resolved")["data"]
     assert resolved["resolvedBy"] == "ada"
+
+
+async def test_an_answer_that_its_process_did_not_send_is_sent_by_the_next_look() -> None:
+    """It was stored, and its process died before the event."""
+    paid: list[int] = []
+
+    @tool(needs_approval=True)
+    def refund(amount: int) -> str:
+        """Pay money back."""
+        paid.append(amount)
+        return "paid"
+
+    shop = hosted(tool_call("refund", {"amount": 5}), "done", tools=(refund,))
+    await shop.chat("Hi", "t1")
+    await shop.executor.advance(1)
+    store: Any = shop.network.history
+    (question,) = await store.list_questions()
+    answer = ApprovalAnswer(approved=True, data={"resolvedBy": "ada"})
+    at = datetime.now(UTC)
+    await store.change_question(question.id, lambda known: known.closed(answer, at))
+    async with client_of(shop.app, "ada") as client:
+        with shop.executor.connection.use():
+            for _ in range(2):
+                assert (await client.get("/api/approvals")).json()["approvals"] == []
+    await shop.finish()
+    assert (shop.runs[-1].status, paid) == ("completed", [5])
+    assert [event["name"] for event in shop.executor.events].count(APPROVAL_EVENT) == 1
 
 
 async def test_the_token_is_a_subscription_token_of_inngest() -> None:
