@@ -316,7 +316,7 @@ class HeldLease:
         until = None if seconds is None else time.time() + seconds
 
         def change(run: RunRecord) -> RunRecord | None:
-            if run.status != "running":
+            if run.status not in ("running", "waiting"):
                 return None
             waits = dict(run.waits) if run.owner == self.owner else {}
             waits.pop(step_id, None)
@@ -326,7 +326,7 @@ class HeldLease:
 
         known = await self.store.change_run(self.thread_id, self.run_id, change)
         if until is not None and (known is None or known.status in ("failed", "stopped")):
-            begun = RunRecord(id=self.run_id, status="running")
+            begun = RunRecord(id=self.run_id, status="waiting")
             await self.store.save_run(self.thread_id, cast("RunRecord", change(begun)))
 
     async def _own(self, record: RunRecord | None) -> RunRecord | None:

@@ -20,8 +20,8 @@ class RunRecord:
     """The id of the user's message that began it."""
 
     status: str
-    """``"running"``, ``"paused"`` (it waits for a person), ``"completed"``, ``"failed"`` or
-    ``"stopped"``."""
+    """``"running"``, ``"waiting"`` (without the lease, in a process or as a function), ``"paused"``
+    (it waits for a person, and is stored whole), ``"completed"``, ``"failed"`` or ``"stopped"``."""
 
     state: JsonObject | None = None
     """The state's data when it ended."""
@@ -42,7 +42,8 @@ class RunRecord:
 
     def is_waiting(self, now: float) -> bool:
         """Return whether a run waits that has the message, and answers it."""
-        return self.status == "running" and any(until > now for until in self.waits.values())
+        is_open = self.status in ("running", "waiting")
+        return is_open and any(until > now for until in self.waits.values())
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON, without the id."""

@@ -172,7 +172,7 @@ async def test_a_message_is_free_once_the_time_of_the_wait_is_long_over() -> Non
     await desk.start()
     run = await store.load_run("t", "m1")
     assert run is not None
-    assert run.status == "running"
+    assert run.status == "waiting"
     late = {step: until - 3600 - 300 for step, until in run.waits.items()}
     await store.save_run("t", replace(run, waits=late))
     assert (await desk.start()).status == "running"

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import inngest
@@ -283,7 +283,7 @@ async def test_an_answer_that_its_process_did_not_send_is_sent_by_the_next_look(
     shop = hosted(tool_call("refund", {"amount": 5}), "done", tools=(refund,))
     await shop.chat("Hi", "t1")
     await shop.executor.advance(1)
-    store: Any = shop.network.history
+    store = cast("MemoryHistory", shop.network.history)
     (question,) = await store.list_questions()
     answer = ApprovalAnswer(approved=True, data={"resolvedBy": "ada"})
     at = datetime.now(UTC)
