@@ -259,7 +259,7 @@ def expect_function(where: str, name: str, value: object) -> None:
         raise ConfigurationError(f"{where}: {name} must be a function, got {value!r:.80}")
 
 
-def expect_one_of(where: str, name: str, value: object, known: tuple[str, ...]) -> None:
+def expect_one_of(where: str, name: str, value: object, known: tuple[object, ...]) -> None:
     """Refuse what is none of the known words.
 
     Raises:

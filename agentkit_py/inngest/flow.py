@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import inngest
 
 from agentkit_py._core.validation import wrong_number
+from agentkit_py._engine.limits import expect_one_of
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.inngest.guard import OnVersionMismatch
 
@@ -58,6 +59,8 @@ class FunctionOptions:
 
     def __post_init__(self) -> None:
         """Refuse what would drop messages, or never come to an end."""
+        words = get_args(OnVersionMismatch)
+        expect_one_of("FunctionOptions", "on_version_mismatch", self.on_version_mismatch, words)
         given = self.continue_as_new
         wrong = None if given is None else wrong_number(given, whole=True, least=_LEAST_STEPS)
         if wrong is not None:

@@ -6,13 +6,14 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast, get_args
 
 import inngest
 from pydantic import BaseModel
 
 from agentkit_py._core.json import as_object
 from agentkit_py._core.validation import slugify
+from agentkit_py._engine.limits import expect_one_of
 from agentkit_py.agent import Agent
 from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import (
@@ -104,9 +105,12 @@ def create_functions(
         local: The runtime that sends local requests.
 
     Raises:
-        ConfigurationError: Options for a name that is none, two names with one slug, encryption
+        ConfigurationError: ``inference`` or ``realtime`` is none of its words, options for a name
+            that is none, two names with one slug, encryption
             that ``inference="offload"`` would go round, or a store that carries no streams.
     """
+    expect_one_of("create_functions", "inference", inference, get_args(Inference))
+    expect_one_of("create_functions", "realtime", realtime, (False, True, *get_args(Realtime)))
     named = [("agent", agent) for agent in agents] + [("network", net) for net in networks]
     chosen = dict(options or {})
     _check_names([item.name for _, item in named], chosen)

@@ -12,12 +12,13 @@ from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from math import ceil
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast, get_args
 
 import inngest
 from inngest import experimental
 
 from agentkit_py._core.json import JsonValue, as_object
+from agentkit_py._engine.limits import expect_one_of
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
@@ -596,7 +597,14 @@ class AgentKitMiddleware(inngest.Middleware):
                 fingerprint of the agents' definitions, which cannot see everything.
             on_version_mismatch: What a run does that began under another version or definition:
                 ``"continue"`` where nothing would be done twice or lost, or ``"fail"``.
+
+        Raises:
+            ConfigurationError: ``inference`` or ``on_version_mismatch`` is none of its words.
         """
+        where = "AgentKitMiddleware.configured"
+        expect_one_of(where, "inference", inference, get_args(Inference))
+        known = get_args(OnVersionMismatch)
+        expect_one_of(where, "on_version_mismatch", on_version_mismatch, known)
 
         def make(client: inngest.Inngest, raw_request: object) -> AgentKitMiddleware:
             made = cls(client, raw_request)

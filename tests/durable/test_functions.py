@@ -101,6 +101,28 @@ async def test_a_bad_event_fails_once_and_says_what_was_expected(data: dict[str,
     assert "event.data.input" in run.error["message"]
 
 
+def _functions(**options: Any) -> Any:
+    return create_functions(client(), agents=[greeter()[0]], **options)
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (_functions, "inference"),
+        (_functions, "realtime"),
+        (AgentKitMiddleware.configured, "inference"),
+        (AgentKitMiddleware.configured, "on_version_mismatch"),
+        (FunctionOptions, "on_version_mismatch"),
+    ],
+)
+def test_a_word_that_an_option_does_not_know_is_refused_with_its_choices(
+    make: Any, name: str
+) -> None:
+    """A slip would mean something: the default, or the other word."""
+    with pytest.raises(ConfigurationError, match=f"{name} must be .* or .*, got 'fial'"):
+        make(**{name: "fial"})
+
+
 def test_options_are_passed_on_to_the_server() -> None:
     """They have the SDK's types, and options that were not given are not set."""
 
