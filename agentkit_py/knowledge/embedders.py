@@ -54,10 +54,20 @@ class LocalEmbedder:
         """
         if package := missing_package("fastembed"):
             raise MissingDependencyError(package, "embedder", "LocalEmbedder")
-        self.model = model
-        self.folder: Path | None = None if folder is None else Path(folder)
+        self._model = model
+        self._folder: Path | None = None if folder is None else Path(folder)
         self._loaded: TextEmbedding | None = None
         self._loading = Lock()
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        return self._model
+
+    @property
+    def folder(self) -> Path | None:
+        """The folder that holds the model; None: it is downloaded."""
+        return self._folder
 
     def __repr__(self) -> str:
         return f"<LocalEmbedder: {self._name}>"
@@ -69,7 +79,7 @@ class LocalEmbedder:
 
     @property
     def _name(self) -> str:
-        return self.folder.resolve().name if self.folder else self.model.rpartition("/")[2]
+        return self._folder.resolve().name if self._folder else self._model.rpartition("/")[2]
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
         """Return one vector for each text, in order; computed in a thread.
@@ -93,13 +103,13 @@ class LocalEmbedder:
     def _load(self) -> TextEmbedding:
         from fastembed import TextEmbedding  # noqa: PLC0415 - an extra, slow to load
 
-        path = None if self.folder is None else str(self.folder)
+        path = None if self._folder is None else str(self._folder)
         try:
-            return TextEmbedding(self.model, specific_model_path=path)
+            return TextEmbedding(self._model, specific_model_path=path)
         except Exception as error:  # those of onnxruntime and tokenizers have no common class
             where = f"the folder {path}" if path else "fastembed"
             raise KnowledgeError(
-                f"{self.model} cannot be loaded from {where}: {type(error).__name__}: {error} "
+                f"{self._model} cannot be loaded from {where}: {type(error).__name__}: {error} "
                 "Without a network, give folder=… with the model's files."
             ) from error
 

@@ -94,15 +94,20 @@ class PostgresKnowledge(SqlStore):
             raise MissingDependencyError(package, "postgres", "PostgresKnowledge")
         if connections < 1:
             raise ConfigurationError(f"connections must be 1 or more, not {connections}.")
-        self.schema = schema
+        self._schema = schema
         self._conninfo = conninfo
         self._language = checked_language(language)
         self._connections = connections
         self._pool: ConnectionPool[psycopg.Connection[Any]] | None = None
         self._lock = Lock()
 
+    @property
+    def schema(self) -> str:
+        """The schema of its tables."""
+        return self._schema
+
     def __repr__(self) -> str:
-        return f"<PostgresKnowledge: {self.schema}>"
+        return f"<PostgresKnowledge: {self._schema}>"
 
     async def close(self) -> None:
         """Close the connections; the next use connects again."""
@@ -160,7 +165,7 @@ class PostgresKnowledge(SqlStore):
             "SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace "
             "WHERE e.extname = 'vector'"
         ).fetchone()
-        names = [self.schema, "public", *(found or ())]
+        names = [self._schema, "public", *(found or ())]
         path = sql.SQL(", ").join(map(sql.Identifier, names))
         connection.execute(sql.SQL("SET search_path TO {}").format(path))
         connection.commit()
@@ -172,14 +177,14 @@ class PostgresKnowledge(SqlStore):
         # Others wait here, and then find that it is done. The extension is the database's, so that
         # those who make other schemas wait as well: "if not exists" does not wait by itself.
         run("SELECT pg_advisory_xact_lock(?, 0)", [_LOCK + 3])
-        run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK, self.schema])
+        run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK, self._schema])
         run("CREATE EXTENSION IF NOT EXISTS vector SCHEMA public")
-        make = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self.schema))
+        make = sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(self._schema))
         connection.execute(make)
         found = run(
             "SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = ? AND c.relname = 'knowledge_facts_of_store'",
-            [self.schema],
+            [self._schema],
         )
         if not found:
             self._make_tables(run)
@@ -234,7 +239,7 @@ class PostgresKnowledge(SqlStore):
 
     def _claim(self, run: Execute, embedder: str, dimensions: int) -> bool:
         if self._setting(run, "embedder") is None:
-            run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK + 2, self.schema])
+            run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK + 2, self._schema])
         first = super()._claim(run, embedder, dimensions)
         if first:
             self._index_vectors(run)

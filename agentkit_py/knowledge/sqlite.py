@@ -121,7 +121,7 @@ class SqliteKnowledge(SqlStore):
         """
         if package := missing_package("apsw", "numpy"):
             raise MissingDependencyError(package, "knowledge", "SqliteKnowledge")
-        self.path: str = str(path)
+        self._path: str = str(path)
         self._language = checked_language(language)
         self._busy_timeout = busy_timeout
         self._lock = Lock()
@@ -135,8 +135,13 @@ class SqliteKnowledge(SqlStore):
 
         self._added = set[int]()
 
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self._path
+
     def __repr__(self) -> str:
-        return f"<SqliteKnowledge: {self.path}>"
+        return f"<SqliteKnowledge: {self._path}>"
 
     async def close(self) -> None:
         """Close the file; the next use opens it again (what is in memory is gone)."""
@@ -166,15 +171,15 @@ class SqliteKnowledge(SqlStore):
                 return done
             except apsw.Error as error:
                 problem = f"{type(error).__name__}: {error}"
-                raise KnowledgeError(f"{self.path} cannot be used: {problem}") from error
+                raise KnowledgeError(f"{self._path} cannot be used: {problem}") from error
 
     def _open(self) -> apsw.Connection:
         import apsw  # noqa: PLC0415 - an extra
 
         def connect() -> apsw.Connection:
-            if self.path not in ("", ":memory:") and not self.path.startswith("file:"):
-                create_private(Path(self.path))
-            connection = apsw.Connection(self.path)
+            if self._path not in ("", ":memory:") and not self._path.startswith("file:"):
+                create_private(Path(self._path))
+            connection = apsw.Connection(self._path)
             try:
                 self._prepare(connection)
             except Exception:
@@ -197,7 +202,7 @@ class SqliteKnowledge(SqlStore):
         run("COMMIT")
         if mark != APPLICATION_ID and not empty:
             raise KnowledgeError(
-                f"{self.path} is another program's SQLite database, or one with threads; "
+                f"{self._path} is another program's SQLite database, or one with threads; "
                 "give documents a file of their own."
             )
         run("PRAGMA journal_mode = WAL")
@@ -208,8 +213,8 @@ class SqliteKnowledge(SqlStore):
             self._make_tables(run)
         elif version != _VERSION:
             raise KnowledgeError(
-                f"{self.path} has schema version {version}, this library knows {_VERSION}: add the "
-                "documents to a new file, or use the version of pyagentkit that made this one."
+                f"{self._path} has schema version {version}, this library knows {_VERSION}: add "
+                "the documents to a new file, or use the version of pyagentkit that made this one."
             )
         run("COMMIT")
 

@@ -77,13 +77,18 @@ class Redactor:
     """
 
     def __init__(self, patterns: Patterns | MaskFunction = tuple(BUILT_IN)) -> None:
-        self.function: MaskFunction | None = None
+        self._function: MaskFunction | None = None
         self._patterns = patterns
         self._searches: tuple[_PatternSearches, ...] = ()
         if callable(patterns) and not isinstance(patterns, Mapping):
-            self.function = patterns
+            self._function = patterns
         else:
             self._searches = _searches(cast("Patterns", patterns))
+
+    @property
+    def function(self) -> MaskFunction | None:
+        """The function that masks a text; None: patterns do."""
+        return self._function
 
     @property
     def fingerprint(self) -> JsonValue:
@@ -93,8 +98,8 @@ class Redactor:
     @property
     def names(self) -> list[str]:
         """Names of what it masks."""
-        if self.function is not None:
-            return [getattr(self.function, "__name__", "a function")]
+        if self._function is not None:
+            return [getattr(self._function, "__name__", "a function")]
         return list(dict.fromkeys(search.name for search in self._searches))
 
     def text(self, text: str) -> str:
@@ -103,8 +108,8 @@ class Redactor:
         Raises:
             ConfigurationError: The function returned no text.
         """
-        if self.function is not None:
-            masked = self.function(text)
+        if self._function is not None:
+            masked = self._function(text)
             if not isinstance(masked, str):
                 raise ConfigurationError(f"The function of a Redactor returned {masked!r:.80}.")
             return text if masked == text else masked

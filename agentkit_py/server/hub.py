@@ -374,7 +374,7 @@ class Hub:
     def __init__(
         self, limits: HubLimits | None = None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.limits: HubLimits = limits or HubLimits()
+        self._limits: HubLimits = limits or HubLimits()
         self.clock: Callable[[], float] = clock
         self._channels: dict[str, _Channel] = {}
         self._kept = 0
@@ -385,10 +385,15 @@ class Hub:
         self.on_publish: Callable[[str, Entry], None] | None = None
         """Called with what this process publishes, to pass it on to others."""
 
+    @property
+    def limits(self) -> HubLimits:
+        """How much it keeps."""
+        return self._limits
+
     def _channel(self, name: str) -> _Channel:
         found = self._channels.get(name)
         if found is None:
-            found = self._channels[name] = _Channel(name, self.limits)
+            found = self._channels[name] = _Channel(name, self._limits)
         return found
 
     def publish(
@@ -559,7 +564,7 @@ class Hub:
             return
         self._idle[channel.name] = channel.size
         self._idle_bytes += channel.size
-        limits = self.limits
+        limits = self._limits
         while len(self._idle) > limits.idle_channels or self._idle_bytes > limits.idle_bytes:
             name, size = self._idle.popitem(last=False)
             self._idle_bytes -= size

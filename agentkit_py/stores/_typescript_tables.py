@@ -85,28 +85,30 @@ _IN_ORDER = "ORDER BY created_at, id"
 class TypeScriptTables(SqlHistory):
     """The threads and messages of a store, in TypeScript's tables; the rest stays in its own."""
 
-    schema: str
-    prefix: str
+    _schema: str
+    _prefix: str
 
     def _tables(self) -> dict[str, str]:
         """Return TypeScript's tables by the names that queries here have for them."""
-        return {name: f'"{self.schema}"."{self.prefix}{name[3:]}"' for name in _COLUMNS}
+        return {name: f'"{self._schema}"."{self._prefix}{name[3:]}"' for name in _COLUMNS}
 
     def _prepare(self, session: Session) -> None:
         """Make the tables that are missing, and see that those that are there are TypeScript's."""
-        session.execute("SELECT pg_advisory_xact_lock(hashtext(?))", f"{self.schema}.{self.prefix}")
+        session.execute(
+            "SELECT pg_advisory_xact_lock(hashtext(?))", f"{self._schema}.{self._prefix}"
+        )
         query = (
             "SELECT column_name FROM information_schema.columns "
             "WHERE table_schema = ? AND table_name = ?"
         )
         for statement, (name, needed) in zip(_TABLES, _COLUMNS.items(), strict=True):
             session.execute(statement)
-            table = f"{self.prefix}{name[3:]}"
-            there = {row[0] for row in session.execute(query, self.schema, table).fetchall()}
+            table = f"{self._prefix}{name[3:]}"
+            there = {row[0] for row in session.execute(query, self._schema, table).fetchall()}
             if missing := sorted(needed - there):
                 raise ConfigurationError(
-                    f"PostgresHistory(layout='typescript'): the table {self.schema}.{table} has no "
-                    f"column {missing[0]!r}. Pass the prefix of TypeScript's tables; older ones "
+                    f"PostgresHistory(layout='typescript'): the table {self._schema}.{table} has "
+                    f"no column {missing[0]!r}. Pass the prefix of TypeScript's tables; older ones "
                     "are brought to this version by its adapter's initializeTables()."
                 )
 

@@ -89,21 +89,31 @@ class PostgresHistory(SqlHistory):
             raise MissingDependencyError(package, "postgres", "PostgresHistory")
         if problem := conninfo_problem(conninfo):
             raise ConfigurationError(f"PostgresHistory: {problem}")
-        self.schema: str = _checked("schema", schema)
-        self.prefix: str = prefix and _checked("prefix", prefix)
+        self._schema: str = _checked("schema", schema)
+        self._prefix: str = prefix and _checked("prefix", prefix)
         self._conninfo = conninfo
         self._connections = connections
         self._wait = wait
 
+    @property
+    def schema(self) -> str:
+        """The schema of its tables."""
+        return self._schema
+
+    @property
+    def prefix(self) -> str:
+        """The beginning of its tables' names."""
+        return self._prefix
+
     def __repr__(self) -> str:
         name = database_name(self._conninfo)
-        return f"<PostgresHistory: {name}, {self.schema}.{self.prefix}*>"
+        return f"<PostgresHistory: {name}, {self._schema}.{self._prefix}*>"
 
     def broadcast(self) -> Broadcast:
         """Return what carries texts between processes, by ``NOTIFY`` and ``LISTEN``."""
         from agentkit_py.stores.broadcast import PostgresBroadcast  # noqa: PLC0415 - only servers need it
 
-        digest = sha256(f"{self.schema}.{self.prefix}".encode()).hexdigest()
+        digest = sha256(f"{self._schema}.{self._prefix}".encode()).hexdigest()
         return PostgresBroadcast(self._conninfo, f"agentkit_{digest[:32]}")
 
     def _make_database(self) -> Database:
@@ -111,8 +121,8 @@ class PostgresHistory(SqlHistory):
 
         return PostgresServer(
             self._conninfo,
-            self.schema,
-            self.prefix,
+            self._schema,
+            self._prefix,
             connections=self._connections,
             wait=self._wait,
         )
@@ -126,8 +136,8 @@ class TypeScriptPostgres(TypeScriptTables, PostgresHistory):
 
         return PostgresServer(
             self._conninfo,
-            self.schema,
-            f"{self.prefix}py_",
+            self._schema,
+            f"{self._prefix}py_",
             connections=self._connections,
             wait=self._wait,
             others=self._tables(),

@@ -57,23 +57,33 @@ class SqliteHistory(SqlHistory):
             ConfigurationError: ``path`` is no path of a file, e.g. ``":memory:"``.
         """
         super().__init__(processors=processors, lease=lease, lazy=lazy)
-        self.path: Path = _checked(path)
-        self.busy_timeout = busy_timeout
+        self._path: Path = _checked(path)
+        self._busy_timeout = busy_timeout
         self._full_text = full_text
 
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return self._path
+
+    @property
+    def busy_timeout(self) -> float:
+        """Seconds to wait for other writers."""
+        return self._busy_timeout
+
     def __repr__(self) -> str:
-        return f"SqliteHistory({str(self.path)!r})"
+        return f"SqliteHistory({str(self._path)!r})"
 
     def _make_database(self) -> Database:
         from agentkit_py.stores._sqlite_file import SqliteFile  # noqa: PLC0415 - loads sqlite3
 
-        return SqliteFile(self.path, self.busy_timeout, full_text=self._full_text)
+        return SqliteFile(self._path, self._busy_timeout, full_text=self._full_text)
 
     def broadcast(self) -> Broadcast:
         """Return what carries texts between processes, through a file of its own."""
         from agentkit_py.stores.broadcast import SqliteBroadcast  # noqa: PLC0415 - only servers need it
 
-        return SqliteBroadcast(self.path.with_name(f"{self.path.name}-streams"))
+        return SqliteBroadcast(self._path.with_name(f"{self._path.name}-streams"))
 
     async def insert_thread(self, thread: ThreadInfo) -> None:
         """Add a thread, unless there is one of its id."""

@@ -61,15 +61,20 @@ class Workspace:
         """
         if max_file <= 0 or max_thread <= 0:
             raise ConfigurationError("Workspace: max_file and max_thread must be more than 0.")
-        self.root: Path = Path(root).absolute()
+        self._root: Path = Path(root).absolute()
         self._max_file = max_file
         self._max_thread = max_thread
         self._keep = keep
 
+    @property
+    def root(self) -> Path:
+        """The folder that holds the threads' files."""
+        return self._root
+
     def folder(self, thread_id: str) -> Path:
         """Return the thread's folder; its name is a digest of the id, which may hold anything."""
         name = blake2b(thread_id.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
-        return self.root / name
+        return self._root / name
 
     def path(self, thread_id: str, name: str) -> Path:
         """Return the path of a file of a thread.
@@ -140,8 +145,8 @@ class Workspace:
     def _folder_of(self, thread_id: str, name: str, *, create: bool) -> Generator[_Folder]:
         """Open the folder that a file is in, step by step from the root; no step is a link."""
         if create:
-            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        folder = _Folder(self.root)
+            self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = _Folder(self._root)
         try:
             for step in (self.folder(thread_id).name, *PurePosixPath(name).parts[:-1]):
                 folder.enter(step, create=create)
@@ -210,7 +215,7 @@ class Workspace:
         """
         end = time.time() - older_than.total_seconds()
         stays = None if but is None else self.folder(but)
-        folders = list(self.root.iterdir()) if self.root.is_dir() else []
+        folders = list(self._root.iterdir()) if self._root.is_dir() else []
         old = [f for f in folders if f != stays and f.is_dir() and f.stat().st_mtime < end]
         return sum(map(_remove, old))
 
