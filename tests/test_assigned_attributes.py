@@ -10,7 +10,7 @@ import pkgutil
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -51,7 +51,7 @@ PLAIN = {"Agent", "MCPServer", "Network", "Projector", "RoutingAgent", "Streamed
 
 def _is_own_class(kind: Any) -> bool:
     """Return whether it is no `TypedDict` and no `Protocol`, though it may be derived from one."""
-    own: dict[str, Any] = dict(vars(kind))
+    own = cast("dict[str, Any]", vars(kind))
     return not hasattr(kind, "__total__") and not own.get("_is_protocol", False)
 
 
