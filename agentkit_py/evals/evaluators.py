@@ -14,6 +14,7 @@ from agentkit_py.evals.cases import CaseCheck, Evaluator, Outcome, Saw, Verdict
 from agentkit_py.messages import ToolCallMessage, ToolResultMessage, text_of_parts
 from agentkit_py.models.base import Model, ToolSpec
 from agentkit_py.models.compatible import model_named
+from agentkit_py.processors.pairing import is_own, tools_of
 
 
 def evaluator(check: CaseCheck) -> Evaluator:
@@ -97,14 +98,14 @@ def not_saw(agent: str, text: str) -> Evaluator:
 
 
 def no_contamination() -> Evaluator:
-    """No agent's model saw calls or results of tools that are not its own."""
+    """No agent's model saw calls or results of another agent, or of a tool it does not have."""
 
     def check(outcome: Outcome) -> str:
         found = sorted(
             {
                 f"{one.agent} saw {name}"
                 for one in outcome.saw
-                for name in _tools_in(one) - outcome.tools.get(one.agent, frozenset())
+                for name in _foreign_tools(one, outcome.tools.get(one.agent, frozenset()))
             }
         )
         return "; ".join(found)
@@ -216,11 +217,10 @@ def _text(one: Saw) -> str:
     return "\n".join(parts)
 
 
-def _tools_in(one: Saw) -> set[str]:
-    found: set[str] = set()
-    for message in one.messages:
-        if isinstance(message, ToolCallMessage):
-            found |= {call.name for call in message.tools}
-        elif isinstance(message, ToolResultMessage):
-            found.add(message.tool.name)
-    return found
+def _foreign_tools(one: Saw, own: frozenset[str]) -> set[str]:
+    return {
+        name
+        for message in one.messages
+        for name in tools_of(message)
+        if not is_own(message, name, one.agent, own)
+    }

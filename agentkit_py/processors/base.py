@@ -325,7 +325,8 @@ class ProcessorContext:
         """A digest of what hides messages before this processor; empty: nothing does."""
         if not self.hiding:
             return ""
-        own = sorted(self.own_tools or ()) if any(one.by_agent for one in self.hiding) else []
+        by_agent = any(one.by_agent for one in self.hiding)
+        own = [self.agent, *sorted(self.own_tools or ())] if by_agent else []
         return short_digest([[one.fingerprint for one in self.hiding], own])
 
     @property

@@ -10,7 +10,7 @@ stand in a list more than once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -48,6 +48,22 @@ def tools_of(message: Message) -> Sequence[str]:
             return [name]
         case _:
             return []
+
+
+def is_own(message: Message, tool: str, agent: str, own_tools: Container[str]) -> bool:
+    """Return whether a call of a tool, or its result, is an agent's own.
+
+    The agent made it, and has the tool. Two agents may have tools of one name, even the same tool:
+    the author decides. A message whose author is not known (seed messages, threads of other
+    programs) goes by the tool's name.
+
+    Args:
+        message: The call, the result, or a hosted tool's activity.
+        tool: The tool's name.
+        agent: The agent's name; empty: not known, as outside of runs.
+        own_tools: Names of the agent's tools.
+    """
+    return tool in own_tools and (not agent or message.agent in (None, agent))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
 )
 from agentkit_py.processors.base import Level, Tokenizer
-from agentkit_py.processors.pairing import is_same, tools_of
+from agentkit_py.processors.pairing import is_own, is_same, tools_of
 from agentkit_py.processors.tokenizers import count_messages
 
 
@@ -130,14 +130,19 @@ class ContextReport:
 
     @property
     def foreign(self) -> Messages:
-        """Messages sent of tools that are not the agent's: calls, results, activity of hosts.
+        """Calls, results and activity of hosted tools that were sent and are not the agent's own.
 
-        A model that sees calls of tools it does not have tends to call them.
+        They were made by another agent, or with a tool that this agent does not have; see
+        ``ToolCallFilter(include="own")``.
         """
         own = self.own_tools
         if own is None:
             return ()
-        return [m for m in self.sent if any(name not in own for name in tools_of(m))]
+        return [
+            message
+            for message in self.sent
+            if not all(is_own(message, name, self.agent, own) for name in tools_of(message))
+        ]
 
     @property
     def foreign_tokens(self) -> int:

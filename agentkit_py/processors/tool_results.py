@@ -7,7 +7,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from functools import cache, partial
+from functools import partial
 from typing import Annotated, ClassVar, Literal, TypeAlias, cast
 
 from agentkit_py._core.json import JsonValue, dumps
@@ -26,7 +26,14 @@ from agentkit_py.messages import (
 )
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
 from agentkit_py.processors.cutting import past_length
-from agentkit_py.processors.pairing import CallGroup, pair, rewritten, tools_of, without_calls
+from agentkit_py.processors.pairing import (
+    CallGroup,
+    is_own,
+    pair,
+    rewritten,
+    tools_of,
+    without_calls,
+)
 from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, optional, text, whole
 from agentkit_py.processors.tokenizers import (
     count_messages,
@@ -50,8 +57,9 @@ class ToolCallFilter(ConfiguredProcessor):
     does not change.
 
     Args:
-        include: Keep calls of these tools only; ``"own"``: of the agent's own tools, its servers'
-            and hosted ones included.
+        include: Keep calls of these tools only, whoever made them; ``"own"``: calls that the agent
+            made itself, of tools that it has (its servers' and hosted ones included). A call whose
+            author is not known counts as the agent's own if it has a tool of this name.
         exclude: Remove calls of these tools only. With neither, all calls are removed.
         persist_results: Leave a line of text in place of what is removed ("Used **search** tool").
 
@@ -82,7 +90,7 @@ class ToolCallFilter(ConfiguredProcessor):
         if self.include is None and self.exclude is None:
             return "no tool calls"
         if self.include == "own":
-            return "only calls of its own tools"
+            return "only its own tool calls"
         rule, tools = ("only", self.include) if self.exclude is None else ("no", self.exclude)
         return f"{rule} calls of {', '.join(sorted(tools or ())) or 'no tool'}"
 
@@ -93,13 +101,13 @@ class ToolCallFilter(ConfiguredProcessor):
 
     @property
     def by_agent(self) -> bool:
-        """True if the agent's own tools say what stays."""
+        """True if calls stay because the agent made them."""
         return self.include == "own"
 
-    def keeps(self, tool: str, own: frozenset[str] = frozenset()) -> bool:
-        """Return whether calls of ``tool`` stay, for an agent with the tools ``own``."""
+    def keeps(self, tool: str) -> bool:
+        """Return whether calls of ``tool`` stay by its name; with ``include="own"``: none does."""
         if self.include is not None:
-            return tool in (own if self.include == "own" else self.include)
+            return self.include != "own" and tool in self.include
         return self.exclude is not None and tool not in self.exclude
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
@@ -109,15 +117,15 @@ class ToolCallFilter(ConfiguredProcessor):
             own = frozenset(spec.name for spec in context.tools)
         held = frozenset[int]() if context.may_drop else context.protected
 
-        @cache
-        def keeps_tool(name: str) -> bool:
-            return self.keeps(name, own)
-
         def keeps(index: int, number: int = 0) -> bool:
             message = messages[index]
             is_call = isinstance(message, ToolCallMessage)
             tool = message.tools[number].name if is_call else tools_of(message)[0]
-            return keeps_tool(tool) or id(message) in held
+            if id(message) in held:
+                return True
+            if self.include == "own":
+                return is_own(message, tool, context.agent, own)
+            return self.keeps(tool)
 
         def used(group: CallGroup) -> list[Message]:
             calls = (i for i in group.calls if messages[i].type == "tool_call")

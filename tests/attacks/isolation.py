@@ -50,8 +50,8 @@ from agentkit_py.tracing import instrument, uninstrument
 TENANTS = ("acme", "bolt")
 _SECRET = re.compile(r"SECRET-\w+-\w+-\w+-\d+")
 
-POLICIES = ("none", "handoff", "filter", "lines", "others", "author")
-"""Views of tools: all, all as text, nothing, lines that name them, its own twice."""
+POLICIES = ("none", "handoff", "filter", "lines", "others", "author", "own")
+"""Views of tools: all, all as text, nothing, lines that name them, its own in three ways."""
 
 
 def secrets_in(shown: object) -> set[str]:
@@ -114,7 +114,7 @@ class World:
                 return True
             if rules & {"filter", "lines"}:
                 return False
-            return owner == agent or not rules & {"others", "author"}
+            return owner == agent or not rules & {"others", "author", "own"}
 
         return may
 
@@ -125,6 +125,9 @@ class Builder:
 
     world: World
     names: list[str]
+
+    one_name: bool
+    """Whether the tools of all agents have one name, which tells nothing of their owner."""
 
     def model(self) -> Any:
         """Return the model of all agents: it looks at each request, then calls a tool or ends."""
@@ -156,8 +159,11 @@ class Builder:
     def chain(self, name: str) -> list[Any]:
         """Return processors of an agent; they begin with its policy."""
         chance = self.world.chance
-        self.world.policies[name] = policy = chance.choice(POLICIES)
-        others = [f"look_{other}" for other in (*self.names, "router") if other != name]
+        policy = chance.choice(POLICIES)
+        if policy == "others" and self.one_name:
+            policy = "own"  # other agents' tools have no names of their own
+        self.world.policies[name] = policy
+        others = [self.tool_name(other) for other in (*self.names, "router") if other != name]
         made: list[Any] = {
             "none": [],
             "handoff": [HandoffView()],
@@ -165,6 +171,7 @@ class Builder:
             "lines": [ToolCallFilter(persist_results=True)],
             "others": [ToolCallFilter(exclude=others)],
             "author": [ByAuthor(keep=[name])],
+            "own": [ToolCallFilter(include="own")],
         }[policy]
         more = (
             Summarize(self._summariser(name), 40, 30, min_messages=1, min_new=1, summary_tokens=20),
@@ -173,13 +180,17 @@ class Builder:
         )
         return [*made, *(one for one in more if chance.random() < 0.4)]
 
+    def tool_name(self, owner: str) -> str:
+        """Return the name of an agent's tool."""
+        return "look" if self.one_name else f"look_{owner}"
+
     def look(self, owner: str, kind: str = "tool") -> Tool:
         """Return a tool that gives a secret."""
 
         def handler(task: str) -> dict[str, str]:
             return {"found": self.world.secret(owner, kind), "task": task}
 
-        return create_tool(name=f"look_{owner}", description="Look.", handler=handler)
+        return create_tool(name=self.tool_name(owner), description="Look.", handler=handler)
 
     def agent(self, name: str) -> Agent:
         """Return an agent with a tool, and sometimes another agent as a tool."""
@@ -225,14 +236,21 @@ class Builder:
 def build(seed: int) -> tuple[World, list[Agent], Callable[[HistoryStore], Network]]:
     """Return a world, its agents, and what makes their network for a store."""
     world = World(seed, random.Random(seed))
-    world.shared = world.chance.choice(("none", "none", "none", "filter"))
-    builder = Builder(world, [f"agent{n}" for n in range(world.chance.randint(2, 4))])
+    world.shared = world.chance.choice(("none", "none", "none", "filter", "own"))
+    names = [f"agent{n}" for n in range(world.chance.randint(2, 4))]
+    builder = Builder(world, names, one_name=world.chance.random() < 0.5)
     agents = [builder.agent(name) for name in builder.names]
     router = builder.router()
 
     def network(store: HistoryStore) -> Network:
-        shared = [ToolCallFilter()] if world.shared == "filter" else []
-        return Network(name="net", agents=agents, router=router, history=store, processors=shared)
+        return Network(
+            name="net",
+            agents=agents,
+            router=router,
+            history=store,
+            processors=[ToolCallFilter()] if world.shared == "filter" else [],
+            isolation="own_tools" if world.shared == "own" else None,
+        )
 
     return world, agents, network
 

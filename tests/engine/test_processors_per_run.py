@@ -15,12 +15,15 @@ from agentkit_py import (
     State,
     TextMessage,
     TokenLimiter,
+    Tool,
     ToolCallFilter,
     ToolContext,
+    tool,
 )
 from agentkit_py.lifecycle import AgentContext
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.processors import MessageWindow, ProcessorContext, apply_processors
+from agentkit_py.routing import sequence
 from agentkit_py.testing import ScriptedModel, tool_call
 
 from .runner import Runner
@@ -139,6 +142,81 @@ async def test_each_agent_of_an_isolated_network_sees_its_own_calls_only(runner:
     assert ["look was called" in seen[1], "fly was called" in seen[1]] == [False, True]
     assert all("line 0" in one for one in seen)
     assert [report.foreign_tokens for report in run.context] == [0, 0]
+
+
+def finder(owner: str) -> Tool:
+    """A tool named like that of other agents."""
+
+    @tool
+    def find(query: str) -> str:
+        """Find."""
+        return f"found by {owner}: {query}"
+
+    return find
+
+
+SHARED = finder("both")
+
+
+@pytest.mark.parametrize("where", ["network", "agents"])
+@pytest.mark.parametrize("tools", [[finder("a"), finder("b")], [SHARED, SHARED]])
+async def test_own_calls_are_those_that_the_agent_made_whatever_its_tools_are_called(
+    runner: Runner, where: str, tools: list[Tool]
+) -> None:
+    """Two agents have a tool of one name, or the same tool; the author decides."""
+    own = [ToolCallFilter(include="own")] if where == "agents" else []
+    calls = [tool_call("find", {"query": "x"}), "Found.", tool_call("find", {"query": "y"}), "Ok."]
+    model = ScriptedModel(*calls)
+    agents = [
+        Agent(name=name, system="S", tools=[given], processors=own)
+        for name, given in zip("ab", tools, strict=True)
+    ]
+    network = Network(
+        name="n",
+        agents=agents,
+        router=sequence(*agents),
+        default_model=model,
+        isolation="own_tools" if where == "network" else None,
+    )
+    run = await runner.run(network, "q?")
+    seen = [str(body["messages"]) for body in model.bodies]
+    assert [": x" in one for one in seen] == [False, True, False, False]
+    assert [": y" in one for one in seen] == [False, False, False, True]
+    assert "Found." in seen[2]
+    assert [len(report.foreign) for report in run.context] == [0] * 4
+
+
+async def test_calls_of_another_agents_tool_of_the_same_name_are_foreign(runner: Runner) -> None:
+    """Without isolation they are sent, and counted."""
+    model = ScriptedModel(tool_call("find", {"query": "x"}), "Found.", "Ok.")
+    agents = [Agent(name=name, system="S", tools=[finder(name)]) for name in "ab"]
+    network = Network(name="n", agents=agents, router=sequence(*agents), default_model=model)
+    run = await runner.run(network, "q?")
+    assert [[m.type for m in report.foreign] for report in run.context] == [
+        [],
+        [],
+        ["tool_call", "tool_result"],
+    ]
+
+
+async def test_a_call_without_a_known_author_counts_by_the_tools_name(runner: Runner) -> None:
+    """A thread of another program says what was called, not by whom."""
+    call = ToolCall("c1", "find", {"query": "x"})
+    past = [ToolCallMessage([call]), ToolResultMessage(call, "found long ago")]
+    model = ScriptedModel("Ok.", "Ok.")
+    agents = [
+        Agent(name="a", system="S", tools=[finder("a")]),
+        Agent(name="b", system="S", tools=[fly]),
+    ]
+    network = Network(
+        name="n",
+        agents=agents,
+        router=sequence(*agents),
+        default_model=model,
+        isolation="own_tools",
+    )
+    await runner.run(network, "q?", state=State(messages=past))
+    assert ["found long ago" in str(body["messages"]) for body in model.bodies] == [True, False]
 
 
 async def test_a_report_says_how_much_an_agent_was_sent_of_tools_it_does_not_have(

@@ -20,6 +20,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
+from agentkit_py.processors.pairing import is_own
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.runs import RunLimits
@@ -48,7 +49,7 @@ class ReplayOutcome:
     tool_calls: int = 0
     tokens_sent: int = 0
     foreign_calls: int = 0
-    """Tool calls that were sent to an agent that does not have the tool."""
+    """Tool calls that were sent to an agent that did not make them or does not have the tool."""
 
     wrong_reports: int = 0
     """Reports whose figures do not add up."""
@@ -77,8 +78,9 @@ class ReplayOutcome:
         """Count one model call; ``tools``: the names that each agent has."""
         self.reports.append(report)
         own = tools.get(report.agent, frozenset())
-        called = [c.name for m in report.sent if isinstance(m, ToolCallMessage) for c in m.tools]
-        self.foreign_calls += sum(name not in own for name in called)
+        calls = [message for message in report.sent if isinstance(message, ToolCallMessage)]
+        called = [(message, call.name) for message in calls for call in message.tools]
+        self.foreign_calls += sum(not is_own(m, name, report.agent, own) for m, name in called)
         self.tokens_sent += report.tokens_after
         self.wrong_reports += not adds_up(report)
 
