@@ -136,6 +136,8 @@ async def waits_already(context: RunContext) -> list[Question] | None:
 async def waited_for(store: object, thread_id: str | None, run: RunRecord) -> list[Question]:
     """Return the questions that a paused run waits for, those answered meanwhile included.
 
+    Those of parallel calls come in the order of the calls, whichever asked first.
+
     A question belongs to one attempt: those of earlier attempts for the same message are no part of
     it, whatever became of them.
     """
@@ -146,7 +148,8 @@ async def waited_for(store: object, thread_id: str | None, run: RunRecord) -> li
     found = [one for one in await questions_of(store, thread_id, run.id) if one.status != "stopped"]
     if asked is None:  # an earlier version stored it
         return [one for one in found if one.id not in known]
-    return [one for one in found if one.id in asked]
+    questions = {one.id: one for one in found}
+    return [questions[one] for one in map(str, asked) if one in questions]
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,10 +47,11 @@ T = TypeVar("T")
 class RunPaused(BaseException):
     """The run waits for a person, and its code ends here until there is an answer."""
 
-    def __init__(self, runtime: JournalRuntime) -> None:
-        """Keep the runtime of the run."""
+    def __init__(self, runtime: JournalRuntime, asked: Sequence[str]) -> None:
+        """Keep the runtime of the run, and the ids of its questions in the order of the calls."""
         super().__init__("the run waits for a person")
         self._runtime = runtime
+        self.asked: Sequence[str] = asked
 
     def journal(self) -> JsonObject:
         """Return what the run did so far.
@@ -58,7 +59,7 @@ class RunPaused(BaseException):
         Raises:
             ConfigurationError: Something of it is not JSON.
         """
-        return self._runtime.to_dict()
+        return self._runtime.to_dict(self.asked)
 
 
 _inside: ContextVar[bool] = ContextVar("agentkit_inside_journal_step", default=False)
@@ -106,8 +107,8 @@ class JournalRuntime:
         self.replaying: bool = journal is not None
         """True until the run comes to what it did not do before it paused."""
 
-    def to_dict(self) -> JsonObject:
-        """Return the journal as JSON.
+    def to_dict(self, asked: Sequence[str] = ()) -> JsonObject:
+        """Return the journal as JSON, with those questions first that were ``asked`` in this order.
 
         Raises:
             ConfigurationError: Something of the run is not JSON, so that it cannot go on elsewhere.
@@ -123,7 +124,7 @@ class JournalRuntime:
             "times": {**self._past_times, **self._times},
             "decided": self._decided,
             "answers": self._given,
-            "asked": self._asked,
+            "asked": list(dict.fromkeys([*asked, *self._asked])),
         }
 
     @property
@@ -319,9 +320,9 @@ class JournalRuntime:
         self._groups += 1
         found = await asyncio.gather(*(outcome(call) for call in calls))
         self._groups -= 1
-        paused = next((one for one in found if isinstance(one, RunPaused)), None)
-        if paused is not None:
-            raise paused
+        paused = [one for one in found if isinstance(one, RunPaused)]
+        if paused:
+            raise RunPaused(self, [question for one in paused for question in one.asked])
         return cast("list[T | Exception]", list(found))
 
     async def with_checks(
@@ -356,7 +357,7 @@ class JournalRuntime:
             return None if given is None else ApprovalAnswer.from_dict(given)
         if request.id not in self._answers:
             self._asked.append(request.id)
-            raise RunPaused(self)
+            raise RunPaused(self, [request.id])
         self.replaying = False
         answer = self._answers[request.id]
         self._given[request.id] = None if answer is None else answer.to_dict()

@@ -223,6 +223,34 @@ async def test_questions_of_parallel_calls_are_answered_one_by_one(world: World)
         assert world.done == ["hold", "hold"]
 
 
+async def test_questions_of_parallel_calls_come_in_the_order_of_the_calls(world: World) -> None:
+    """Also where the last call asks first: a front end shows them beside the calls."""
+    others: dict[str, asyncio.Event] = {name: asyncio.Event() for name in ("c", "b")}
+
+    @tool(steps=True)
+    async def ask(name: str, ctx: ToolContext) -> str:
+        """Ask after the next call has."""
+        if after := {"a": "b", "b": "c"}.get(name):
+            await others[after].wait()
+        if name in others:
+            others[name].set()
+        await ctx.approve(name)
+        return name
+
+    calls = tool_calls(*(("ask", {"name": name}) for name in "abc"))
+    clerk = Agent(name="clerk", system="S", tools=[ask], parallel_tools=True)
+    network = Network(
+        name="shop",
+        agents=[clerk],
+        router=clerk_once,
+        history=world.store,
+        default_model=ScriptedModel(calls),
+    )
+    async with world.store:
+        run = await network.run("Ask!", thread_id="t")
+        assert [question.message for question in run.pending] == ["a", "b", "c"]
+
+
 async def test_agents_in_parallel_and_inside_tools_pause_and_go_on() -> None:
     """The whole run waits; what others did meanwhile is kept."""
     world = World(MemoryHistory())
