@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test attacks parity-mutants parity-fresh soak memory durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
+.PHONY: help demo test test-all flakes attacks parity-mutants parity-fresh soak memory durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
 
 PYTHON := .venv/bin/python
 ARGS ?=
@@ -12,9 +12,21 @@ help:  ## Show this list
 demo: setup-demo  ## Watch a support network answer a customer, offline
 	@.venv/bin/agentkit demo $(ARGS)
 
-test: setup-dev  ## Run the tests
+test: setup-dev  ## Run the quick tests, on all cores
 	@$(PYTHON) scripts/tiktoken_cache.py
-	@$(PYTHON) -m pytest $(ARGS)
+	@echo "Quick tests: about 5 minutes on two cores. Left out: about 350 slow cases of tests/slow.txt (kills at"
+	@echo "every point, growth by size, npm clients, most examples, …). Everything: make test-all, about 10 minutes."
+	@$(PYTHON) -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
+
+test-all: setup-dev  ## Run all tests, on all cores
+	@$(PYTHON) scripts/tiktoken_cache.py
+	@echo "All tests: about 10 minutes on two cores. Left out: nothing but what needs a program that is not here"
+	@echo "(Chromium, Node.js, the Inngest Dev Server); the last lines name it. Quick tests: make test."
+	@$(PYTHON) -m pytest -n auto --dist worksteal $(ARGS)
+
+flakes: setup-dev  ## Run all tests ten times beside busy processes: which do not always pass?
+	@$(PYTHON) scripts/tiktoken_cache.py
+	@$(PYTHON) scripts/flakes.py $(ARGS)
 
 parity-mutants: setup-dev  ## Change recorded values one at a time: are the changes noticed?
 	@$(PYTHON) scripts/tiktoken_cache.py
@@ -66,7 +78,7 @@ bench-peers: setup-dev  ## Compare with other frameworks, each in an environment
 crash: setup-dev  ## Kill writers of both databases a thousand times, and count what is lost
 	@$(PYTHON) tests/soak/crash_stores.py --kills 520 $(ARGS)
 
-check: lint types test docs  ## Everything that CI's gate checks
+check: lint types test-all docs  ## Everything that CI's gate checks
 
 constraints:  ## Pin the newest releases in constraints.txt (needs uv)
 	scripts/constraints

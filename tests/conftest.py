@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
+import json
 import os
 import signal
 import tempfile
+import time
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -37,16 +40,82 @@ settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Report the sums of what tests counted (`record_property("figures: …", {…})`), by title."""
+def slow_tests(text: str) -> tuple[set[str], set[str]]:
+    """Return what a list such as tests/slow.txt names: slow, and quick although it is slow."""
+    lines = [line.strip() for line in text.splitlines()]
+    names = [line for line in lines if line and not line.startswith("#")]
+    kept = {name.removeprefix("+").strip() for name in names if name.startswith("+")}
+    return {name for name in names if not name.startswith("+")}, kept
+
+
+def is_listed(nodeid: str, names: set[str]) -> bool:
+    """Return whether the names have a test's case, its function or its file."""
+    return not names.isdisjoint((nodeid, nodeid.partition("[")[0], nodeid.partition("::")[0]))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that scripts/slow_tests.py reads the file of."""
+    parser.addoption("--cpu-times", metavar="FILE", help="write each test's processor time there")
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what tests/slow.txt lists."""
+    slow, kept = slow_tests((ROOT / "tests" / "slow.txt").read_text(encoding="utf-8"))
+    for item in items:
+        if is_listed(item.nodeid, slow) and not is_listed(item.nodeid, kept):
+            item.add_marker(pytest.mark.slow)
+
+
+class GarbageClock:
+    """Processor time of the garbage collector: it passes over the whole suite, in any test."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self, phase: str, info: dict[str, int]) -> None:
+        """Add the time between the start and the stop of a collection."""
+        self.seconds += -time.process_time() if phase == "start" else time.process_time()
+
+
+GARBAGE = GarbageClock()
+gc.callbacks.append(GARBAGE)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Note the processor time of a test and of the processes that it waited for."""
+    before = sum(os.times()[:4]) - GARBAGE.seconds
+    try:
+        return (yield)
+    finally:
+        taken = sum(os.times()[:4]) - GARBAGE.seconds - before
+        item.user_properties.append(("cpu", round(taken, 3)))
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Report what tests counted, and why tests were skipped; write their processor times.
+
+    Sums are of `record_property("figures: …", {…})`, by title.
+    """
     totals: dict[str, Counter[str]] = {}
+    times: list[str] = []
     for report in terminalreporter.stats.get("passed", ()):
         for title, figures in report.user_properties:
             if title.startswith("figures: "):
                 totals.setdefault(title, Counter()).update(figures)
+            elif title == "cpu":
+                times.append(json.dumps([report.nodeid, "slow" in report.keywords, figures]))
     for title, total in sorted(totals.items()):
         counts = ", ".join(f"{count} {name}" for name, count in total.items())
         terminalreporter.write_line(f"{title.removeprefix('figures: ')}: {counts}")
+    skipped = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))
+    for reason, count in skipped.most_common():
+        terminalreporter.write_line(f"{count} {reason[:1].lower()}{reason[1:]}")
+    if file := config.getoption("--cpu-times"):
+        Path(file).write_text("".join(f"{line}\n" for line in times), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -233,3 +233,16 @@ def test_importing_the_package_loads_nothing_that_may_not_be_needed() -> None:
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
+
+
+def test_each_name_in_the_list_of_slow_tests_is_a_test(root: Path) -> None:
+    """Else a test that was renamed comes back into the quick suite, and nothing says so."""
+    lines = (root / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines()
+    names = [line.removeprefix("+ ") for line in lines if line and not line.startswith("#")]
+    assert len(names) == len(set(names)) > 100
+    for name in names:
+        path, _, rest = name.partition("::")
+        assert (root / path).is_file(), name
+        if rest:
+            text = (root / path).read_text(encoding="utf-8")
+            assert f"def {rest.partition('[')[0]}(" in text, name
