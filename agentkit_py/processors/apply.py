@@ -516,17 +516,16 @@ def _find_standing(
     if len(standing) == len(ours):
         return standing, 0
     standing |= _rewritten_texts(ours, before, after)
+    originals = _originals(before, after)
+    rewritten = {source: index for index, source in originals.items()}
     had = set(map(id, before))
-    new: dict[_Signature, list[int]] = defaultdict(list)
-    for index in reversed(range(len(after))):
-        if id(after[index]) not in had and not isinstance(after[index], TextMessage):
-            new[_signature(after[index])].append(index)
+    new = [i for i, m in enumerate(after) if id(m) not in had and i not in originals]
     made_whole = 0
     for message in ours:
         if id(message) in standing or isinstance(message, TextMessage):
             continue
-        if indices := new.get(_signature(message)):
-            standing[id(message)] = after[indices.pop()]
+        if (index := rewritten.get(id(message))) is not None:
+            standing[id(message)] = after[index]
         elif isinstance(message, ToolCallMessage):
             part = _find_part(message, after, new)
             if part is not None:
@@ -553,19 +552,55 @@ def _rewritten_texts(ours: Messages, before: Messages, after: Messages) -> dict[
     return found
 
 
-def _find_part(
-    message: ToolCallMessage, after: Messages, new: Mapping[_Signature, list[int]]
-) -> int | None:
-    """Return the index of a new message that has only calls of ``message``, not all."""
+def _originals(before: Messages, after: Messages) -> dict[int, int]:
+    """Return of which message each new call or result was made: index in ``after`` → `id()`.
+
+    Providers repeat ids, so calls and results alike but for their places are told apart by these:
+    a new message stands between the same messages as the old one. What is left is matched from the
+    end, since limits remove the oldest. `derived` messages know what they were made of.
+    """
+    places = _first_positions(before)
+    sources: dict[_Signature, list[int]] = defaultdict(list)
+    there = set(map(id, after))
+    for index, message in enumerate(before):
+        if id(message) not in there and not isinstance(message, TextMessage):
+            sources[_signature(message)].append(index)
+    kept = [places[id(message)] for message in after if id(message) in places]
+    in_order = all(a < b for a, b in pairwise(kept))
+    found: dict[int, int] = {}
+    bound = len(before)
+    for index in reversed(range(len(after))):
+        message = after[index]
+        if id(message) in places:
+            bound = places[id(message)] if in_order else bound
+        elif not isinstance(message, TextMessage):
+            signature = _signature(message)
+            known = (places[id(m)] for m in lineage(message) if id(m) in places)
+            fitting = (place for place in known if _signature(before[place]) == signature)
+            source = _take_below(sources[signature], next(fitting, bound - 1) + 1)
+            if source is not None:
+                found[index] = id(before[source])
+    return found
+
+
+def _take_below(places: list[int], bound: int) -> int | None:
+    """Take the last place below a bound; those above it have no use any more."""
+    while places and places[-1] >= bound:
+        places.pop()
+    return places.pop() if places else None
+
+
+def _find_part(message: ToolCallMessage, after: Messages, new: list[int]) -> int | None:
+    """Take from ``new`` the index of a message that has only calls of ``message``, not all."""
     calls = Counter(map(key_of, message.tools))
-    for indices in new.values():
-        candidate = after[indices[-1]] if indices else None
+    for place in reversed(range(len(new))):
+        candidate = after[new[place]]
         if (
             isinstance(candidate, ToolCallMessage)
             and candidate.tools
             and Counter(map(key_of, candidate.tools)) <= calls
         ):
-            return indices.pop()
+            return new.pop(place)
     return None
 
 

@@ -13,6 +13,7 @@ from agentkit_py import (
     HistoryConfig,
     HistoryProcessor,
     Lifecycle,
+    MemoryHistory,
     Message,
     Network,
     State,
@@ -25,7 +26,15 @@ from agentkit_py._engine.prompt import join_history
 from agentkit_py.errors import NonRetriableError, ProcessorError
 from agentkit_py.lifecycle import Start, StartContext
 from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
-from agentkit_py.processors import ApproximateTokenizer, ContextReport, ProcessorContext
+from agentkit_py.processors import (
+    ApproximateTokenizer,
+    ContextReport,
+    MessageWindow,
+    ProcessorContext,
+    RecentToolCalls,
+    Redact,
+    TruncateToolResults,
+)
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 
@@ -495,3 +504,48 @@ async def test_a_tool_sees_the_whole_state_whatever_the_model_saw(runner: Runner
     )
     await runner.run(agent, "q?", state=State(messages=[*SEED, *SEED]))
     assert counts == [3]
+
+
+def balances(account: str) -> str:
+    """Return the balance of an account."""
+    return f"balance of {account}: {len(account) * 100}, card 4111 1111 1111 1111"
+
+
+def upper(messages: Sequence[Message]) -> Sequence[Message]:
+    """A processor of one's own that rewrites all results."""
+    return [
+        replace(m, content=f"{m.content} REWRITTEN") if isinstance(m, ToolResultMessage) else m
+        for m in messages
+    ]
+
+
+@pytest.mark.parametrize(
+    "rewrite", [Redact(["card"]), TruncateToolResults(60), upper], ids=["redact", "cut", "function"]
+)
+@pytest.mark.parametrize(
+    "limit",
+    [None, TokenLimiter(250), MessageWindow(2), RecentToolCalls(0), ToolCallFilter()],
+    ids=["none", "tokens", "window", "calls", "filter"],
+)
+@pytest.mark.parametrize("earlier", [1, 3])
+async def test_a_call_keeps_its_result_where_the_provider_repeats_its_id(
+    runner: Runner, rewrite: Any, limit: Any, earlier: int
+) -> None:
+    """Each run's call has the id of the last run's, and a processor rewrites all results."""
+    store = MemoryHistory(processors=[rewrite])
+    model = ScriptedModel()
+    for account in (*["anna"] * earlier, "bob"):
+        asked = tool_call("balances", {"account": account}, id="call_1")
+        model = ScriptedModel(asked, "word " * 300)
+        clerk = Agent(name="clerk", system="S", tools=[balances], model=model)
+        network = Network(
+            name="n",
+            agents=[clerk],
+            router=once("clerk"),
+            history=store,
+            processors=[] if limit is None else [limit],
+        )
+        await runner.run(network, f"balance of {account}?", thread_id="t")
+    *_, asked, answer = model.bodies[1]["messages"]
+    assert "bob" in str(asked["tool_calls"])
+    assert "balance of bob" in answer["content"]
