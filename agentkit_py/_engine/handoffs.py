@@ -224,28 +224,85 @@ class HandedOverView(HistoryProcessor):
     def __init__(self, handed: HandedOver) -> None:
         """Keep what happened."""
         self.handed = handed
+        self._text: TextMessage | None = None
 
     @property
     def name(self) -> str:
         """Return the name that reports use."""
         return "handoff"
 
+    def pinned(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the text with the input, which no processor may drop."""
+        if isinstance(self.handed.history, HistoryProcessor):
+            return ()
+        return [self._said(messages)]
+
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
         """Return the messages since the handoff, behind what goes along."""
-        handed = self.handed
-        ends = [i for i, m in enumerate(messages) if _is_handoff(m, handed)]
-        end = ends[-1] + 1 if ends else 0
+        handed, end = self.handed, self._end(messages)
         before, after = messages[:end], messages[end:]
         if isinstance(handed.history, HistoryProcessor):
             return [*await resolve(handed.history.process(before, context)), *after]
-        lines = [f"{handed.source} handed this conversation over to {handed.target}."]
-        if handed.input is not None:
-            lines.append(f"What {handed.source} said: {dumps(handed.input)}")
-        if handed.history == "summary":
-            lines += ["What was said before:", *_in_short(before)]
-        return [TextMessage("user", "\n".join(lines), from_history=False), *after]
+        return [self._said(messages), *after]
+
+    def _said(self, messages: Sequence[Message]) -> TextMessage:
+        """Return the text in place of what was said before; made once, from the full history."""
+        if self._text is None:
+            lines = _handover_lines(self.handed)
+            if self.handed.history == "summary":
+                before = messages[: self._end(messages)]
+                lines += ["What was said before:", *_in_short(before)]
+            self._text = TextMessage("user", "\n".join(lines), from_history=False)
+        return self._text
+
+    def _end(self, messages: Sequence[Message]) -> int:
+        """Return the place behind the handoff; 0 if it is not there."""
+        ends = [i for i, message in enumerate(messages) if _is_handoff(message, self.handed)]
+        return ends[-1] + 1 if ends else 0
+
+
+class HandedOverInput(HistoryProcessor):
+    """Adds the input of a handoff as a text, since a filter may hide the call that holds it.
+
+    Facts that are given to an agent on purpose reach the agent: no processor may drop the text.
+    Redaction masks it like any other.
+    """
+
+    def __init__(self, handed: HandedOver) -> None:
+        """Make the text once, so that each request has the same message."""
+        self.handed = handed
+        self._text = TextMessage("user", "\n".join(_handover_lines(handed)), from_history=False)
+
+    @property
+    def name(self) -> str:
+        """Return the name that reports use."""
+        return "handoff"
+
+    @property
+    def reason(self) -> str:
+        """The addition, for reports."""
+        return f"adds the input from {self.handed.source}"
+
+    def pinned(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the text."""
+        return [self._text]
+
+    async def process(
+        self, messages: Sequence[Message], context: ProcessorContext
+    ) -> Sequence[Message]:
+        """Return the messages with the text behind the handoff."""
+        ends = [i for i, message in enumerate(messages) if _is_handoff(message, self.handed)]
+        index = ends[-1] + 1 if ends else 0
+        return [*messages[:index], self._text, *messages[index:]]
+
+
+def _handover_lines(handed: HandedOver) -> list[str]:
+    lines = [f"{handed.source} handed this conversation over to {handed.target}."]
+    if handed.input is not None:
+        lines.append(f"What {handed.source} said: {dumps(handed.input)}")
+    return lines
 
 
 def _is_handoff(message: Message, handed: HandedOver) -> bool:

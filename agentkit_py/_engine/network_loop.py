@@ -20,7 +20,7 @@ from agentkit_py._engine.agent_loop import (
 from agentkit_py._engine.agent_spec import NetworkSpec
 from agentkit_py._engine.answers import with_earlier_output
 from agentkit_py._engine.concurrency import run_in_parallel
-from agentkit_py._engine.handoffs import LOOP, HandedOverView, handed_over
+from agentkit_py._engine.handoffs import LOOP, HandedOverInput, HandedOverView, handed_over
 from agentkit_py._engine.instrumentation import Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
 from agentkit_py._engine.limits import LIMITS
@@ -252,6 +252,8 @@ class NetworkLoop:
             context.handed.pop(handed.target, None)
             if handed.history != "whole":
                 context.handed[handed.target] = HandedOverView(handed)
+            elif handed.input is not None:
+                context.handed[handed.target] = HandedOverInput(handed)
             found.append(handed.target)
         self._is_handed = bool(found)
         run.stack[:0] = found

@@ -14,6 +14,7 @@ import anyio
 from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, NetworkSpec, Turn
 from agentkit_py._engine.definition import definition_of, order_free_digest
+from agentkit_py._engine.handoffs import HandedOverInput
 from agentkit_py._engine.instrumentation import Instrument, Monitor, StreamingConfig, logger
 from agentkit_py._engine.knowledge import KnowledgeFilters, described
 from agentkit_py._engine.lifecycle import AgentContext
@@ -306,7 +307,9 @@ class RunContext:
             if not any(isinstance(one, ChosenProcessors) for _, chain in known for one in chain):
                 self._chains[id(agent)] = known
         handed = self.handed.get(agent.name) if self.handed else None
-        return known if handed is None else [("network", (handed,)), *known]
+        if handed is None or (isinstance(handed, HandedOverInput) and not known):
+            return known  # without processors the agent sees the call itself
+        return [("network", (handed,)), *known]
 
     def _configured(self, agent: AgentSpec) -> list[tuple[Level, Sequence[HistoryProcessor]]]:
         network = self.network_spec

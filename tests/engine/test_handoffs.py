@@ -9,8 +9,9 @@ import pytest
 from pydantic import BaseModel
 from typing_extensions import TypedDict
 
-from agentkit_py import Agent, Lifecycle, MemoryHistory, Network
+from agentkit_py import Agent, Lifecycle, MemoryHistory, Network, ToolCallFilter, tool
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.processors import ByAuthor, MessageWindow, Redact
 from agentkit_py.routing import Handoff, handoffs, once, sequence
 from agentkit_py.testing import ScriptedModel, tool_call
 
@@ -70,6 +71,59 @@ async def test_a_handoff_ends_the_turn_and_takes_along_what_it_says(
     (seen.assert_not_saw if history == "brief" else seen.assert_saw)("I look into it.")
     entries = [e.name for e in run.context[-1].entries if e.changed]
     assert entries == ([] if history == "whole" else ["handoff"])
+
+
+@pytest.mark.parametrize("history", ["whole", "summary", "brief"])
+@pytest.mark.parametrize(
+    ("network", "agent"),
+    [
+        ({"isolation": "own_tools"}, {}),
+        ({"processors": [ToolCallFilter()]}, {}),
+        ({"processors": [MessageWindow(1)]}, {}),
+        ({}, {"processors": [ToolCallFilter(include="own")]}),
+        ({}, {"processors": [ByAuthor(keep=["billing"])]}),
+        ({}, {}),
+    ],
+)
+async def test_the_input_of_a_handoff_reaches_its_target_whatever_is_filtered(
+    runner: Runner, history: Any, network: dict[str, Any], agent: dict[str, Any]
+) -> None:
+    """It is given on purpose, and stands at the same place in each request."""
+
+    @tool
+    def refund(order: str) -> str:
+        """Refund an order."""
+        return f"refunded {order}"
+
+    billing = named(
+        "billing", tool_call("refund", {"order": "x"}), "Done.", tools=[refund], **agent
+    )
+    give = Handoff(billing, input_type=Matter, history=history)
+    call = tool_call("transfer_to_billing", {"reason": "order A-4711"})
+    desk = named("desk", call, handoffs=[give])
+    await runner.run(Network(name="n", agents=[desk], router=once(desk), **network), "Money back!")
+    bodies = [body["messages"] for body in model_of(billing).bodies]
+    assert all("A-4711" in str(messages) for messages in bodies)
+    if not any("processors" in given for given in (network, agent)):
+        assert bodies[1][: len(bodies[0])] == bodies[0]
+
+
+async def test_the_input_of_a_handoff_is_masked_like_everything(runner: Runner) -> None:
+    """It is given on purpose, and redaction still holds."""
+    billing = named("billing", "Done.")
+    give = Handoff(billing, input_type=Matter)
+    call = tool_call("transfer_to_billing", {"reason": "card 4111 1111 1111 1111"})
+    desk = named("desk", call, handoffs=[give])
+    network = Network(
+        name="n",
+        agents=[desk],
+        router=once(desk),
+        isolation="own_tools",
+        processors=[Redact(["card"])],
+    )
+    await runner.run(network, "Money back!")
+    model_of(billing).assert_saw("card [card]")
+    model_of(billing).assert_not_saw("4111")
 
 
 class Spoken(TypedDict):
