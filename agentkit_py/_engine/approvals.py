@@ -25,6 +25,7 @@ from agentkit_py._engine.tool import (
 from agentkit_py._engine.tool_values import error_content
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
+from agentkit_py.events.for_users import DENIED
 from agentkit_py.events.types import HitlRequested, HitlResolved
 from agentkit_py.history.staff import Takeover
 from agentkit_py.history.thread import QuestionRecord
@@ -167,6 +168,5 @@ def refused_content(call: ToolCall, answer: ApprovalAnswer | None, index: int) -
     if decision.approved:
         return None
     reason = f" Reason: {decision.reason}" if decision.reason else ""
-    return error_content(
-        "ApprovalDeniedError", f"A person refused the call of {call.name}.{reason}"
-    )
+    told = {"toUser": decision.to_user} if decision.to_user else {}
+    return error_content(DENIED, f"A person refused the call of {call.name}.{reason}", **told)

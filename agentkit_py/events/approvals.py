@@ -75,15 +75,20 @@ class Decision:
 
     approved: bool
     reason: str = ""
+    """The reason, for agents; the user does not get it."""
+
     by: str | None = None
     """The id of the person, where several answer one question."""
 
     arguments: Mapping[str, Any] | None = None
     """Arguments that the person put in place of the model's; None: as they are."""
 
+    to_user: str = ""
+    """Words for the user whose thread it is; agents read them as well."""
+
     def to_dict(self) -> dict[str, Any]:
         """Return the decision as JSON."""
-        own = {"by": self.by, "arguments": self.arguments}
+        own = {"by": self.by, "arguments": self.arguments, "toUser": self.to_user or None}
         kept = {name: value for name, value in own.items() if value is not None}
         return {"approved": self.approved, "reason": self.reason, **kept}
 
@@ -98,15 +103,17 @@ class ApprovalAnswer:
 
     Attributes:
         approved: The decision on all calls that `calls` does not name.
-        reason: The reason, which the model may read.
+        reason: The reason, which the model may read; the user does not get it.
         calls: Decisions on single calls, by their index in the request.
         data: Other data of the answer, e.g. who gave it.
+        to_user: Words for the user whose thread it is; the model may read them as well.
     """
 
     approved: bool
     reason: str = ""
     calls: Mapping[int, Decision] = field(default_factory=dict[int, Decision])
     data: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    to_user: str = ""
 
     @property
     def by(self) -> str | None:
@@ -116,14 +123,15 @@ class ApprovalAnswer:
 
     def on(self, index: int) -> Decision:
         """Return the decision on one call."""
-        return self.calls.get(index, Decision(self.approved, self.reason))
+        return self.calls.get(index, Decision(self.approved, self.reason, to_user=self.to_user))
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> ApprovalAnswer:
         """Read an answer from an event's data.
 
-        ``{approved, reason?, calls?}``, where ``calls`` names single calls by their index in the
-        request: ``{"0": {approved, reason?, arguments?}}`` or ``[{index, …}]``. Anything but
+        ``{approved, reason?, toUser?, calls?}``, where ``calls`` names single calls by their index
+        in the request: ``{"0": {approved, reason?, toUser?, arguments?}}`` or ``[{index, …}]``.
+        Anything but
         ``true`` is a refusal; if ``calls`` cannot be read, the calls it does not name are refused.
         """
         single = _decisions(record.get("calls"))
@@ -132,12 +140,14 @@ class ApprovalAnswer:
             reason=_text(record.get("reason")),
             calls={index: one for index, one in single.items() if index is not None},
             data={k: v for k, v in record.items() if k not in _OWN},
+            to_user=_text(record.get("toUser")),
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the answer as `from_dict` reads it."""
         calls = {str(index): one.to_dict() for index, one in self.calls.items()}
-        return {**self.data, "approved": self.approved, "reason": self.reason, "calls": calls}
+        own = {"approved": self.approved, "reason": self.reason, "calls": calls}
+        return {**self.data, **own, **({"toUser": self.to_user} if self.to_user else {})}
 
 
 def resolution_of(request: ApprovalRequest, answer: ApprovalAnswer | None) -> Resolution:
@@ -150,7 +160,7 @@ def resolution_of(request: ApprovalRequest, answer: ApprovalAnswer | None) -> Re
     return "approved" if (approved or {answer.approved}) == {True} else "denied"
 
 
-_OWN = frozenset({"approvalId", "approved", "reason", "calls"})
+_OWN = frozenset({"approvalId", "approved", "reason", "calls", "toUser"})
 
 
 def _decisions(given: object) -> dict[int | None, Decision]:
@@ -183,6 +193,7 @@ def _decision(value: object) -> Decision:
         _text(found.get("reason")),
         _text(found.get("by")) or None,
         as_object(found.get("arguments")),
+        _text(found.get("toUser")),
     )
 
 

@@ -19,6 +19,11 @@ from agentkit_py.events.chunks import (
     EventName,
     split_text,
 )
+from agentkit_py.events.for_users import (
+    answer_for_user,
+    decision_for_user,
+    result_for_user,
+)
 from agentkit_py.events.types import (
     AgentsRouted,
     ContextActivity,
@@ -369,10 +374,11 @@ class Projector:
         result = event.result
         part = _Part(self._part_id(event.message_id), "tool-output", result.tool.name)
         part.call = self._calls.finish(event.message_id, result.tool)
+        content = result_for_user(result.content)
         yield "part.created", self._described(event, part)
-        for piece in self._pieces(dumps(result.content), OUTPUT_CHUNK):
+        for piece in self._pieces(dumps(content), OUTPUT_CHUNK):
             yield self._piece(event, part, piece)
-        yield self._completed(event, part, result.content)
+        yield self._completed(event, part, content)
 
 
 _KINDS = {TextDelta: "text", ReasoningDelta: "reasoning", ToolCallDelta: "tool-call"}
@@ -412,14 +418,11 @@ def _resolved(event: HitlResolved) -> _Draft:
         return "hitl.resolved", data
     words = [answer.on(index) for index in range(len(request.calls))]
     data["decisions"] = [
-        {"index": index, "approved": word.approved, "reason": word.reason}
-        for index, word in enumerate(words)
+        {"index": index, **decision_for_user(word)} for index, word in enumerate(words)
     ]
     named = zip(request.calls, words, strict=True)
     data["approvedTools"] = [call.name for call, word in named if word.approved]
-    known = {"reason": answer.reason} if answer.reason else {}
-    who = {k: answer.data[k] for k in ("resolvedBy", "resolvedAt") if k in answer.data}
-    return "hitl.resolved", {**data, **known, **who}
+    return "hitl.resolved", {**data, **answer_for_user(answer)}
 
 
 def _usage(event: ModelReplied) -> dict[str, Any]:

@@ -19,10 +19,11 @@ from agentkit_py.events.consume import (
     PublishedChunk,
     StreamedPart,
 )
+from agentkit_py.events.for_users import DENIED, result_for_user
 from agentkit_py.events.project import contents_of
 from agentkit_py.messages import Message, ToolResultMessage
 
-REFUSED = frozenset({"ApprovalDeniedError", "ApprovalTimeoutError"})
+REFUSED = frozenset({DENIED, "ApprovalTimeoutError"})
 """Names of the errors that stand for a call that no person allowed."""
 
 ChangeKind: TypeAlias = Literal["opened", "grew", "ended", "asked", "decided", "answered"]
@@ -309,7 +310,7 @@ def parts_of(
             result = next((one for one in left if one.tool == call), None)
             if result is not None:
                 left.remove(result)
-                part.output = result.content
+                part.output = result_for_user(result.content)
         elif isinstance(content, str):
             part.text = content
         else:

@@ -160,6 +160,8 @@ class Question:
         """Return the question with decisions on single calls; with the last it is answered."""
         calls = {**decisions, **self.decisions}
         data = _signature(by, at)
+        if by is not None and by == self.user_id:
+            data["answeredBy"] = by
         answer = ApprovalAnswer(approved=False, calls=calls, data=data)
         if len(calls) < len(self.calls):
             return replace(self, answer=answer)

@@ -28,6 +28,9 @@ TakeoverStatus: TypeAlias = Literal["asked", "taken"]
 HANDED_BACK = "I have handed the conversation back to you."
 """The note of a person who hands a thread back without one."""
 
+UNNAMED = "Staff"
+"""The name of a person who gives none: ids stay with staff."""
+
 _LONGEST_NAME = 100
 
 _LAST = 50
@@ -268,13 +271,13 @@ class StaffDesk:
         Args:
             thread_id: The thread.
             by: The id of the person.
-            name: The name that the user and agents read; the id unless given.
+            name: The name that the user and agents read; ``"Staff"`` unless given.
 
         Raises:
             ConfigurationError: The name cannot be shown as one, or is ``"user"``.
             ThreadNotFoundError: There is no such thread.
         """
-        member = StaffMember(by, checked_name(name or by), datetime.now(UTC))
+        member = StaffMember(by, checked_name(name or UNNAMED), datetime.now(UTC))
         return await self._store.change_takeover(thread_id, partial(Takeover.joined, member=member))
 
     async def say(
@@ -319,7 +322,7 @@ class StaffDesk:
         Args:
             thread_id: The thread.
             by: The id of the person.
-            name: The name of a person who has not joined; the id unless given.
+            name: The name of a person who has not joined; ``"Staff"`` unless given.
             note: A note for agents; the user does not get it.
 
         Raises:
@@ -330,7 +333,7 @@ class StaffDesk:
         member = None if found is None else found.member(by)
         if found is None or (member is None and found.people):
             raise NotOnThreadError(thread_id, by)
-        called = checked_name(name or by) if member is None else member.name
+        called = checked_name(name or UNNAMED) if member is None else member.name
         text = note if note.strip() else HANDED_BACK
         # The note comes first: agents that answer again have read it.
         if member is not None or note.strip():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from agentkit_py.errors import NotPendingError
 from agentkit_py.events import ApprovalAnswer, Decision
+from agentkit_py.events.for_users import decision_for_user
 from agentkit_py.history.questions import Question, QuestionStore, change_open, stop_question
 from agentkit_py.network import problem_with_arguments
 from agentkit_py.server.api import Api, ApiRequest, endpoint
@@ -75,18 +76,26 @@ async def visible(api: Api, user_id: str, questions: list[Question]) -> list[App
     for one in questions:
         allowed = await access.may_answer(one)
         if allowed or one.user_id == user_id:
-            found.append(item_of(one, allowed=allowed))
+            found.append(item_of(one, user_id, allowed=allowed))
     return found
 
 
-def item_of(question: Question, *, allowed: bool) -> ApprovalItem:
-    """Return a question as clients see it."""
+def item_of(question: Question, reader: str, *, allowed: bool) -> ApprovalItem:
+    """Return a question as this reader may see it: its thread's user, or staff."""
     fields: Any = question.to_dict()
+    answer = question.answer
+    fields["toUser"] = "" if answer is None else answer.to_user
     for name in ("execution", "parts", "answer", "escalateTo", "receivedAt"):
         del fields[name]
     for call, part in zip(fields["calls"], question.parts, strict=False):
         call["partId"] = part
-    decisions = {str(i): one.to_dict() for i, one in question.decisions.items()}
+    is_users = question.user_id == reader
+    word = decision_for_user if is_users else Decision.to_dict
+    decisions = {str(i): word(one) for i, one in question.decisions.items()}
+    if is_users:
+        own = question.answered_by if question.answered_by == reader else None
+        fields |= {"approvers": list[str](), "escalatesAt": None, "answeredBy": own}
+        fields["reason"] = fields["toUser"]
     found: Any = {**fields, "decisions": decisions, "mayAnswer": allowed}
     return found
 
@@ -132,10 +141,12 @@ async def answer_approval(request: ApiRequest[AnswerBody]) -> Done:
     if any(one.index >= count for one in body.calls) or not (body.calls or body.action):
         raise invalid(f"calls, action: the question has {count} calls, and needs a decision")
     calls = {
-        one.index: Decision(one.action == "approve", one.reason or "", who, one.arguments)
+        one.index: Decision(
+            one.action == "approve", one.reason or "", who, one.arguments, one.to_user or ""
+        )
         for one in body.calls
     }
-    whole = None if body.action is None else Decision(body.action == "approve", body.reason or "")
+    whole = None if body.action is None else _whole(body)
     decide = partial(decided, calls, whole, who)
     return await answer_question(request.api, who, question, decide, calls)
 
@@ -144,7 +155,7 @@ async def answer_approval(request: ApiRequest[AnswerBody]) -> Done:
 async def approve_tool(request: ApiRequest[ApprovalRequestBody]) -> Done:
     """Approve or deny a tool call that waits for it."""
     body, who = request.params, request.user_id
-    decision = Decision(body.action == "approve", body.reason or "")
+    decision = _whole(body)
     store = question_store(request.api)
     asked = await store.list_questions(thread_id=body.thread_id, status=None, limit=None)
     known = [one for one in asked if one.knows(body.tool_call_id)]
@@ -162,11 +173,23 @@ async def approve_tool(request: ApiRequest[ApprovalRequestBody]) -> Done:
     return await answer_question(request.api, who, question, change)
 
 
+def _whole(body: AnswerBody | ApprovalRequestBody) -> Decision:
+    approved, words = body.action == "approve", body.to_user or ""
+    return Decision(approved, body.reason or "", to_user=words)
+
+
 def decided(
     calls: Mapping[int, Decision], whole: Decision | None, who: str, question: Question
 ) -> Question | None:
-    """Return a question with decisions on single calls, and on all others; None: all stand."""
+    """Return a question with decisions on single calls, and on all others; None: all stand.
+
+    The words of users who decide for themselves are for agents and for them.
+    """
     now = datetime.now(UTC)
+    is_users = who == question.user_id
+    if is_users:
+        calls = {index: _to_oneself(one) for index, one in calls.items()}
+        whole = None if whole is None else _to_oneself(whole)
     if whole is None:
         is_new = bool(calls.keys() - question.decisions.keys())
         return question.decided(calls, now, by=who) if is_new else None
@@ -174,9 +197,18 @@ def decided(
         approved=whole.approved,
         reason=whole.reason,
         calls=calls,
-        data={"resolvedBy": who, "resolvedAt": now.isoformat()},
+        data={
+            "resolvedBy": who,
+            "resolvedAt": now.isoformat(),
+            **({"answeredBy": who} if is_users else {}),
+        },
+        to_user=whole.to_user,
     )
     return question.closed(answer, now)
+
+
+def _to_oneself(decision: Decision) -> Decision:
+    return replace(decision, to_user=decision.to_user or decision.reason)
 
 
 async def answer_question(
@@ -213,12 +245,16 @@ async def answer_question(
     except NotPendingError as error:
         codes = {"expired": "expired", "stopped": "run_stopped"}
         code = codes.get(error.status or "", "already_answered")
-        by = "" if error.answered_by is None else f" {error.answered_by} was first."
+        first = error.answered_by
+        is_hidden = question.user_id == user_id != first  # ids of staff stay with staff
+        by = "" if first is None or is_hidden else f" {first} was first."
         raise ApiError(409, code, f"{CLOSED[code]}{by}") from None
     api.hub.publish(APPROVALS, {"event": "approval.changed", "data": {"id": question.id}})
     if done.status == "answered" and done.user_id != user_id:
         about = (done.user_id, "question_answered", done.thread_id)
-        api.notifier.tell(*about, text=done.reason, question=done)
+        api.notifier.tell(
+            *about, text="" if done.answer is None else done.answer.to_user, question=done
+        )
     return {"success": True}
 
 
@@ -258,7 +294,7 @@ async def _changes(api: Api, user_id: str) -> AsyncGenerator[bytes]:
                 del known[gone]
                 closed = found.asked.get(gone) or found.closed.get(gone)
                 if closed is not None:
-                    yield event("approval", item_of(closed, allowed=False))
+                    yield event("approval", item_of(closed, user_id, allowed=False))
             for key, item in items.items():
                 text = event("approval", item)
                 if known.get(key) != text:

@@ -372,7 +372,8 @@ class _OwnFormat:
 
 
 def _own_decision(given: CallAnswer) -> Decision:
-    return Decision(given.approved, given.reason or "", arguments=given.arguments)
+    words = given.to_user or ""
+    return Decision(given.approved, given.reason or "", arguments=given.arguments, to_user=words)
 
 
 VERCEL: FrontEnd = _Vercel()

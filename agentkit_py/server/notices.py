@@ -32,12 +32,14 @@ class Notice:
     """
 
     text: str = ""
-    """The words of staff, or the reason of the answer."""
+    """The words of staff, also those to the user that go with an answer."""
 
     name: str = ""
     """The name of the person of the staff who wrote."""
 
     question: Question | None = None
+    """The question, for the application: it holds ids and words of staff that are not the user's.
+    """
 
 
 Notify: TypeAlias = Callable[[str, Notice], "Awaitable[None] | None"]

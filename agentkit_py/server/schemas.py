@@ -278,7 +278,10 @@ class ApprovalRequestBody(_Fields):
     """The decision."""
 
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
-    """The reason, which the model reads with a denial."""
+    """The reason, which the model reads with a denial; the user of the thread does not."""
+
+    to_user: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    """Words for the user of the thread; the model reads them, too."""
 
 
 class CallDecision(_Fields):
@@ -291,7 +294,10 @@ class CallDecision(_Fields):
     """The decision."""
 
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
-    """The reason, which the model reads with a denial."""
+    """The reason, which the model reads with a denial; the user of the thread does not."""
+
+    to_user: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    """Words for the user of the thread; the model reads them, too."""
 
     arguments: CallArguments | None = None
     """Arguments in place of the model's."""
@@ -302,6 +308,11 @@ class CallAnswer(_Fields):
 
     approved: bool
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    """The reason, which the model reads with a denial; the user of the thread does not."""
+
+    to_user: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    """Words for the user of the thread; the model reads them, too."""
+
     arguments: CallArguments | None = None
     """Arguments in place of the model's."""
 
@@ -316,7 +327,10 @@ class AnswerBody(_Fields):
     """The decision on all calls that `calls` does not name; without it they stay open."""
 
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
-    """The reason, which the model reads with a denial."""
+    """The reason, which the model reads with a denial; the user of the thread does not."""
+
+    to_user: Annotated[Text, StringConstraints(max_length=2000)] | None = None
+    """Words for the user of the thread; the model reads them, too."""
 
     calls: list[CallDecision] = Field(default_factory=list[CallDecision], max_length=1000)
     """Decisions on single calls."""
@@ -358,7 +372,7 @@ class JoinBody(_Fields):
     """The thread."""
 
     name: Annotated[Text, StringConstraints(max_length=100)] | None = None
-    """The name that the user and agents read; the id of the person unless given."""
+    """The name that the user and agents read; `Staff` unless given."""
 
     stop: bool = False
     """Stop what agents are doing; else a reply that is under way comes to its end."""
@@ -669,7 +683,11 @@ class StoredMessage(TypedDict):
 
 
 class ApprovalItem(TypedDict):
-    """A question that waits, or waited, for a person."""
+    """A question that waits, or waited, for a person.
+
+    The user whose thread it is gets neither ids of others nor words for agents: ``approvers`` is
+    empty then, and each ``reason`` is what was written to the user.
+    """
 
     id: str
     threadId: str
@@ -687,6 +705,9 @@ class ApprovalItem(TypedDict):
     status: str
     answeredBy: str | None
     reason: str
+    toUser: str
+    """The words for the user of the thread."""
+
     answeredAt: str | None
     decisions: dict[str, Any]
     """Decisions on single calls, by index."""

@@ -131,7 +131,7 @@ async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
     return {
         "thread": await summary_of(store, info),
         "takeover": _item(request.user_id, takeover, info.title),
-        "messages": [message_of(record) for record in records],
+        "messages": [message_of(record, for_staff=True) for record in records],
         "hasMore": before > query.limit,
         "pending": await visible(request.api, request.user_id, asked),
         "agents": agents_of(request.api.settings),

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from agentkit_py._core.json import as_object
 from agentkit_py.errors import ThreadBusyError
+from agentkit_py.events.for_users import result_for_user
 from agentkit_py.history.runs import RunStore
 from agentkit_py.results import USER
 from agentkit_py.server.api import Api, ApiRequest, endpoint
@@ -234,8 +235,13 @@ async def _first_words(store: HistoryStore, thread_id: str) -> str:
     return title_of(next((m.text for m in messages if m.type == "text"), ""))
 
 
-def message_of(record: StoredResult) -> StoredMessage:
-    """Return a stored result in the hook's form: ``type`` is ``"user"`` or ``"agent"``."""
+def message_of(record: StoredResult, *, for_staff: bool = False) -> StoredMessage:
+    """Return a stored result in the hook's form: ``type`` is ``"user"`` or ``"agent"``.
+
+    Args:
+        record: The result.
+        for_staff: With the words that staff write for agents, which users do not get.
+    """
     result = record.result
     found: StoredMessage = {
         "type": "user" if result.agent_name == USER else "agent",
@@ -246,6 +252,8 @@ def message_of(record: StoredResult) -> StoredMessage:
     if result.agent_name != USER:
         data = result.to_dict()
         without_provider_metadata([*data["output"], *data["toolCalls"]])
+        for one in () if for_staff else data["toolCalls"]:
+            one["content"] = result_for_user(one["content"])
         if result.staff is not None:
             del data["staff"]  # the person's id is nobody's business
             found["staff"] = {"name": result.staff.name, "to": result.staff.to}

@@ -156,7 +156,7 @@ def _approval(question: Question, index: int) -> PartApproval:
         return found
     decision = None if answer is None else answer.on(index)
     found.approved = decision is not None and decision.approved
-    found.reason = "" if decision is None else decision.reason
+    found.reason = "" if decision is None else decision.to_user
     return found
 
 

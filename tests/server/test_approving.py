@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -593,13 +594,48 @@ async def test_staff_answer_what_the_customer_may_not() -> None:
         assert (seen["calls"][0]["toolInput"], seen["mayAnswer"]) == ({"amount": 249}, True)
         assert await queue(app, "mia", tool="other") == []
         assert paid == []
-        assert (await answer(url, asked, "mia", reason="late train")).json() == {"success": True}
+        words = {"reason": "late train", "toUser": "Our apologies."}
+        assert (await answer(url, asked, "mia", **words)).json() == {"success": True}
         resolved = (await stream.until("hitl.resolved"))["data"]
         await stream.until("stream.ended")
         assert (await answer(url, asked, "mia")).status_code == 409
-    assert (resolved["resolvedBy"], resolved["reason"]) == ("mia", "late train")
+    assert "resolvedBy" not in resolved
+    assert resolved["reason"] == "Our apologies."
     (closed,) = await queue(app, "mia", status="answered")
     assert (closed["answeredBy"], closed["reason"], paid) == ("mia", "late train", [249])
+    (own,) = await queue(app, "ada", status="answered")
+    assert (own["answeredBy"], own["reason"], own["approvers"]) == (None, "Our apologies.", [])
+
+
+@pytest.mark.parametrize("action", ["approve", "deny"])
+async def test_words_and_ids_of_staff_reach_no_customer(action: str) -> None:
+    """A reason is for the agent: no stream, thread or list of the customer's holds it."""
+    secret = "SECRET-REASON"
+    network = support(tool_call("refund", {"amount": 249}), "Well.", tools=(refund([]),))
+    app = app_of(network, approvers=["mia-of-staff", "zoe-of-staff"])
+    async with served(app) as url, listening(url) as stream:
+        await ask(url)
+        asked = (await stream.until("hitl.requested"))["data"]["requestId"]
+        await wait_until_idle(app)
+        seen: list[str] = []
+        async with client_of(app, "ada") as ada:
+
+            async def look() -> None:
+                for path in ("/api/threads/t1", "/api/threads", "/api/approvals?status=all"):
+                    response = await ada.get(path)
+                    assert response.status_code == 200, path
+                    seen.append(response.text)
+
+            await look()
+            words = {"action": action, "reason": secret, "toUser": "Sorry."}
+            assert (await answer(url, asked, "mia-of-staff", **words)).status_code == 200
+            await stream.until("stream.ended")
+            await look()
+        seen += [json.dumps(chunk) for chunk in stream.chunks]
+    assert any("Sorry." in text for text in seen)
+    for text in seen:
+        assert secret not in text
+        assert "of-staff" not in text
 
 
 async def test_a_tool_says_who_decides_and_to_whom_a_question_escalates() -> None:

@@ -570,7 +570,7 @@ async def told_of(refunding: Tool, *, answered: bool) -> list[Notice]:
         if answered:
             async with client_of(app, "mia") as mia:
                 (question,) = (await mia.get("/api/approvals")).json()["approvals"]
-                body = {"action": "approve", "reason": "late train"}
+                body = {"action": "approve", "reason": "late train", "toUser": "It was late."}
                 done = await mia.post(f"/api/approvals/{question['id']}", json=body)
                 assert done.status_code == 200
         await app.state.api.backend.idle()
@@ -579,12 +579,12 @@ async def told_of(refunding: Tool, *, answered: bool) -> list[Notice]:
 
 
 async def test_a_customer_who_has_left_gets_notices_of_a_question_and_its_answer() -> None:
-    """The reason is among it, and the question with its calls."""
+    """The words to the customer are among it, and the question with its calls."""
     asked, done = await told_of(refund, answered=True)
     assert (asked.kind, done.kind, done.text) == (
         "question_open",
         "question_answered",
-        "late train",
+        "It was late.",
     )
     assert asked.question is not None
     assert asked.question.calls[0].arguments == {"amount": 249}

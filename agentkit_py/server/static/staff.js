@@ -136,15 +136,17 @@ function question(one) {
   }
   const reason = make("input", { id: `reason-${one.id}`, maxlength: "2000" });
   box.append(make("label", { for: `reason-${one.id}` }, "Reason, which the agent reads"), reason);
+  const toUser = make("input", { id: `to-user-${one.id}`, maxlength: "2000" });
+  box.append(make("label", { for: `to-user-${one.id}` }, "Words to the customer"), toUser);
   const answer = (action) => async (event) => {
     await act(event.currentTarget, action === "approve" ? "Approved." : "Denied.", async () => {
       const calls = edits.filter((e) => e.area.value !== e.before).map((e) => {
         let changed;
         try { changed = JSON.parse(e.area.value); } catch { throw new Error(`The arguments of ${e.asked.toolName} are not JSON.`); }
-        return { index: e.asked.index, action, reason: reason.value, arguments: changed };
+        return { index: e.asked.index, action, reason: reason.value, toUser: toUser.value, arguments: changed };
       });
       await call(`api/approvals/${encodeURIComponent(one.id)}`,
-        { action, reason: reason.value, calls: action === "approve" ? calls : [] });
+        { action, reason: reason.value, toUser: toUser.value, calls: action === "approve" ? calls : [] });
       approvals.delete(one.id);
       showQueue();
     });
