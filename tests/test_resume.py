@@ -174,7 +174,7 @@ except KeyboardInterrupt:
 def test_ctrl_c_in_the_middle_of_a_tool_leaves_a_thread_to_go_on_with(
     tmp_path: Path, tool: str
 ) -> None:
-    """Complete parts are stored, incomplete ones are not; the next turn is accepted."""
+    """Complete parts are stored, and the call that began as not known; the next turn is accepted."""
     path, thread = str(tmp_path / "threads.db"), "t1"
     replies = [tool_call("look", {"what": "gate"}), tool_call(tool), "Gate 7."]
     with FakeProvider(replies) as fake:
@@ -182,12 +182,12 @@ def test_ctrl_c_in_the_middle_of_a_tool_leaves_a_thread_to_go_on_with(
         with started(INTERRUPTED, path, url, "Which gate?", thread) as process:
             interrupt(process)
         results = asyncio.run(SqliteHistory(path).load(thread))
-        assert shape(results) == ["Which gate?", "tool_call", "tool_result"]
+        assert shape(results) == ["Which gate?", *["tool_call", "tool_result"] * 2]
         assert is_whole(results)
         finish(TURN, path, url, "Hello?", thread)
     assert not fake.rejections
     assert [role for role, _ in said(fake.requests[2])] == [
-        "system", "user", "assistant", "tool", "user",
+        "system", "user", *["assistant", "tool"] * 2, "user",
     ]  # fmt: skip
 
 
@@ -309,15 +309,15 @@ class Desk:
     ("at", "left"),
     [
         ("model", ["q?"]),
-        ("first tool", ["q?"]),
-        ("second tool", ["q?", "tool_call", "tool_result"]),
+        ("first tool", ["q?", "tool_call", "tool_result"]),
+        ("second tool", ["q?", *["tool_call", "tool_result"] * 2]),
         ("second agent", ["q?", *["tool_call", "tool_result"] * 2, "done"]),
     ],
 )
 async def test_cancelling_a_run_leaves_a_thread_to_go_on_with(
     tmp_path: Path, at: str, left: list[str]
 ) -> None:
-    """The run is cancelled anywhere; complete parts are stored, and only these."""
+    """The run is cancelled anywhere; complete parts are stored, and a call that began."""
     async with SqliteHistory(tmp_path / "threads.db") as history:
         desk = Desk(at, history)
         running = asyncio.create_task(desk.network.run("q?", thread_id="t1"))

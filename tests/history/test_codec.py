@@ -149,7 +149,7 @@ RESULT = {"type": "tool_result", "role": "tool_result", "tool": CALL, "content":
         (
             {**TEXT, "stop_reason": "end"},
             "m.stop_reason",
-            "context_window, compaction, error, got 'end'",
+            "context_window, compaction, error, other, got 'end'",
         ),
         ({**TEXT, "agent": 7}, "m.agent", "expected a string, got 7"),
         ({**TEXT, "providerMetadata": []}, "m.providerMetadata", "expected an object, got []"),

@@ -533,6 +533,7 @@ def test_settings_of_a_processor_are_found_and_changed() -> None:
     """Settings that are no JSON stay as they are."""
     limiter = TokenLimiter(100)
     shown = {"limit": 100, "encoding": None, "use_tiktoken": True, "skip_calls": False}
+    shown |= {"shorten_current": True}
     assert settings_of(limiter).shown == shown
     assert repr(remade(limiter, {"limit": 7})) == repr(TokenLimiter(7))
     window = MessageWindow(5)
