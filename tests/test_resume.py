@@ -174,7 +174,7 @@ except KeyboardInterrupt:
 def test_ctrl_c_in_the_middle_of_a_tool_leaves_a_thread_to_go_on_with(
     tmp_path: Path, tool: str
 ) -> None:
-    """Complete parts are stored, and the call that began as not known; the next turn is accepted."""
+    """Complete parts are stored, and the call that began; the next turn is accepted."""
     path, thread = str(tmp_path / "threads.db"), "t1"
     replies = [tool_call("look", {"what": "gate"}), tool_call(tool), "Gate 7."]
     with FakeProvider(replies) as fake:

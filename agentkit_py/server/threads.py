@@ -189,14 +189,21 @@ async def get_thread(request: ApiRequest[ThreadQuery]) -> ThreadResponse:
 def _without_replayed(
     records: Sequence[StoredResult], running: Sequence[str]
 ) -> list[StoredResult]:
-    """Leave out agents' results since the first message that is being answered."""
-    begun = [n for n, record in enumerate(records) if record.result.id in running]
-    first = min(begun, default=len(records))
-    return [
-        record
-        for number, record in enumerate(records)
-        if number < first or record.result.agent_name == USER or record.result.staff is not None
-    ]
+    """Leave out what agents have answered to the messages that are being answered.
+
+    As in `turns_of`, a result answers the message that it names, else the last one before it.
+    """
+    shown: list[StoredResult] = []
+    message_id: str | None = None
+    for record in records:
+        result = record.result
+        if result.agent_name == USER:
+            message_id = result.id
+        answers = record.metadata.get("answers", message_id)
+        is_reply = result.agent_name != USER and result.staff is None
+        if not (is_reply and answers in running):
+            shown.append(record)
+    return shown
 
 
 @endpoint("DELETE", "/api/threads/{threadId}", 404, 502)

@@ -19,6 +19,7 @@ from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.messages import UserMessage
 from agentkit_py.server import ServerLimits, lifespan
+from agentkit_py.stores import ThreadLease
 from agentkit_py.stores.wrappers import for_user
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from tests.server.world import (
@@ -607,6 +608,35 @@ async def test_staff_answer_what_the_customer_may_not() -> None:
     assert (own["answeredBy"], own["reason"], own["approvers"]) == (None, "Our apologies.", [])
 
 
+@pytest.mark.parametrize("lease", [None, ThreadLease()], ids=["no lease", "lease"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_an_answer_stays_in_the_thread_while_another_message_waits(
+    tmp_path: Path, kind: str, lease: ThreadLease | None
+) -> None:
+    """Only the results of the run that waits are left out."""
+    file = tmp_path / "threads.db"
+    store = MemoryHistory(lease=lease) if kind == "memory" else SqliteHistory(file, lease=lease)
+    replies = (tool_call("refund", {"amount": 5}), "We open at nine.", "Paid back.")
+    app = app_of(support(*replies, tools=(refund([]),), history=store), approvers=["mia"])
+    async with lifespan(app), client_of(app, "ada") as ada:
+
+        async def texts() -> str:
+            return (await ada.get("/api/threads/t1")).text
+
+        await said(app, "Money back!", "t1")
+        await said(app, "When do you open?", "t1")
+        assert "We open at nine." in await texts()
+        (question,) = (await ada.get("/api/approvals")).json()["approvals"]
+        async with client_of(app, "mia") as mia:
+            approved = {"action": "approve"}
+            path = f"/api/approvals/{question['id']}"
+            assert (await mia.post(path, json=approved)).status_code == 200
+        await wait_until_idle(app)
+        shown = await texts()
+        assert "We open at nine." in shown
+        assert "Paid back." in shown
+
+
 @pytest.mark.parametrize("action", ["approve", "deny"])
 async def test_words_and_ids_of_staff_reach_no_customer(action: str) -> None:
     """A reason is for the agent: no stream, thread or list of the customer's holds it."""
@@ -835,7 +865,7 @@ async def test_a_run_that_another_process_took_and_died_with_hides_no_later_repl
             found = (await client.get("/api/threads/t1")).json()
             assert (found["running"], [m["type"] for m in found["messages"]]) == (
                 ["m1"],
-                ["user", "user"],
+                ["user", "user", "agent"],
             )
             await said(app, "Money back!", "t2")  # it looks whenever a question is asked
             while found["running"]:
