@@ -233,7 +233,7 @@ class HandedOverView(HistoryProcessor):
 
     def pinned(self, messages: Sequence[Message]) -> Sequence[Message]:
         """Return the text with the input, which no processor may drop."""
-        if isinstance(self.handed.history, HistoryProcessor):
+        if isinstance(self.handed.history, HistoryProcessor) and self.handed.input is None:
             return ()
         return [self._said(messages)]
 
@@ -244,7 +244,9 @@ class HandedOverView(HistoryProcessor):
         handed, end = self.handed, self._end(messages)
         before, after = messages[:end], messages[end:]
         if isinstance(handed.history, HistoryProcessor):
-            return [*await resolve(handed.history.process(before, context)), *after]
+            left = await resolve(handed.history.process(before, context))
+            given = () if handed.input is None else (self._said(messages),)
+            return [*left, *given, *after]
         return [self._said(messages), *after]
 
     def _said(self, messages: Sequence[Message]) -> TextMessage:

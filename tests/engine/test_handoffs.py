@@ -73,7 +73,7 @@ async def test_a_handoff_ends_the_turn_and_takes_along_what_it_says(
     assert entries == ([] if history == "whole" else ["handoff"])
 
 
-@pytest.mark.parametrize("history", ["whole", "summary", "brief"])
+@pytest.mark.parametrize("history", ["whole", "summary", "brief", ToolCallFilter()])
 @pytest.mark.parametrize(
     ("network", "agent"),
     [
