@@ -10,6 +10,7 @@ Blocks without a type of ours are `OpaqueMessage`s. Nothing here does I/O.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -35,7 +36,7 @@ from agentkit_py.models.base import Model, ModelReply
 from agentkit_py.models.capabilities import host_of_url
 from agentkit_py.models.encoding import wired
 
-logger = get_logger("agentkit_py")
+logger: logging.Logger = get_logger("agentkit_py")
 
 Block = dict[str, Any]
 

@@ -6,6 +6,7 @@ its models take what. A version that is newer than all rows counts as the newest
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.untrusted import get_logger
 
-logger = get_logger("agentkit_py")
+logger: logging.Logger = get_logger("agentkit_py")
 
 IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 """The kinds of images that OpenAI and Anthropic read."""

@@ -5,6 +5,7 @@ What a host takes stands in its row of `agentkit_py.models.capabilities`.
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
         ResponsesSettings,
     )
 
-logger = get_logger("agentkit_py")
+logger: logging.Logger = get_logger("agentkit_py")
 
 API_VERSION = "2024-10-21"
 """The newest version of Azure's data plane API that is generally available and dated."""

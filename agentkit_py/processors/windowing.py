@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, ClassVar, Self, TypeAlias
 
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
     Message,
@@ -47,7 +48,7 @@ from agentkit_py.processors.tokenizers import (
 from agentkit_py.processors.validity import is_valid
 from agentkit_py.runtime.current import environment as process_environment
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = get_logger("agentkit_py")
 
 VARIABLE = "MAX_MESSAGE_HISTORY"
 """The environment variable that `MessageWindow.from_env` reads."""

@@ -53,7 +53,7 @@ async def test_parallel_results_are_shortened_to_the_limit(
     """Each has head and tail; the report names tools and figures, and one warning does."""
     made = [("look", number) for number in range(10)]
     model = ScriptedModel(calls(*made, ("note", 7)), tool_call("note", {"number": 8}), "done")
-    with caplog.at_level(logging.WARNING, logger="agentkit_py.processors.windowing"):
+    with caplog.at_level(logging.WARNING, logger="agentkit_py"):
         result = await runner.run(clerk(model), "q")
     assert result.context is not None
     (entry,) = result.context.entries

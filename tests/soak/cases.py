@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -203,6 +203,16 @@ async def _processed(
     return await found if isinstance(found, Awaitable) else found
 
 
+def _followed(messages: Sequence[Message], context: ProcessorContext) -> ProcessorContext:
+    """The context after a processor, as the engine makes it: what stands for held ones is held."""
+
+    def of(held: frozenset[int]) -> frozenset[int]:
+        new = (m for m in messages if not held.isdisjoint(map(id, lineage(m))))
+        return held.union(map(id, new))
+
+    return replace(context, protected=of(context.protected), pinned=of(context.pinned))
+
+
 async def _alone(
     step: HistoryProcessor, messages: Sequence[Message], context: ProcessorContext
 ) -> list[str]:
@@ -214,7 +224,7 @@ async def _alone(
     if isinstance(step, Chain | Threshold | Recall):
         # Only as idempotent as what they are made of is together; to recall is to add something.
         return faults
-    again = await _processed(step, once, context)
+    again = await _processed(step, once, _followed(once, context))
     if not is_same(once, again):
         faults.append(f"{step.name} ({step.reason}) changes what it made itself")
     return faults
