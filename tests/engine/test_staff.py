@@ -213,13 +213,21 @@ async def test_only_who_has_joined_writes_and_hands_back() -> None:
     assert await store.load("t") == []
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\nb", 'Mia" to="agents', "<b>", "x" * 101])
+async def test_a_person_without_a_name_is_staff_to_the_user() -> None:
+    """The id stays with staff."""
+    store = MemoryHistory()
+    await store.add_thread("t")
+    takeover = await StaffDesk(store).join("t", by="p1")
+    assert [(one.id, one.name) for one in takeover.people] == [("p1", "Staff")]
+
+
+@pytest.mark.parametrize("name", [" ", "a\nb", 'Mia" to="agents', "<b>", "x" * 101])
 async def test_a_name_that_would_change_what_models_read_is_refused(name: str) -> None:
     """It stands in an attribute."""
     store = MemoryHistory()
     await store.add_thread("t")
     with pytest.raises(ConfigurationError, match="name"):
-        await StaffDesk(store).join("t", by=name or " ", name=name)
+        await StaffDesk(store).join("t", by="p1", name=name)
 
 
 def test_staff_need_a_store_that_keeps_them() -> None:
