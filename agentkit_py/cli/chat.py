@@ -523,7 +523,12 @@ class TerminalApprover:
             decision = self._decision()
             # A tool's own question may be answered in words, too.
             data = {"answer": decision.reason} if decision.reason else {}
-            return ApprovalAnswer(approved=decision.approved, reason=decision.reason, data=data)
+            return ApprovalAnswer(
+                approved=decision.approved,
+                reason=decision.reason,
+                data=data,
+                to_user=decision.to_user,
+            )
         found: dict[int, Decision] = {}
         for index, call in enumerate(request.calls):
             self._line(f"{request.agent} wants {call_line(call)}")
@@ -538,7 +543,8 @@ class TerminalApprover:
             return Decision(approved=False, reason="Nobody was there to answer.")
         if line.lower() in ("y", "yes"):
             return Decision(approved=True)
-        return Decision(approved=False, reason="" if line.lower() in ("n", "no") else line)
+        reason = "" if line.lower() in ("n", "no") else line
+        return Decision(approved=False, reason=reason, to_user=reason)  # the user's own words
 
     def _read(self) -> str | None:
         """Return the next line; None at the end of the input."""

@@ -65,7 +65,7 @@ async def plainly(path: Path) -> Any:
         word = next(words)
         if word is True:
             return ApprovalAnswer(approved=True)
-        return ApprovalAnswer(approved=False, reason=str(word))
+        return ApprovalAnswer(approved=False, reason=str(word), to_user=str(word))
 
     thread = None
     for line in LINES:

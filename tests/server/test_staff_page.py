@@ -102,7 +102,7 @@ async def test_staff_decide_take_over_and_hand_back_on_the_page(width: int, sche
         await page.locator(".question summary").press("Enter")
         assert (await problems(page), await is_wider(page)) == ([], False)
         await page.locator(".question textarea").fill('{"order": "A1", "amount": 200}')
-        await page.locator(".question input").fill("worn twice")
+        await page.locator(".question input[id^=reason]").fill("worn twice")
         await page.get_by_role("button", name="Approve").press("Enter")
         await expect(page.locator("#log li").last).to_contain_text("On its way.")
         await expect(page.locator("#approvals button")).to_have_count(0)
