@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
@@ -17,46 +17,35 @@ from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.guarding import Guards, Trip, TurnStopped
 from agentkit_py._engine.guardrails import NO_GUARDRAILS
 from agentkit_py._engine.handoffs import handed_over
-from agentkit_py._engine.instrumentation import ModelCall, Monitor, logger
+from agentkit_py._engine.instrumentation import logger
 from agentkit_py._engine.lifecycle import ResultContext
 from agentkit_py._engine.limits import NO_LIMITS, RESULT, expect
+from agentkit_py._engine.model_calls import emit_context, model_caller
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder, TurnServices
-from agentkit_py._engine.reasoning import bound_reply, can_heal, fallback_entry
+from agentkit_py._engine.reasoning import bound_reply
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_calls import ToolRunner, calls_of
 from agentkit_py._engine.tool_values import error_content
 from agentkit_py._engine.transcript import GUARDRAIL, INTERRUPTED
 from agentkit_py.errors import (
-    BadRequestError,
-    ContextOverflowError,
     EmptyReplyError,
     MissingModelError,
-    ModelError,
     OutputError,
 )
 from agentkit_py.events.types import (
-    ContextBuilt,
-    ModelFailedOver,
     ModelReplied,
     OutputDelta,
-    ReplyDelta,
     RunCompleted,
     RunFailed,
     RunInterrupted,
     RunStarted,
 )
 from agentkit_py.history.staff import TAKEN_OVER
-from agentkit_py.messages import Delta, ToolCall
-from agentkit_py.models.base import Model, ModelReply
-from agentkit_py.models.fallback import FallbackModel
-from agentkit_py.processors.report import ReportEntry
+from agentkit_py.messages import ToolCall
+from agentkit_py.models.base import Model
 from agentkit_py.results import NO_VALUE, AgentResult, replied
-from agentkit_py.runtime.asking import first_answer, read_reply, say_failover
 from agentkit_py.runtime.containing import contained
-
-if TYPE_CHECKING:
-    from agentkit_py._engine.output_schema import PartialOutput
 
 MAX_ITER = "max_iter"
 """The stop reason of a turn, or of a network, that used up its iterations."""
@@ -188,16 +177,6 @@ async def _ask_for_guardrail(
     """Run the turn of an agent that a guardrail asks, with the guarded one's model as default."""
     options = TurnOptions(run.prefix, default_model=model, parent_run_id=turn.run_id)
     return await run_agent(run, agent, options)
-
-
-class _ModelAnswer(NamedTuple):
-    """The request and reply of a model call."""
-
-    model: Model | None
-    """None: it was exchanged since, so that its reasoning belongs to none that is asked now."""
-    made: ModelInput
-    body: object
-    reply: ModelReply
 
 
 _FINAL = ("refusal", "content_filter", "error")
@@ -378,7 +357,7 @@ class _AgentLoop:
             )
             made = await builder.build()
             if run.monitor.is_active:
-                await self._announce(made)
+                await emit_context(builder, made)
             if made.stop:
                 return None
             run.compare_state(path)
@@ -471,17 +450,13 @@ class _AgentLoop:
             raise TurnStopped(runner.trip, result)
         return result
 
-    async def _announce(self, made: ModelInput) -> None:
-        await self.run.monitor.emit(ContextBuilt(**self.turn.facts, report=made.report))
-
     async def _infer(
         self, builder: ModelInputBuilder, made: ModelInput, *, is_first: bool
     ) -> AgentResult:
         run, turn, path = self.run, self.turn, builder.path
-        if isinstance(turn.model, FallbackModel):
-            call = partial(self._ask_one_of, builder, made)
-        else:
-            call = partial(self._ask, builder, made, f"{path}.infer")
+        is_final = turn.agent.lifecycle.on_response is None and not self.guards.has_output
+        streams = run.monitor.wants_tokens and (is_final or turn.agent.stream_before_response)
+        call = model_caller(builder, made, streams=streams)
         checked = self.guards.spec.input.guardrails
         answered = await (self.guards.with_checks(call) if checked else call())
         model, sent, body, reply = answered
@@ -510,22 +485,6 @@ class _AgentLoop:
             await self._replied(result)
         return result
 
-    async def _ask_one_of(self, builder: ModelInputBuilder, made: ModelInput) -> _ModelAnswer:
-        """Ask the model's alternatives, one after the other."""
-        model, path, failures = self.turn.model, builder.path, list[ReportEntry]()
-
-        async def ask(one: Model, step: str) -> _ModelAnswer:
-            own, input_ = builder, made
-            if one is not model:
-                own, input_ = builder.for_model(made, one, failures)
-            return await self._ask(own, input_, f"{path}.infer{step}")
-
-        async def failed(other: Model, error: ModelError) -> None:
-            failures.append(fallback_entry(made.report, other, error))
-            await self._failed_over(other, error)
-
-        return await first_answer(model, ask, self.run.runtime, f"{path}.infer", failed)
-
     async def _replied(self, result: AgentResult) -> None:
         """Emit a reply, once its output guardrails have passed it."""
         if self.run.monitor.is_active:
@@ -536,76 +495,6 @@ class _AgentLoop:
                 finish=result.finish,
             )
             await self.run.monitor.emit_now(event)
-
-    async def _ask(
-        self, builder: ModelInputBuilder, made: ModelInput, step_id: str
-    ) -> _ModelAnswer:
-        """Ask one model; return what was sent and answered."""
-        refused: BadRequestError | None = None
-        body: object = None
-        try:
-            body = await self._send(builder, made, step_id)
-        except BadRequestError as error:
-            refused = error
-        if refused is not None:
-            body, made = await self._send_less(builder, made, refused, step_id)
-        run, model = self.run, builder.turn.model
-        by, reply = read_reply(model, body, run.runtime, step_id, run.meter.read)
-        return _ModelAnswer(model if by is model else None, made, body, reply)
-
-    async def _failed_over(self, other: Model, error: ModelError) -> None:
-        name = self.turn.agent.name
-        say_failover("Agent %r: %s; %s model %r is asked instead", other, error, name)
-        if self.run.monitor.is_active:
-            named = f"{other.provider}:{other.model}"
-            event = ModelFailedOver(**self.turn.facts, error=error, model=named)
-            await self.run.monitor.emit(event)
-
-    async def _send_less(
-        self, builder: ModelInputBuilder, made: ModelInput, refused: BadRequestError, step_id: str
-    ) -> tuple[object, ModelInput]:
-        """Send less than the provider refused; return the answer and what was sent."""
-        if can_heal(refused, made.request):
-            healed = builder.build_unsigned(made)
-            await self._announce(healed)
-            return await self._send(builder, healed, f"{step_id}.unsigned"), healed
-        if self.run.mode == "typescript" or not isinstance(refused, ContextOverflowError):
-            raise refused
-        shorter = await builder.build_shorter(made)
-        if shorter.request.messages == made.request.messages:
-            raise refused
-        await self._announce(shorter)
-        return await self._send(builder, shorter, f"{step_id}.shorter"), shorter
-
-    async def _send(self, builder: ModelInputBuilder, made: ModelInput, step_id: str) -> object:
-        run, model, on_delta = self.run, builder.turn.model, self._on_delta()
-        asked = model.for_request(made.request)
-        # What goes over HTTP is not copied: nobody else sees it.
-        encode = model.encode if model.answers else partial(model.adapter.encode, model)
-        make_body = partial(encode, made.request)
-        if not run.monitor.is_active:
-            return await run.runtime.infer(step_id, asked, make_body, on_delta)
-        call = builder.model_call(step_id, made)
-        watched = partial(self._sent, call, make_body)
-        with run.monitor.model_call(call):
-            return await run.runtime.infer(step_id, asked, watched, on_delta)
-
-    def _sent(self, call: ModelCall, make_body: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        self.run.monitor.request_sent(call)  # here, since a replay makes no body
-        return make_body()
-
-    def _on_delta(self) -> _Deltas | None:
-        if not self.run.monitor.wants_tokens:
-            return None
-        agent = self.turn.agent
-        checked = agent.lifecycle.on_response is not None or self.guards.has_output
-        if checked and not agent.stream_before_response:
-            return None
-        if self.turn.output is None:
-            return _Deltas(self.run.monitor, self.turn)
-        from agentkit_py._engine.output_schema import PartialOutput  # noqa: PLC0415 - loads pydantic
-
-        return _Deltas(self.run.monitor, self.turn, PartialOutput(self.turn.output))
 
     async def _finish(self, result: AgentResult, reason: str | None) -> AgentResult:
         """Return the last result of the turn, as `on_finish` wants it, with its stop reason."""
@@ -637,26 +526,3 @@ class _AgentLoop:
         return ResultContext(
             agent=self.turn.agent.agent, network=run.network, state=run.state, result=result
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Deltas:
-    """Emits the pieces of a reply, and the output as it grows."""
-
-    monitor: Monitor
-    turn: Turn
-    partial: PartialOutput | None = None
-
-    async def __call__(self, delta: Delta, /) -> None:
-        await self.monitor.emit(ReplyDelta(**self.turn.facts, delta=delta))
-        found = None if self.partial is None else self.partial.feed(delta)
-        if found is not None:
-            grown = OutputDelta(
-                **self.turn.facts,
-                json=found.json,
-                output=None if found.value is NO_VALUE else found.value,
-            )
-            await self.monitor.emit(grown)
-
-    async def skip(self, delta: Delta, count: int, /) -> None:
-        await self.monitor.skip(ReplyDelta(**self.turn.facts, delta=delta), count)
