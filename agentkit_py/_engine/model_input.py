@@ -30,7 +30,14 @@ from agentkit_py.messages import Message, ToolResultMessage, lineage
 from agentkit_py.models.base import Compaction, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.binding import digest_of
 from agentkit_py.models.capabilities import window_of
-from agentkit_py.processors.apply import Restored, is_enough, restore_held, run_chain, steps_of
+from agentkit_py.processors.apply import (
+    Restored,
+    is_enough,
+    restore_held,
+    run_chain,
+    steps_of,
+    without_results_of_others,
+)
 from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore
 from agentkit_py.processors.current_results import shorten_results
 from agentkit_py.processors.report import ContextReport, ReportEntry
@@ -183,7 +190,7 @@ class ModelInputBuilder:
             return self._input(prompt, history, entries, full, wishes=context.wishes)
         before = history = _valid(history, entries, agent)
         start = await self._on_start(prompt, history, context)
-        prompt, history = tuple(start.prompt), tuple(start.history)
+        prompt, history = tuple(start.prompt), without_results_of_others(before, start.history)
         # Without its own calls the model would make them again and again.
         held = context.protected.difference(map(id, prompt))
         restored = restore_held(before, history, held) if held else Restored(history)

@@ -36,7 +36,7 @@ from agentkit_py.processors.base import (
     ProcessorContext,
     Processors,
 )
-from agentkit_py.processors.pairing import key_of
+from agentkit_py.processors.pairing import key_of, pair
 from agentkit_py.processors.report import ReportEntry
 from agentkit_py.processors.tokenizers import default_tokenizer
 from agentkit_py.processors.validity import is_valid
@@ -212,7 +212,10 @@ async def _run_one(
     try:
         returned: object = await resolve(processor.process(messages, context))
         _check_unchanged(sealed, processor.name, level)
-        return messages if returned is messages else _checked(returned, processor.name, level)
+        if returned is messages:
+            return messages
+        left = _checked(returned, processor.name, level)
+        return left if is_trusted else without_results_of_others(messages, left)
     except ProcessorError:
         raise
     except Exception as error:
@@ -221,6 +224,45 @@ async def _run_one(
         _check_unchanged(sealed, processor.name, level)
         message = f"it failed with {type(error).__name__}: {error}"
         raise ProcessorError(message, processor=processor.name, level=level) from error
+
+
+def without_results_of_others(before: Messages, after: Messages) -> tuple[Message, ...]:
+    """Return the messages without results that a call of the same id and tool would take over.
+
+    Providers repeat ids. A function that leaves out the result of the first call and the call of
+    the second result must not give the first call the second result.
+
+    Args:
+        before: The messages that a processor or hook was given, whole.
+        after: The messages that it returned: those, rewritten ones, and new ones.
+    """
+    calls = Counter(
+        key_of(call) for m in before if isinstance(m, ToolCallMessage) for call in m.tools
+    )
+    if all(count == 1 for count in calls.values()):
+        return tuple(after)
+    own_calls = {id(before[r]): id(before[c]) for r, (c, _) in pair(before).calls.items()}
+    known = {id(message) for message in before}
+    origins = {i: id(message) for i, message in enumerate(after) if id(message) in known}
+    origins |= _originals(before, after)
+    left = [(message, origins.get(index)) for index, message in enumerate(after)]
+    for _ in range(2):  # without a result that belongs to no call, others may move up
+        left = _without_mispaired(left, own_calls)
+    return tuple(message for message, _ in left)
+
+
+def _without_mispaired(
+    messages: list[tuple[Message, int | None]], own_calls: Mapping[int, int]
+) -> list[tuple[Message, int | None]]:
+    """Return messages and their origins without results that are paired with another's call."""
+    calls = pair([message for message, _ in messages]).calls
+    mispaired: set[int] = set()
+    for index, (_, origin) in enumerate(messages):
+        own = None if origin is None else own_calls.get(origin)
+        call = messages[calls[index][0]][1] or own if index in calls else None
+        if own is not None and call != own:
+            mispaired.add(index)
+    return [one for index, one in enumerate(messages) if index not in mispaired]
 
 
 def _check_unchanged(sealed: Sequence[Sealed], name: str, level: Level) -> None:

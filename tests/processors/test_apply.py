@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -34,6 +35,8 @@ from agentkit_py.processors import (
     apply_processors,
 )
 from agentkit_py.processors.apply import as_processor, as_processors, run_chain
+from agentkit_py.processors.pairing import pair
+from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.testing import ScriptedModel
 
 A, B, C = (TextMessage("user", text) for text in "abc")
@@ -410,3 +413,31 @@ async def test_a_processor_may_ask_to_drop_protected_messages() -> None:
     outcome = await run_chain(OWN, [("agent", [DropAll()])], PROTECTED)
     assert list(outcome.messages) == []
     assert outcome.entries[0].kept_back == 0
+
+
+@pytest.mark.parametrize("rewrites", [False, True])
+async def test_a_call_never_gets_the_result_of_another_with_its_id(rewrites: bool) -> None:
+    """Whatever subset of three exchanges with one id a function leaves, rewritten or not."""
+    history: list[Message] = []
+    for number in range(3):
+        call = ToolCall("call_1", "balance", {"account": number})
+        history += [ToolCallMessage([call]), ToolResultMessage(call, {"data": f"of {number}"})]
+    for chosen in product([False, True], repeat=len(history)):
+
+        def leave(messages: Sequence[Message], chosen: tuple[bool, ...] = chosen) -> list[Message]:
+            left = [m for m, stays in zip(messages, chosen, strict=True) if stays]
+            return [
+                replace(m, content={"data": f"[{m.content}]"})
+                if rewrites and isinstance(m, ToolResultMessage)
+                else m
+                for m in left
+            ]
+
+        valid, _ = ensure_valid(await apply_processors(history, [leave]))
+        for answer, (index, _) in pair(valid).calls.items():
+            calls, result = valid[index], valid[answer]
+            assert isinstance(calls, ToolCallMessage)
+            assert isinstance(result, ToolResultMessage)
+            number = history.index(calls) // 2
+            content = str(result.content)
+            assert f"of {number}" in content or "MissingToolResult" in content, chosen
