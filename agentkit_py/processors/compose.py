@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, ClassVar, Self, TypeAlias, cast
 
 from agentkit_py.errors import ConfigurationError
@@ -310,7 +310,7 @@ Step: TypeAlias = tuple[HistoryProcessor, str]
 """A processor, and when and why it is there."""
 
 _USED = 0.5
-_TARGET = 0.8
+_TARGET = 0.85
 _NEWEST = 5
 _MESSAGES = 30
 _TABLES = "Always: results are tables, so keys stand once. No value is lost."
@@ -424,8 +424,8 @@ class ContextPolicy(HistoryProcessor):
 
 def _newest(window: int, model: Model | None) -> Step:
     """Return the step that keeps what the window has room for."""
+    budget = Budget(window, target=_TARGET, model=model, compress_tool_output=False)
+    if model is None:
+        budget = replace(budget, recent=1.0, summary=0.0)
     oldest = "are summarised" if model else "are left out"
-    return (
-        Budget(window, target=_TARGET, model=model, compress_tool_output=False),
-        f"Beyond {int(window * _TARGET):,} tokens: the oldest messages {oldest}.",
-    )
+    return budget, f"Beyond {int(window * _TARGET):,} tokens: the oldest messages {oldest}."

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar, TypeGuard, cast
 
 from agentkit_py._core.json import JsonValue
 from agentkit_py.messages import (
@@ -23,14 +24,19 @@ from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, wh
 from agentkit_py.processors.tool_results import (
     NamedBy,
     id_of,
+    is_id,
     older_results,
     parsed,
     payload_of,
 )
 
 _PLAIN = re.compile(r"[^\s|,;=\"\[\]{}()][^|,;\n\"\[\]]*")
+_PLAIN_KEY = re.compile(r"[^\s|,;=\"\[\]{}()](?:[^|,;=\n\"\[\]{}()]*[^\s|,;=\"\[\]{}()])?")
 _WORD = re.compile(r"[^\W_](?:[\w.@:+-]*\w)?")
 _DIGIT = re.compile(r"\d")
+_NAME = re.compile(r"[A-Za-z_][\w. -]*")
+_DASHES = re.compile(r"\|?(?:[ \t]*:?-+:?[ \t]*\|)+(?:[ \t]*:?-+:?[ \t]*)?")
+_MIN_COLUMNS = 2
 _DEPTH = 8
 
 SEPARATOR = "|"
@@ -42,6 +48,15 @@ GROUP = "list"
 MIN_ROWS = 4
 """Rows of a list from which on rows are left out: a short one is mostly a choice to make."""
 
+MIN_RECORDS = 3
+"""Records of a mapping that do not say their own ids: so many of one kind are read as a table."""
+
+LIKE = 0.6
+"""Share of all keys that a record of such a mapping has on average."""
+
+KEY = "id"
+"""The column for the keys of such a mapping."""
+
 LEFT_OUT = "({count} rows that nobody mentioned are left out)"
 
 
@@ -50,7 +65,8 @@ class TableResults(ConfiguredProcessor):
     """Writes JSON results of tools as tables: a key stands once, not in each row.
 
     An object is one line, ``key=value|key=value``, lists of objects in it included:
-    ``items(id,price)=[A1,20;A2,30]``. A list of objects is a line of keys and a line for each. All
+    ``items(id,price)=[A1,20;A2,30]``. A list of objects, or a mapping of similar objects by their
+    ids, is a line of keys and a line for each object. A Markdown table loses its padding. All
     values stay, with their keys and on one line with the id of their record, in fewer characters.
     What is no JSON, and what would not become shorter, stays as it is. Since nothing is lost,
     results of the agent's own calls in this run are written so, too: a result looks the same in
@@ -140,11 +156,14 @@ def _as_table(
 ) -> Message:
     kind, inner = payload_of(message)
     value = parsed(inner) if kind == "data" else None
-    if not isinstance(value, list | dict):
+    if not isinstance(value, list | dict | str):
         return message
 
     def make() -> Message:
-        text = table_of(value, owner=id_of(arguments), said=said)
+        if isinstance(value, str):
+            text = with_plain_tables(value, said)
+        else:
+            text = table_of(value, owner=id_of(arguments), said=said)
         made = replace(message, content={"data": text})
         return made if len(text_of(made)) < len(text_of(message)) else message
 
@@ -158,17 +177,93 @@ def table_of(value: JsonValue, *, owner: NamedBy | None = None, said: object = N
     stay whose ids are in ``said``; None: all.
     """
     if isinstance(value, dict):
-        return _record_line(value, owner, said)
+        by_id = _records_by_id(value)
+        if by_id is None:
+            return _record_line(value, owner, said)
+        value = by_id
     grouped = _grouped(value)
-    rows = cast("list[Any]", value) if grouped is None else grouped
-    if not isinstance(value, list) or not rows or not all(map(_is_record, rows)):
+    rows = value if grouped is None else grouped
+    if not isinstance(value, list) or not _is_table(rows):
         return _cell(value)
-    kept, left_out = _kept(cast("list[dict[str, JsonValue]]", rows), said)
+    kept, left_out = _kept(rows, said)
     flat = [_flattened(row) for row in kept]
+    if any(map(_is_table, (value for cells in flat for value in cells.values()))):
+        return "\n".join([*(_record_line(row, owner, None) for row in kept), *left_out])
     columns = list(dict.fromkeys(key for cells in flat for key in cells))
-    lines = [SEPARATOR.join(columns)] if kept else []
+    lines = [SEPARATOR.join(map(_key, columns))] if kept else []
     lines += [SEPARATOR.join(_cell(c[k]) if k in c else "" for k in columns) for c in flat]
     return "\n".join([*lines, *left_out])
+
+
+def with_plain_tables(text: str, said: object = None) -> str:
+    """Return a text with its Markdown tables, and CSV of which rows go, in the form of tables.
+
+    A Markdown table loses its padding and its line of dashes. A text that is CSV as a whole is
+    changed only where rows are left out.
+    """
+    lines = text.splitlines()
+    if said is not None and _is_csv(lines):
+        rows = list(csv.reader(lines))
+        return "\n".join(_text_table(rows[0], rows[1:], said))
+    plain: list[str] = []
+    at, tables = 0, 0
+    while at < len(lines):
+        end = _end_of_markdown(lines, at)
+        if end is None:
+            plain.append(lines[at])
+            at += 1
+            continue
+        header, *rows = [_markdown_cells(line) for line in (lines[at], *lines[at + 2 : end])]
+        plain += _text_table(header, rows, said)
+        at, tables = end, tables + 1
+    return "\n".join(plain) if tables else text
+
+
+def _text_table(header: list[str], rows: list[list[str]], said: object) -> list[str]:
+    records = [dict(zip(header, row, strict=True)) for row in rows]
+    kept, left_out = _kept(records, said)
+    written = [SEPARATOR.join(map(_text_cell, record.values())) for record in kept]
+    return [SEPARATOR.join(map(_key, header)), *written, *left_out]
+
+
+def _text_cell(value: JsonValue) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if SEPARATOR in text or "\n" in text else text
+
+
+def _end_of_markdown(lines: Sequence[str], start: int) -> int | None:
+    """Return the line after a Markdown table that begins at a line; None: none begins there."""
+    if start + 1 >= len(lines) or not _DASHES.fullmatch(lines[start + 1].strip()):
+        return None
+    header = _markdown_cells(lines[start])
+    width = len(header)
+    if not lines[start].lstrip().startswith(SEPARATOR) or len(set(header)) < width:
+        return None
+    if len(_markdown_cells(lines[start + 1])) != width or width < _MIN_COLUMNS:
+        return None
+    end = start + 2
+    while end < len(lines) and lines[end].lstrip().startswith(SEPARATOR):
+        if len(_markdown_cells(lines[end])) != width:
+            return None
+        end += 1
+    return end
+
+
+def _markdown_cells(line: str) -> list[str]:
+    inner = line.strip().removeprefix(SEPARATOR).removesuffix(SEPARATOR)
+    return [cell.strip() for cell in inner.split(SEPARATOR)]
+
+
+def _is_csv(lines: Sequence[str]) -> bool:
+    """Return whether all lines have equally many cells, and the first line's cells are names."""
+    if len(lines) <= MIN_ROWS or not all(map(_NAME.fullmatch, lines[0].split(","))):
+        return False
+    rows = list(csv.reader(lines))
+    names_of_columns = rows[0]
+    return (
+        len(set(names_of_columns)) == len(names_of_columns) >= _MIN_COLUMNS
+        and all(len(row) == len(names_of_columns) for row in rows)
+    )  # fmt: skip
 
 
 def _grouped(value: JsonValue) -> list[JsonValue] | None:
@@ -197,31 +292,54 @@ def _record_line(record: Mapping[str, JsonValue], owner: NamedBy | None, said: o
     return SEPARATOR.join(_pair(key, value, said) for key, value in flat.items())
 
 
+def _is_table(value: JsonValue) -> TypeGuard[list[dict[str, JsonValue]]]:
+    return isinstance(value, list) and len(value) > 0 and all(map(_is_record, value))
+
+
 def _pair(key: str, value: JsonValue, said: object) -> str:
-    if not isinstance(value, list) or not value or not all(map(_is_record, value)):
-        return f"{key}={_cell(value)}"
-    kept, left_out = _kept(cast("list[dict[str, JsonValue]]", value), said)
+    if not _is_table(value):
+        return f"{_key(key)}={_cell(value)}"
+    kept, left_out = _kept(value, said)
     flat = [_flattened(row) for row in kept]
     columns = list(dict.fromkeys(key for cells in flat for key in cells))
     rows = [",".join(_cell(cells[k]) if k in cells else "" for k in columns) for cells in flat]
-    return f"{key}({','.join(columns)})=[{';'.join([*rows, *left_out])}]"
+    return f"{_key(key)}({','.join(map(_key, columns))})=[{';'.join([*rows, *left_out])}]"
 
 
 def _flattened(record: Mapping[str, JsonValue], depth: int = _DEPTH) -> dict[str, JsonValue]:
-    """Return a record's values by their path; objects that hold records by id become lists."""
+    """Return a record's values by their path; mappings of records by id become lists."""
     flat: dict[str, JsonValue] = {}
     for key, value in record.items():
         if not isinstance(value, dict) or not value or not depth:
             flat[key] = value
-        elif _holds_by_id(value):
-            flat[key] = list(value.values())
+        elif (rows := _records_by_id(value)) is not None:
+            flat[key] = rows
         else:
-            flat |= {f"{key}.{path}": one for path, one in _flattened(value, depth - 1).items()}
+            inner = _flattened(value, depth - 1)
+            flat |= {f"{key}.{path}": inner_value for path, inner_value in inner.items()}
     return flat
 
 
-def _holds_by_id(value: Mapping[str, JsonValue]) -> bool:
-    return all(isinstance(one, dict) and one.get("id") == key for key, one in value.items())
+def _records_by_id(value: Mapping[str, JsonValue]) -> list[JsonValue] | None:
+    """Return a mapping of records by their ids as a list of records, each with its id.
+
+    It is a mapping of records if each has its key as its id, or if there are several and they
+    mostly have the same keys. None: the mapping is itself a record.
+    """
+    records = [record for record in value.values() if isinstance(record, dict) and record]
+    if not records or len(records) < len(value):
+        return None
+    if all(map(_has_as_id, records, value)):
+        return [*records]
+    keys = {key for record in records for key in record}
+    shared = sum(map(len, records)) / (len(keys) * len(records))
+    if len(records) < MIN_RECORDS or shared < LIKE or KEY in keys:
+        return None
+    return [{KEY: key, **record} for key, record in zip(value, records, strict=True)]
+
+
+def _has_as_id(record: Mapping[str, JsonValue], key: str) -> bool:
+    return any(value == key and is_id(name) for name, value in record.items())
 
 
 def _kept(
@@ -240,6 +358,11 @@ def _is_used(row: Mapping[str, JsonValue], said: Any) -> bool:
         return named[1] in said
     telling = [v for v in row.values() if isinstance(v, str | int) and _DIGIT.search(str(v))]
     return not telling or any(value in said for value in telling)
+
+
+def _key(key: str) -> str:
+    """Return a key as it stands in a line; a key with a separator in it is JSON."""
+    return key if _PLAIN_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
 
 
 def _cell(value: JsonValue) -> str:

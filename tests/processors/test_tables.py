@@ -64,6 +64,104 @@ async def test_lists_of_lists_say_which_list_a_row_is_of() -> None:
     assert await table(trips) == "list|flight|from\n1|A|X\n1|B|Y\n2|C|Z"
 
 
+HOSTS = {f"web-{n}": {"zone": "a", "cpu": n, "memory_mb": 900 + n} for n in range(1, 5)}
+
+
+async def test_a_mapping_of_records_by_id_is_a_table() -> None:
+    """Records that do not say their own ids get a column for them."""
+    rows = "web-1|a|1|901\nweb-2|a|2|902\nweb-3|a|3|903\nweb-4|a|4|904"
+    assert await table(HOSTS) == f"id|zone|cpu|memory_mb\n{rows}"
+    inline = rows.replace("|", ",").replace("\n", ";")
+    assert await table({"order_id": "A1", "hosts": HOSTS}) == (
+        f"order_id=A1|hosts(id,zone,cpu,memory_mb)=[{inline}]"
+    )
+
+
+async def test_records_that_say_their_own_ids_need_no_further_column() -> None:
+    """Any key that names a record will do."""
+    variants = {f"v{n}": {"item_id": f"v{n}", "options": {"hue": "red"}} for n in range(1, 3)}
+    assert await table({"name": "Lamp", "variants": variants}) == (
+        "user_id=ada|name=Lamp|variants(item_id,options.hue)=[v1,red;v2,red]"
+    )
+
+
+async def test_records_that_differ_in_a_few_keys_are_one_table() -> None:
+    """A record without a key has an empty cell."""
+    hosts = {**HOSTS, "web-2": {**HOSTS["web-2"], "note": "draining"}}
+    lines = (await table(hosts)).splitlines()
+    assert lines[0] == "id|zone|cpu|memory_mb|note"
+    assert lines[1:3] == ["web-1|a|1|901|", "web-2|a|2|902|draining"]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"name": {"first": "Ada"}, "home": {"street": "1 Oak Avenue", "zip": "12345"}},
+        {"from": {"town": "York", "zip": "12345"}, "to": {"town": "Bath", "zip": "54321"}},
+    ],
+)
+async def test_objects_that_are_parts_of_one_record_keep_their_paths(record: Any) -> None:
+    """Their keys are no ids."""
+    text = await table({"order_id": "A1", **record})
+    assert text.startswith("order_id=A1|")
+    assert all(f"{key}." in text for key in record)
+
+
+async def test_records_with_lists_of_records_are_a_line_each() -> None:
+    """So a value of an inner record stands on one line with its keys."""
+    orders = [
+        {"order_id": f"A{n}", "items": [{"sku": f"S{n}", "price": 10 * n}]} for n in range(1, 3)
+    ]
+    assert await table(orders) == (
+        "order_id=A1|items(sku,price)=[S1,10]\norder_id=A2|items(sku,price)=[S2,20]"
+    )
+
+
+async def test_a_key_with_a_separator_in_it_is_quoted() -> None:
+    """Keys come from strangers, too."""
+    assert await table({"id": "some id", "a=b|c": "value", "two words": "value"}) == (
+        'id=some id|"a=b|c"=value|two words=value'
+    )
+
+
+MARKDOWN = """Found:
+
+| id  | name        | ms   |
+| --- | :---------- | ---: |
+| r-1 | a long name | 5    |
+| r-2 | b           | 1200 |
+
+Done."""
+
+
+async def test_a_markdown_table_loses_its_padding() -> None:
+    """The text around it stays."""
+    assert await table(MARKDOWN) == ("Found:\n\nid|name|ms\nr-1|a long name|5\nr-2|b|1200\n\nDone.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a\r\nb | c\r\n",
+        "| a | b |\n| - | - |\n| 1 | 2 | 3 |\n",
+        "| a | a |\n|---|---|\n|   1    |   2    |",
+        "id,name\nr-1,x\nr-2,y\nr-3,z\nr-4,w",
+    ],
+)
+async def test_a_text_that_is_no_whole_table_stays(text: str) -> None:
+    """CSV, too: it has no padding."""
+    history = exchange(text)
+    assert await apply_processors(history, [TableResults()]) == tuple(history)
+
+
+async def test_rows_of_older_csv_and_markdown_that_nobody_mentioned_go() -> None:
+    """As those of JSON do."""
+    said = TextMessage("user", "And r-3?")
+    lines = ["id,name", *(f'r-{n},"name, {n}"' for n in range(1, 7))]
+    text = await table("\n".join(lines), said, *exchange(ROWS), used_rows=True)
+    assert text == "id|name\nr-3|name, 3\n(5 rows that nobody mentioned are left out)"
+
+
 @pytest.mark.parametrize(
     ("value", "cell"),
     [
@@ -126,7 +224,7 @@ async def test_the_lean_policy_explains_itself() -> None:
     policy = ContextPolicy.lean(10_000)
     assert len(policy.explain().splitlines()) == len(policy.members) == 4
     assert "30 messages" in policy.explain()
-    assert "8,000" in policy.explain()
+    assert "8,500" in policy.explain()
     history = [m for _ in range(30) for m in exchange(ROWS)]
     left = await apply_processors(history, [policy])
     assert len(left) <= 30
@@ -140,7 +238,7 @@ async def test_the_balanced_policy_explains_itself() -> None:
     policy = ContextPolicy.balanced(10_000)
     assert len(policy.explain().splitlines()) == len(policy.members) == 4
     assert "5,000" in policy.explain()
-    assert "8,000" in policy.explain()
+    assert "8,500" in policy.explain()
     left = await apply_processors(exchange(ROWS), [policy])
     assert "id|note|on" in str(left[1])
     with pytest.raises(ConfigurationError, match="window"):

@@ -17,6 +17,7 @@ from agentkit_py.lifecycle import AgentContext
 from agentkit_py.messages import ToolResultMessage
 from agentkit_py.processors import ContextPolicy, TableResults
 from agentkit_py.testing.replay import Conversation, read_conversations, survival
+from agentkit_py.testing.replay.survival import values_in
 
 
 def call(number: int, name: str, **arguments: Any) -> dict[str, Any]:
@@ -101,6 +102,9 @@ async def test_a_table_keeps_everything_and_a_filter_does_not(
         (json.dumps(ORDERS), True),
         ("order_id|total\nA200|250", True),
         ("orders(order_id,total)=[A100,120;A200,250]", True),
+        ("| order_id | total |\n| --- | ---: |\n| A200 | 250 |", True),
+        ("order_id,total\nA100,120\nA200,250", True),
+        ({"A100": {"total": 120}, "A200": {"total": 250}}, True),
         ("A100, 120, A200, 250", False),
         ({"orders": ["A100", 120, "A200", 250]}, False),
         ("total|order_id\n250|A100", False),
@@ -172,3 +176,37 @@ async def test_the_processors_of_a_network_and_of_each_agent_are_measured(record
     assert none.losses == []
     alone = await survival(read, network=Agent(name="a", system="S"))
     assert alone.unknown_tools == {"get_orders", "cancel_order"}
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("9523456873", "9523459999", False),
+        ("$1,024.00", "1024", True),
+        ("12345678.5", "12345678.6", False),
+        ("2.50", "2.5", True),
+    ],
+)
+def test_numbers_are_compared_by_all_their_digits(one: str, other: str, same: bool) -> None:
+    """Ids of ten digits are numbers, too."""
+    assert (list(values_in(one)) == list(values_in(other))) == same
+
+
+async def test_a_key_with_spaces_is_a_key(tmp_path: Path) -> None:
+    """A catalogue maps names of two words to ids."""
+    names = {"Rain Jacket": "2408010794", "Desk Lamp": "9523456873"}
+    messages = [
+        {"role": "system", "content": "You help."},
+        {"role": "user", "content": "Hello"},
+        call(1, "catalogue"),
+        {"role": "tool", "tool_call_id": "c1", "name": "catalogue", "content": json.dumps(names)},
+        {"role": "assistant", "content": "Which?"},
+        {"role": "user", "content": "The lamp"},
+        call(2, "article", line_id="9523456873"),
+        {"role": "tool", "tool_call_id": "c2", "name": "article", "content": "none"},
+    ]
+    path = tmp_path / "conversations.jsonl"
+    path.write_text(json.dumps({"id": "one", "messages": messages}) + "\n", "utf-8")
+    found = await survival(conversations(path), lambda: [TableResults()])
+    assert (found.calls, found.calls_whole) == (1, 1)
+    assert found.share_sent < 1

@@ -11,6 +11,7 @@ bare values counts as lost.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections import defaultdict
@@ -60,8 +61,11 @@ _SPOKEN = re.compile(
 _TOKEN = re.compile(r"\$?[^\W_](?:[\w@.:,+-]*\w)?")
 _DATE = re.compile(r"\d{4}-(\d\d-\d\d)(?!\d)")
 _NUMBER = re.compile(r"\$?\d[\d,]*(?:\.\d+)?")
-_KEY = re.compile(r"[A-Za-z_][\w.-]*")
-_PAIR = re.compile(r"([A-Za-z_][\w.-]*)(?:\(([^()]*)\))?=(.*)")
+_KEY = re.compile(r"\w[\w.-]*(?: [\w.-]+)*|\"(?:[^\"\\]|\\.)*\"")
+_PAIR = re.compile(rf"({_KEY.pattern})(?:\(([^()]*)\))?=(.*)")
+_DASHES = re.compile(r"[\s|:-]+")
+_PIECE = re.compile(r'"(?:[^"\\]|\\.)*"|[^"|,;()\[\]{}]+|.')
+_OPENING, _CLOSING = frozenset("[{("), frozenset("]})")
 _LONG = 60
 _MIN_DIGITS = 2
 _MIN_NAME = 3
@@ -81,9 +85,15 @@ def values_in(text: str) -> Iterator[str]:
             yield found[1]
         elif _NUMBER.fullmatch(token):
             if token[0] == "$" or sum(map(str.isdigit, token)) >= _MIN_DIGITS:
-                yield f"{float(token.strip('$').replace(',', '')):g}"
+                yield _spelled(token)
         elif any(map(str.isdigit, token)) or (token[0].isupper() and len(token) >= _MIN_NAME):
             yield token.strip("$")
+
+
+def _spelled(number: str) -> str:
+    """Return a number without its sign of money, commas, and zeros at its end: all its digits."""
+    digits = number.strip("$").replace(",", "")
+    return digits.rstrip("0").rstrip(".") if "." in digits else digits
 
 
 def _is_name(value: str) -> bool:
@@ -170,6 +180,8 @@ def _in_json(value: Any, owner: str, path: str = "") -> Iterator[tuple[str, Valu
             yield from _in_json(inner, owner if path and owner else own or owner, inside)
             if path and own:
                 yield from _in_json(inner, own, key)
+            if isinstance(inner, Mapping):  # a record may have its id as its key
+                yield from ((v, (k, key)) for v, (k, _) in _in_json(inner, key))
     elif isinstance(value, list):
         for item in cast("list[Any]", value):
             is_row = isinstance(item, Mapping) or _nested(item)
@@ -188,38 +200,71 @@ def _nested(value: object) -> bool:
 def _in_table(text: str, owner: str) -> Iterator[tuple[str, ValuePlace]]:
     """Read lines of ``key=value`` pairs, and lines of keys with rows below them."""
     columns: list[str] = []
+    split = _cells_of(text)
     for line in text.splitlines():
-        cells = line.split(SEPARATOR)
+        cells = split(line)
         pairs = [_PAIR.fullmatch(cell) for cell in cells]
         if all(pairs):
             columns = []
             yield from _in_line([pair.groups() for pair in pairs if pair], owner)
         elif len(cells) > 1 and len(cells) == len(columns):
-            yield from _in_row(list(zip(columns, cells, strict=True)), owner)
+            if not all(map(_DASHES.fullmatch, cells)):
+                yield from _in_row(list(zip(columns, cells, strict=True)), owner)
         elif len(cells) > 1 and all(_KEY.fullmatch(cell) for cell in cells):
-            columns = cells
+            columns = [_unquoted(cell) for cell in cells]
         else:
             columns = []
             yield from _in_text(line)
 
 
+def _cells_of(text: str) -> Callable[[str], list[str]]:
+    """Return the function that splits the lines of a text: of a table, of Markdown, or of CSV."""
+    if SEPARATOR not in text and all(map(_KEY.fullmatch, text.split("\n", 1)[0].split(","))):
+        return lambda line: [cell for row in csv.reader([line]) for cell in row]
+    if any(SEPARATOR in line and _DASHES.fullmatch(line) for line in text.splitlines()):
+        return lambda line: [cell.strip() for cell in line.strip(" |").split(SEPARATOR)]
+    return lambda line: _split(line, SEPARATOR)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split a text at a separator that is neither in quotes nor in brackets."""
+    parts: list[str] = [""]
+    depth = 0
+    for piece in _PIECE.findall(text):
+        if piece == separator and not depth:
+            parts.append("")
+            continue
+        depth = max(0, depth + (piece in _OPENING) - (piece in _CLOSING))
+        parts[-1] += piece
+    return parts
+
+
+def _unquoted(text: str) -> str:
+    return str(json.loads(text)) if text[:1] == '"' == text[-1:] and len(text) > 1 else text
+
+
 def _in_line(
     pairs: Sequence[tuple[str | Any, ...]], owner: str
 ) -> Iterator[tuple[str, ValuePlace]]:
-    single = [(key, value) for key, columns, value in pairs if columns is None]
+    single = [(_unquoted(key), value) for key, columns, value in pairs if columns is None]
     yield from _in_row(single, owner)
     own = next((value for key, value in single if is_id(key)), owner)
     for _, columns, value in pairs:
         if columns is not None:
-            for row in value[1:-1].split(";"):
-                yield from _in_row(list(zip(columns.split(","), row.split(","), strict=False)), own)
+            names = [_unquoted(name) for name in _split(columns, ",")]
+            for row in _split(value[1:-1], ";"):
+                yield from _in_row(list(zip(names, _split(row, ","), strict=False)), own)
 
 
 def _in_row(cells: Sequence[tuple[str, str]], owner: str) -> Iterator[tuple[str, ValuePlace]]:
     own = [value.strip('"') for key, value in cells if is_id(key) and value] or [owner]
     for key, value in cells:
-        for one in values_in(value.replace(",", " ") if value[:1] == "[" else value):
-            yield from ((one, (key, record)) for record in own)
+        inner = parsed(value) if value[:1] in "[{" else None
+        for record in own:
+            if isinstance(inner, dict | list):
+                yield from _in_json(inner, record, key)
+            for one in values_in(value.replace(",", " ") if value[:1] == "[" else value):
+                yield one, (key, record)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
