@@ -151,9 +151,19 @@ def _rows(report: ContextReport) -> Iterable[tuple[_Cells, str]]:
         tokens = f"{entry.tokens_before} → {entry.tokens_after}"
         style = "" if entry.changed else "dim"
         yield (agent, entry.level, entry.name, messages, tokens, _why(entry)), style
+        yield from _part_rows(entry)
         agent = ""
     sent = (str(len(report.sent)), str(report.tokens_after))
     yield (agent, "", "= sent", *sent, "prompt included"), "bold"
+
+
+def _part_rows(entry: ReportEntry) -> Iterable[tuple[_Cells, str]]:
+    """Return a row for each processor that a processor ran itself and that changed something."""
+    for part in entry.parts:
+        if part.changed:
+            messages = f"{part.messages_before} → {part.messages_after}"
+            tokens = f"{part.tokens_before} → {part.tokens_after}"
+            yield ("", "", f"  {part.name}", messages, tokens, _why(part)), "dim"
 
 
 def _why(entry: ReportEntry) -> str:

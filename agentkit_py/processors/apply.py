@@ -94,7 +94,9 @@ async def apply_processors(
         ProcessorError: One of them failed or returned something that is no list of messages.
     """
     context = ProcessorContext() if context is None else context
-    return (await run_chain(messages, [(level, processors)], context)).messages
+    outcome = await run_chain(messages, [(level, processors)], context)
+    context.parts.extend(outcome.entries)
+    return outcome.messages
 
 
 async def run_chain(
@@ -122,7 +124,7 @@ async def run_chain(
     for level, processor in steps:
         # Each has notes of its own: one processor may serve many runs at the same time.
         may_drop = processor.may_drop_protected
-        context = replace(context, level=level, notes=[], may_drop=may_drop)
+        context = replace(context, level=level, notes=[], parts=[], may_drop=may_drop)
         if around is None:
             left = await _run_one(current, processor, level, context)
         else:
@@ -145,6 +147,7 @@ async def run_chain(
             tokenizer=tokenizer,
             reason="; ".join(context.notes) or processor.reason,
             kept_back=kept_back,
+            parts=tuple(context.parts),
         )
         entries.append(entry)
         current = left

@@ -306,6 +306,9 @@ class ProcessorContext:
     notes: list[str] = field(default_factory=list[str], repr=False)
     """Notes of the processor about this call, for the report; see `note`."""
 
+    parts: list[Any] = field(default_factory=list[Any], repr=False)
+    """Report entries of processors that the processor has run with `apply_processors`."""
+
     def note(self, text: str) -> None:
         """Write into the report what was done and why, in place of the processor's `reason`."""
         self.notes.append(text)

@@ -40,6 +40,9 @@ class ReportEntry:
     kept_back: int = 0
     """Messages of the agent's own current calls that were dropped and put back."""
 
+    parts: tuple[ReportEntry, ...] = ()
+    """Entries of the processors that it ran itself, such as those of a `Threshold`."""
+
     @property
     def messages_before(self) -> int:
         """Number of messages it got."""
@@ -92,6 +95,7 @@ class ReportEntry:
 
     def to_dict(self) -> dict[str, Any]:
         """The figures as JSON, under the names of the wire (camelCase)."""
+        parts = {"parts": [part.to_dict() for part in self.parts]} if self.parts else {}
         return {
             "level": self.level,
             "name": self.name,
@@ -102,6 +106,7 @@ class ReportEntry:
             "removedToolCallIds": self.tool_call_ids,
             "reason": self.reason,
             "keptBack": self.kept_back,
+            **parts,
         }
 
 

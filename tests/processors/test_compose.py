@@ -200,3 +200,20 @@ def test_a_subclass_keeps_the_settings_of_its_base_whatever_it_annotates() -> No
     assert Short.from_settings({"max_messages": 3}).max_messages == 3
     with pytest.raises(ConfigurationError, match="Short: max_messages must be"):
         Short.from_settings({"max_messages": 0})
+
+
+async def test_the_report_has_the_figures_of_the_processors_inside() -> None:
+    """Of a threshold, a chain that it holds, and a policy."""
+    history = [user(f"message {number}") for number in range(10)]
+    inner = Chain([MessageWindow(6), MessageWindow(4)])
+    outcome = await run_chain(
+        history, [("agent", [Threshold(min_messages=5, then=[inner])])], CONTEXT
+    )
+    (entry,) = outcome.entries
+    assert [(p.name, p.messages_before, p.messages_after) for p in entry.parts] == [
+        ("MessageWindow", 10, 6),
+        ("MessageWindow", 6, 4),
+    ]
+    written = entry.to_dict()["parts"]
+    assert [part["messagesAfter"] for part in written] == [6, 4]
+    assert all(part["tokensBefore"] > part["tokensAfter"] for part in written)
