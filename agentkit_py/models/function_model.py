@@ -24,7 +24,8 @@ def function_model(
     """Return a model whose replies ``function`` makes: a local model, a rule, a fake for a test.
 
     The function runs in this process; in an Inngest run in a step, which remembers its reply. What
-    it raises ends the run.
+    it raises is a `ModelError` with the exception as its cause: a `FallbackModel` asks the next
+    model, a summary is left out. Raise a `ModelError` yourself to say that trying again is useless.
 
     Args:
         function: Gives the reply: a text, or a `ModelReply` of the assistant's texts, tool calls

@@ -19,7 +19,14 @@ import anyio
 import httpx
 
 from agentkit_py._core.json import JsonValue
-from agentkit_py.errors import AuthenticationError, ConfigurationError
+from agentkit_py.errors import (
+    AbruptExitError,
+    AgentKitError,
+    AuthenticationError,
+    ConfigurationError,
+    ModelError,
+    is_control_error,
+)
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.models.base import Model, copy_model
 from agentkit_py.models.binding import account_tag
@@ -102,6 +109,25 @@ class DirectSteps:
             f"Step {step_id!r} sends events, which only an Inngest function can. Run the network "
             "inside one, or send them with the client: await client.send(…)."
         )
+
+
+async def _answered(model: Model, answers: Callable[[], Awaitable[object]]) -> object:
+    """Return the reply of a model that is a function of this process.
+
+    Raises:
+        ModelError: The function raised an error of its own, which is the cause; another try may
+            help. Errors of this library pass unchanged.
+    """
+    try:
+        return await contained(answers)
+    except Exception as error:
+        own = not isinstance(error, AgentKitError) or isinstance(error, AbruptExitError)
+        if not own or is_control_error(error):
+            raise
+        where = {"provider": model.provider, "model": model.model}
+        failure = ModelError(f"its function raised {type(error).__name__}: {error}", **where)
+        failure.retriable = True
+        raise failure from error
 
 
 class DirectRuntime:
@@ -220,7 +246,7 @@ class DirectRuntime:
     ) -> object:
         if model.answers is not None:
             body, answers = make_body(), model.answers
-            answer = partial(contained, partial(answers, body))
+            answer = partial(_answered, model, partial(answers, body))
             if not model.guards:
                 return await answer()
             return await guarded(model, self.account(model), len(str(body)), answer)

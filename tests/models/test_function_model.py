@@ -8,12 +8,13 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import Agent, TextMessage, explain, tool
+from agentkit_py import Agent, MemoryHistory, TextMessage, explain, tool
 from agentkit_py.codec import message_to_dict
-from agentkit_py.errors import ConfigurationError, ModelResponseError
+from agentkit_py.errors import ConfigurationError, ModelError, ModelResponseError
 from agentkit_py.inngest import create_functions
 from agentkit_py.messages import Finish, ReasoningMessage, ToolCall, ToolCallMessage, Usage
-from agentkit_py.models import Model, ModelReply, ModelRequest, function_model
+from agentkit_py.models import FallbackModel, Model, ModelReply, ModelRequest, function_model
+from agentkit_py.processors import Summarize
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.testing.executor import ReplayExecutor
 
@@ -117,14 +118,35 @@ def test_what_another_model_has_answered_is_refused(body: Any) -> None:
         model.decode(body)
 
 
-async def test_errors_of_the_function_end_the_run() -> None:
-    """The function's error is not wrapped."""
+async def fails(_: ModelRequest) -> str:
+    """A function with an error of its own."""
+    raise LookupError("no rule for that")
 
-    async def fails(_: ModelRequest) -> str:
-        raise LookupError("no rule for that")
 
-    with pytest.raises(LookupError, match="no rule for that"):
+async def test_an_error_of_the_function_is_a_failed_model() -> None:
+    """Its cause is the function's error; another try may help."""
+    with pytest.raises(ModelError, match="LookupError: no rule for that") as caught:
         await run(function_model(fails))
+    assert isinstance(caught.value.__cause__, LookupError)
+    assert caught.value.retriable
+
+
+async def test_the_next_model_is_asked_after_a_function_that_fails() -> None:
+    """As after any failed model."""
+    works, asked = script(ModelReply(messages=(TextMessage("assistant", "from the second"),)))
+    result = await run(FallbackModel([function_model(fails), works]))
+    assert (result.text, len(asked)) == ("from the second", 1)
+
+
+async def test_a_summary_is_left_out_where_its_function_fails() -> None:
+    """The run goes on, and the report says why there is no summary."""
+    works, asked = script("fine", "fine", "fine")
+    store = MemoryHistory(processors=[Summarize(function_model(fails), 20, 10, min_messages=1)])
+    agent = Agent(name="a", system="S", model=works, history=store)
+    for _ in range(2):
+        result = await agent.run("word " * 30, thread_id="t")
+    assert len(asked) == 2
+    assert "no rule for that" in str([entry.reason for entry in result.context.entries])
 
 
 async def test_what_another_agent_said_is_this_agents_reply_in_both_modes() -> None:
