@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, cast
 
-from pydantic import BaseModel, Field, SkipValidation
+from pydantic import BaseModel, Field, SkipValidation, model_validator
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps
@@ -18,6 +18,7 @@ from agentkit_py.knowledge.documents import Hit
 from agentkit_py.knowledge.filters import (
     AND,
     COMPARISONS,
+    EQ,
     IN,
     MAX_DEPTH,
     NOT,
@@ -86,6 +87,15 @@ class _ModelFilter(BaseModel):
         None, description="What it is compared with; for IN, a list."
     )
     filters: list[dict[str, Any]] | None = Field(None, description="For AND, OR and NOT.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys_with_values(cls, given: Any) -> Any:
+        """Take ``{"cuisine": "thai"}``, which many models write, as a group of one filter."""
+        fields = as_object(given)
+        if not fields or fields.keys() & {"op", *_OPERANDS, *_GROUPED}:
+            return given
+        return {"op": "AND", "filters": [fields]}
 
 
 class _FilteredQuery(_Query):
@@ -205,7 +215,7 @@ def model_filter(given: Sequence[Any], keys: Collection[str]) -> FilterExpr:
 
     Args:
         given: ``{"key", "op", "value"}``, or ``{"op": "AND" | "OR" | "NOT", "filters": […]}``; the
-            form of `FilterExpr.to_dict` is accepted, too.
+            form of `FilterExpr.to_dict` and ``{"cuisine": "thai"}`` are accepted, too.
         keys: The keys that documents have.
 
     Raises:
@@ -229,6 +239,8 @@ def _filter_of(given: Any, depth: int) -> FilterExpr:
         raise FilterError(f'{given!r:.80} is no filter; give {{"key", "op", "value"}}')
     if depth > MAX_DEPTH:
         raise FilterError(f"A filter may be {MAX_DEPTH} deep; this one is deeper")
+    if fields and not fields.keys() & {"op", *_OPERANDS, *_GROUPED}:
+        return _of_values(fields)
     strange = sorted(fields.keys() - _OPERANDS - _GROUPED - {"op"})
     if strange:
         raise FilterError(f"A filter has no field {strange[0]!r}; it has key, op and value")
@@ -243,6 +255,15 @@ def _filter_of(given: Any, depth: int) -> FilterExpr:
     if "key" not in fields or value is None or fields.keys() & _GROUPED:
         raise FilterError(f"{name} needs a key and a value, and nothing else: {fields!r:.120}")
     return (IN if name == "IN" else COMPARISONS[name])(fields["key"], value)
+
+
+def _of_values(fields: JsonObject) -> FilterExpr:
+    """Return the filter that models mean by ``{"cuisine": "thai"}``: each key has its value."""
+    found = [
+        (IN if isinstance(value, list) else EQ)(key, cast("Any", value))
+        for key, value in fields.items()
+    ]
+    return found[0] if len(found) == 1 else AND(*found)
 
 
 def _group(name: str, fields: JsonObject, depth: int) -> FilterExpr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -59,7 +60,9 @@ def _frame(name: str, value: object) -> str:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Summarize(ConfiguredProcessor):
-    """Puts a summary in place of older messages once a conversation has more than ``upper`` tokens.
+    """Puts a summary in place of older messages once a conversation is too long.
+
+    It is too long with more than ``upper`` tokens, or more than ``max_messages`` messages.
 
     The summary and the newest messages then have less than ``lower`` together. It is stored with
     the thread, used by every later run, and renewed with what has come since when there is too much
@@ -72,9 +75,13 @@ class Summarize(ConfiguredProcessor):
 
     Args:
         model: Makes the summaries.
-        upper: Tokens of past messages above which there is a new summary.
+        upper: Tokens of past messages above which there is a new summary; None: ``max_messages``
+            alone decides.
         lower: Tokens that the summary and the past messages after it have at the most then.
-        keep_recent: Past messages after the summary at the most; None: as many as fit ``lower``.
+        max_messages: Past messages above which there is a new summary, whatever the three limits
+            below say; None: tokens alone decide.
+        keep_recent: Past messages after the summary at the most; None: half of ``max_messages``,
+            or as many as fit ``lower``.
         min_messages: There is no summary of conversations with fewer messages.
         min_new: A summary is renewed when there are at least so many messages to take in,
         ratio: and these have more than so many times the tokens of the summary.
@@ -94,13 +101,15 @@ class Summarize(ConfiguredProcessor):
             ``{messages}``, how many it stands for.
 
     Raises:
-        ConfigurationError: ``lower`` is not below ``upper``, or a number makes no sense.
+        ConfigurationError: ``lower`` is not below ``upper``, ``keep_recent`` is not below
+            ``max_messages``, there is no limit, or a number makes no sense.
     """
 
     model: Model
-    upper: Annotated[int, whole(1)] = 50_000
+    upper: Annotated[int | None, optional(whole(1))] = 50_000
     lower: Annotated[int, whole(1)] = 30_000
     _: KW_ONLY
+    max_messages: Annotated[int | None, optional(whole(2))] = None
     keep_recent: Annotated[int | None, optional(whole(0))] = None
     min_messages: Annotated[int, whole(0)] = 20
     min_new: Annotated[int, whole(1)] = 10
@@ -131,7 +140,14 @@ class Summarize(ConfiguredProcessor):
             raise ConfigurationError(
                 f"Summarize needs a model that summarises, not {self.model!r:.80}."
             )
-        if self.lower >= self.upper:
+        if self.upper is None and self.max_messages is None:
+            raise ConfigurationError("Summarize needs upper=… (tokens) or max_messages=….")
+        if self.max_messages is not None and (self.keep_recent or 0) >= self.max_messages:
+            raise ConfigurationError(
+                f"Summarize: keep_recent ({self.keep_recent}) must be less than max_messages "
+                f"({self.max_messages}), or every turn would need a new summary."
+            )
+        if self.upper is not None and self.lower >= self.upper:
             raise ConfigurationError(
                 f"Summarize: lower ({self.lower}) must be less than upper ({self.upper}), or every "
                 "turn would need a new summary."
@@ -142,7 +158,33 @@ class Summarize(ConfiguredProcessor):
         """True: a summary is made of older messages."""
         return True
 
-    _reason = "a summary above {upper} tokens, down to {lower}"
+    @property
+    def reason(self) -> str:
+        """The limits, for reports."""
+        limits = [] if self.upper is None else [f"{self.upper} tokens"]
+        limits += [] if self.max_messages is None else [f"{self.max_messages} messages"]
+        return f"a summary above {' or '.join(limits)}, down to {self.lower} tokens"
+
+    @property
+    def newest(self) -> int | None:
+        """Return how many past messages a new summary leaves at the most; None: no number."""
+        if self.keep_recent is not None or self.max_messages is None:
+            return self.keep_recent
+        return self.max_messages // 2
+
+    def has_too_many(self, count: int) -> bool:
+        """Return whether so many messages are more than `max_messages`."""
+        return self.max_messages is not None and count > self.max_messages
+
+    @property
+    def limit(self) -> float:
+        """Tokens above which there is a new summary."""
+        return math.inf if self.upper is None else self.upper
+
+    @property
+    def piece(self) -> int:
+        """Tokens that the model is shown at a time."""
+        return self.upper or _PIECE
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the summary, if there is one, and what came after what it stands for."""
@@ -160,7 +202,7 @@ class Summarize(ConfiguredProcessor):
         """Return what is to be done with a conversation that is too long."""
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
         past = messages[: past_length(messages, context)]
-        if not exceeds(past, self.upper, tokenizer):
+        if not self.has_too_many(len(past)) and not exceeds(past, self.limit, tokenizer):
             return None
         return _Task(self, messages, past, context, tokenizer)
 
@@ -270,7 +312,10 @@ class _Task:
 
     def _too_much(self, summary: Summary | None, start: int) -> bool:
         used = 0 if summary is None or not start else self._size(summary)
-        return exceeds(self.past[start:], self._processor.upper - used, self._tokenizer)
+        after = self.past[start:]
+        return self._processor.has_too_many(len(after)) or exceeds(
+            after, self._processor.limit - used, self._tokenizer
+        )
 
     def _size(self, summary: Summary) -> float:
         return count_text(self._processor.placed(summary.text, summary.covered), self._tokenizer)
@@ -298,20 +343,23 @@ class _Task:
         processor = self._processor
         start = self._start(summary)
         earlier = summary if start else None
-        if earlier is None and len(self.past) < processor.min_messages:
+        asked_by_number = processor.has_too_many(len(self.past) - start)
+        if earlier is None and len(self.past) < processor.min_messages and not asked_by_number:
             return None, f"no summary of fewer than {processor.min_messages} messages"
         most = processor.summary_tokens or max(1, processor.lower // 4)
         found = counted_segments(self.past, start, self._tokenizer)
         frame = count_text(processor.placed("", self._positions.total), self._tokenizer)
         room = processor.lower - most - frame - self._held
-        covered = found[: newest_that_fit(found, room, processor.keep_recent)]
+        covered = found[: newest_that_fit(found, room, processor.newest)]
         if not covered:
             return None, "nothing older to summarise"
         wanted = _Wanted(covered, summary, earlier, most)
         new, tokens = wanted.stop - wanted.start, wanted.tokens
-        if earlier is not None and new < processor.min_new:
+        if asked_by_number or earlier is None:
+            return wanted, ""
+        if new < processor.min_new:
             return None, f"no new summary for {new} messages"
-        if earlier is not None and tokens <= processor.ratio * earlier.tokens:
+        if tokens <= processor.ratio * earlier.tokens:
             return None, f"no new summary for {tokens} tokens"
         return wanted, ""
 
@@ -339,8 +387,13 @@ class _Task:
     def _window(self, summary: Summary | None, start: int) -> int:
         """Return the first message that is kept where there is no summary of those before."""
         used = self._held + (0 if summary is None else self._size(summary))
-        upper, lower = self._processor.upper - used, self._processor.lower - used
-        return steady_cut(self.past, start, self._positions, upper, lower, self._tokenizer)
+        upper, lower = self._processor.limit - used, self._processor.lower - used
+        first = steady_cut(self.past, start, self._positions, upper, lower, self._tokenizer)
+        if not self._processor.has_too_many(len(self.past) - first):
+            return first
+        segments = counted_segments(self.past, first, self._tokenizer)
+        older = segments[: newest_that_fit(segments, math.inf, self._processor.newest)]
+        return older[-1].stop if older else first
 
     # A new summary: in steps, under a lock, and never at the cost of the run.
 
@@ -379,7 +432,7 @@ class _Task:
         offset = 0 if summary is None else summary.covered - wanted.start
         stop = wanted.start
         most = None if self._context.catching_up else CATCH_UP_CALLS
-        for start, stop in wanted.batches(self._processor.upper)[:most]:
+        for start, stop in wanted.batches(self._processor.piece)[:most]:
             part = self.past[start:stop]
             try:
                 text = await self._ask(services, part, summary, wanted.most)
@@ -407,7 +460,7 @@ class _Task:
             messages,
             earlier.text if earlier is not None else None,
             tokens=most,
-            most_chars=max(_LEAST_CHARS, self._processor.upper * _CHARS_PER_TOKEN),
+            most_chars=max(_LEAST_CHARS, self._processor.piece * _CHARS_PER_TOKEN),
             prompt=self._processor.prompt,
             language=self._processor.language,
         )
@@ -500,6 +553,7 @@ class _NoSummary(Exception):  # noqa: N818 - no error: a model's answer that can
 
 
 _CHARS_PER_TOKEN = 2
+_PIECE = 50_000
 _LEAST_CHARS = 400
 
 

@@ -181,8 +181,21 @@ NOT_UNDERSTOOD: list[tuple[Any, str]] = [
     ([{"op": "NOT", "filters": [{"op": "NOT", "filters": [{"op": "NOR"}]}]}], "operator 'NOR'"),
     ([{"op": "AND", "filters": []}], "needs a list of filters"),
     ([{"key": "cuisine"}], "needs a key and a value"),
-    ([{"cuisine": "thai"}], "needs a key and a value"),
+    ([{"secret": "x"}], "valid keys: cuisine, tenant, year"),
+    ([{"cuisine": {"is": "thai"}}], "cuisine"),
+    ([{"cuisine": "thai", "op": "EQ"}], "needs a key and a value"),
 ]
+
+
+@pytest.mark.parametrize(
+    "filters",
+    [[{"cuisine": "thai"}], [{"cuisine": ["thai"]}], [{"cuisine": "thai", "tenant": "a"}]],
+)
+async def test_a_model_may_write_the_value_under_its_key(filled: Knowledge, filters: Any) -> None:
+    """As many models do; several keys are all asked for."""
+    agent, _ = agentic(filled, filters)
+    state: State[Any] = State()
+    assert found(await agent.run("Soup?", state=state), state) == ["a-thai"]
 
 
 @pytest.mark.parametrize(("filters", "says"), NOT_UNDERSTOOD)

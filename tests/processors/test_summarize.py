@@ -308,6 +308,29 @@ async def test_a_summary_is_not_renewed_for_a_few_messages() -> None:
     assert answers.asked == 1
 
 
+@pytest.mark.parametrize("tokens", [None, 50_000], ids=["number alone", "tokens too"])
+async def test_a_number_of_messages_asks_for_a_summary(tokens: int | None) -> None:
+    """The newest half stays; the next summary comes when there are as many again."""
+    answers, store = Answers("Parcel 17 is late."), MemoryHistory()
+    policy = Summarize(answers.model, tokens, max_messages=12, store=store)
+    for count, asked, left in [(12, 0, 12), (13, 1, 7), (18, 1, 12), (20, 2, 7), (40, 3, 7)]:
+        result = await ask(policy, history(count))
+        assert result.context is not None
+        entry = result.context.entries[0]
+        assert (answers.asked, entry.messages_after) == (asked, left), count
+
+
+async def test_without_a_summary_the_newest_half_of_the_messages_stays() -> None:
+    """The report says why."""
+    policy = Summarize(Answers(down).model, None, max_messages=12)
+    result = await ask(policy, history(20))
+    assert result.context is not None
+    entry = result.context.entries[0]
+    assert entry.messages_after == 6
+    assert "no new summary" in entry.reason
+    assert "14 older messages left out" in entry.reason
+
+
 async def test_keep_recent_limits_the_messages_after_the_summary() -> None:
     """``keep_recent`` says how many, where there is room for more."""
     result = await ask(
@@ -614,6 +637,8 @@ def test_every_format_takes_a_summary_in_the_users_role() -> None:
         ({"upper": 10, "lower": 20}, "lower"),
         ({"upper": 0, "lower": -1}, "upper"),
         ({"min_new": 0}, "min_new"),
+        ({"upper": None}, "max_messages"),
+        ({"max_messages": 10, "keep_recent": 10}, "keep_recent"),
         ({"ratio": -1}, "ratio"),
         ({"key": ""}, "key"),
         ({"lock": "5"}, "lock"),
