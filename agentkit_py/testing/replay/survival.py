@@ -171,26 +171,54 @@ def _in_text(text: str) -> Iterator[tuple[str, ValuePlace]]:
             yield value, (line.strip(),)
 
 
-def _in_json(value: Any, owner: str, path: str = "") -> Iterator[tuple[str, ValuePlace]]:
+def _in_json(
+    value: Any, owner: str, path: str = "", near: tuple[str, str] | None = None
+) -> Iterator[tuple[str, ValuePlace]]:
+    """Yield the values of JSON with their places.
+
+    Args:
+        value: The JSON.
+        owner: The id of the outermost record.
+        path: The keys that lead here.
+        near: The keys that lead here from the nearest record that has an id, and that id.
+    """
     if isinstance(value, Mapping):
-        record = cast("Mapping[str, Any]", value)
-        own = next((str(v) for k, v in record.items() if is_id(k) and not _nested(v)), "")
-        for key, inner in record.items():
-            inside = f"{path}.{key}" if path else key
-            yield from _in_json(inner, owner if path and owner else own or owner, inside)
-            if path and own:
-                yield from _in_json(inner, own, key)
-            if isinstance(inner, Mapping):  # a record may have its id as its key
-                yield from ((v, (k, key)) for v, (k, _) in _in_json(inner, key))
+        yield from _in_record(cast("Mapping[str, Any]", value), owner, path, near)
     elif isinstance(value, list):
         for item in cast("list[Any]", value):
-            is_row = isinstance(item, Mapping) or _nested(item)
-            yield from _in_json(item, owner, "" if is_row else path)
+            if isinstance(item, Mapping) or _nested(item):
+                yield from _in_json(item, owner)
+            else:
+                yield from _in_json(item, owner, path, near)
     elif isinstance(value, str) and len(value) > _LONG:
         yield from _in_text(value)
     elif value is not None and not isinstance(value, bool):
         for one in values_in(str(value)):
             yield one, (path, owner)
+            if near is not None:
+                yield one, near
+
+
+def _in_record(
+    record: Mapping[str, Any], owner: str, path: str, near: tuple[str, str] | None
+) -> Iterator[tuple[str, ValuePlace]]:
+    own = next((str(v) for k, v in record.items() if is_id(k) and not _nested(v)), "")
+    for key, inner in record.items():
+        inside = f"{path}.{key}" if path else key
+        if path and own:
+            below: tuple[str, str] | None = (key, own)
+        else:
+            below = near and (f"{near[0]}.{key}", near[1])
+        yield from _in_json(inner, owner if path and owner else own or owner, inside, below)
+        if isinstance(inner, Mapping):
+            yield from _under_its_key(cast("Mapping[str, Any]", inner), key)
+
+
+def _under_its_key(record: Mapping[str, Any], key: str) -> Iterator[tuple[str, ValuePlace]]:
+    """Yield the values of a record whose id may be its key in a mapping."""
+    for name, value in record.items():
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            yield from ((one, (name, key)) for one in values_in(str(value)))
 
 
 def _nested(value: object) -> bool:
