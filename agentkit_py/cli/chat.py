@@ -157,7 +157,7 @@ _HELP = """\
 /agents    who can answer
 /why       who answered the last message, and why it ended there
 /context   what each agent saw in the last turn
-/current   this thread: messages, tokens, limits
+/current   this thread: messages, tokens, limits, workspace
 /threads   the threads that are stored
 /load ID   go on with another thread
 /clean     delete this thread and begin a new one
@@ -460,6 +460,10 @@ class Chat:
         if self._reports:
             last = self._reports[-1]
             self.console.print(f"{last.tokens_after} tokens sent in the last model call")
+        if store.workspace is not None and self.thread_id is not None:
+            folder = store.workspace.folder(self.thread_id)
+            made = "" if folder.is_dir() else " (no file yet)"
+            self.console.print(f"Workspace {folder}{made}", soft_wrap=True)
         for processor in (*store.chain, *self.target.chain):
             self.console.print(Text(f"{processor.name}: {processor.reason}", "dim"))
         for agent in self.target.agents if isinstance(self.target, Network) else ():

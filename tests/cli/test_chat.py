@@ -487,6 +487,19 @@ def test_a_named_user_does_not_find_threads_of_others(folder: Path, provider: Fa
     assert missing not in chat(folder, provider, *options[:-1], "a", "--thread", thread).stdout
 
 
+def test_the_folder_of_a_threads_files_is_named(folder: Path, provider: FakeProvider) -> None:
+    """Before there is a file, too."""
+    (folder / "files.py").write_text(
+        SHOP + "\nfrom dataclasses import replace\nfrom agentkit_py import MemoryHistory\n"
+        "from agentkit_py.stores import Workspace\n"
+        "store = MemoryHistory()\nstore.workspace = Workspace('files')\n"
+        "filed = replace(shop, history=store)\n"
+    )
+    said = chat(folder, provider, "files:filed", lines="/current\n").stdout
+    assert f"Workspace {folder / 'files'}" in said
+    assert "(no file yet)" in said
+
+
 def test_the_limits_of_agents_are_named_too(folder: Path, provider: FakeProvider) -> None:
     """An agent's limit is shown with its name, after the network's."""
     (folder / "tight.py").write_text(
