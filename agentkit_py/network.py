@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Literal, TypeAlias, Unpack, get_args
 
-from agentkit_py._engine.agent_loop import TurnOptions, choose_model, offered_tools
+from agentkit_py._engine.agent_loop import TurnOptions, builder_without_turn
 from agentkit_py._engine.agent_spec import ModelChoice, NetworkSpec, PrefixMode
 from agentkit_py._engine.guarding import input_masks
 from agentkit_py._engine.guardrails import (
@@ -400,12 +400,7 @@ async def _input_builder(
         agents, default = [target], None
     await context.begin(agents, dry=True)
     spec = context.spec_of(chosen)
-    found = await choose_model(context, spec, TurnOptions("explain", model, default))
-    plan = spec.plan_output(found)
-    turn = context.turn_of(spec, found, "explain", "explain", "explain")
-    tools = await offered_tools(context, spec, "explain.tools")
-    tools = tools if plan is None else {**tools, **plan.tools}
-    return ModelInputBuilder(run=context, turn=turn, tools=tools)
+    return await builder_without_turn(context, spec, TurnOptions("explain", model, default))
 
 
 def _chosen(target: Target, name: str | None) -> Agent[Any, Any]:

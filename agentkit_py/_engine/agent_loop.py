@@ -1,57 +1,36 @@
-"""Agent loop: one agent's turn, inferences with their tools until the model asks for none."""
+"""Agent loop: an agent's turn, which calls the model and its tools until the model is done.
+
+Every other concern of a turn is a part; see `agentkit_py._engine.parts`.
+"""
 
 from __future__ import annotations
 
 from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from agentkit_py._core.awaiting import resolve
-from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, Turn, chosen_model
-from agentkit_py._engine.answers import AnswerReader
-from agentkit_py._engine.definition import digest_of_messages
-from agentkit_py._engine.guarding import Guards, Trip, TurnStopped
-from agentkit_py._engine.guardrails import NO_GUARDRAILS
-from agentkit_py._engine.handoffs import handed_over
 from agentkit_py._engine.instrumentation import logger
-from agentkit_py._engine.lifecycle import ResultContext
-from agentkit_py._engine.limits import NO_LIMITS, RESULT, expect
-from agentkit_py._engine.model_calls import emit_context, model_caller
+from agentkit_py._engine.model_calls import CallModel, emit_context, model_caller
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder, TurnServices
-from agentkit_py._engine.reasoning import bound_reply
+from agentkit_py._engine.parts import Inference, Part, TakeTurn, empty_result, finished, parts_of
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool import Tool
-from agentkit_py._engine.tool_calls import ToolRunner, calls_of
-from agentkit_py._engine.tool_values import error_content
-from agentkit_py._engine.transcript import GUARDRAIL, INTERRUPTED
-from agentkit_py.errors import (
-    EmptyReplyError,
-    MissingModelError,
-    OutputError,
-)
-from agentkit_py.events.types import (
-    ModelReplied,
-    OutputDelta,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    RunStarted,
-)
-from agentkit_py.history.staff import TAKEN_OVER
-from agentkit_py.messages import ToolCall
+from agentkit_py._engine.tool_calls import ToolRunner
+from agentkit_py.errors import MissingModelError
+from agentkit_py.events.types import RunCompleted, RunFailed, RunInterrupted, RunStarted
 from agentkit_py.models.base import Model
-from agentkit_py.results import NO_VALUE, AgentResult, replied
+from agentkit_py.results import AgentResult
 from agentkit_py.runtime.containing import contained
 
 MAX_ITER = "max_iter"
 """The stop reason of a turn, or of a network, that used up its iterations."""
 
 MAX_PAUSES = 10
-"""The most times that a turn goes on with a paused reply; these do not count otherwise."""
+"""The most times that a turn continues a paused reply; these do not count otherwise."""
 
 
 class TurnOptions(NamedTuple):
@@ -87,47 +66,6 @@ async def choose_model(run: RunContext, agent: AgentSpec, options: TurnOptions) 
     raise MissingModelError(agent.name)
 
 
-async def offered_tools(
-    run: RunContext, agent: AgentSpec, step_id: str, run_id: str = ""
-) -> Mapping[str, Tool]:
-    """Return the tools, by name, that are offered to the model now, and may be called.
-
-    Args:
-        run: The run.
-        agent: The agent.
-        step_id: The step in which its servers are asked which tools they have.
-        run_id: The agent's run, for those who watch.
-
-    Raises:
-        ToolSourceError: A server that is needed cannot be reached.
-    """
-    tools = agent.tools
-    if agent.servers:
-        tools = await run.sources.tools(
-            agent.servers,
-            tools,
-            lambda ask: run.runtime.effect(step_id, ask, run.changes),
-            partial(run.monitor.listing, run_id),
-        )
-    if agent.allowed_tools is not None:
-        tools = await agent.allowed(tools, run.context_of(agent))
-    return {**tools, **await _offered_handoffs(run, agent)} if agent.handoffs else tools
-
-
-async def _offered_handoffs(run: RunContext, agent: AgentSpec) -> Mapping[str, Tool]:
-    """Return the tools by which the agent may hand over now; only networks follow."""
-    network, found = run.network, dict[str, Tool]()
-    for name, (handoff, tool) in agent.handoffs.items():
-        target = None if network is None else network.agents.get(handoff.target)
-        if target is None:
-            continue
-        spec = run.spec_of(target)
-        may = handoff.when is None or await resolve(handoff.when(run.context_of(agent)))
-        if may and await spec.is_enabled(run.context_of(spec)):
-            found[name] = tool
-    return found
-
-
 async def run_agent(run: RunContext, agent: AgentSpec, options: TurnOptions) -> AgentResult:
     """Run one agent's turn with its events; return its last result."""
     model = await choose_model(run, agent, options)
@@ -145,7 +83,7 @@ async def run_agent(run: RunContext, agent: AgentSpec, options: TurnOptions) -> 
         await monitor.emit_now(started)
     try:
         with monitor.inside(turn.run_id) if monitor.is_active else nullcontext():
-            result = await contained(_AgentLoop(run, turn, options).take_turn)
+            result = await contained(_AgentLoop.of(run, turn, options).turn_with_parts())
         if run.network is None and run.thread.config is not None:
             await run.thread.save_results()
     except CancelledError as error:
@@ -161,6 +99,15 @@ async def run_agent(run: RunContext, agent: AgentSpec, options: TurnOptions) -> 
     return result
 
 
+async def builder_without_turn(
+    run: RunContext, agent: AgentSpec, options: TurnOptions
+) -> ModelInputBuilder:
+    """Return what builds an agent's next input, where no turn follows and nothing is saved."""
+    model, path = await choose_model(run, agent, options), options.path
+    loop = _AgentLoop.of(run, run.turn_of(agent, model, path, path, path), options)
+    return ModelInputBuilder(run=run, turn=loop.turn, tools=await loop.offered_tools(path))
+
+
 def warn_of_unread_results(last: AgentResult | None) -> None:
     """Log that a run ends with tool results that no model has read."""
     if last is not None and last.tool_calls and last.stop_reason == MAX_ITER:
@@ -171,358 +118,166 @@ def warn_of_unread_results(last: AgentResult | None) -> None:
         )
 
 
-async def _ask_for_guardrail(
-    model: ModelChoice, run: RunContext, agent: AgentSpec, turn: Turn
+async def _run_judge(
+    default_model: ModelChoice, run: RunContext, agent: AgentSpec, turn: Turn
 ) -> AgentResult:
-    """Run the turn of an agent that a guardrail asks, with the guarded one's model as default."""
-    options = TurnOptions(run.prefix, default_model=model, parent_run_id=turn.run_id)
+    """Run the turn of an agent that a guardrail asks about another agent's turn."""
+    options = TurnOptions(run.prefix, default_model=default_model, parent_run_id=turn.run_id)
     return await run_agent(run, agent, options)
 
 
-_FINAL = ("refusal", "content_filter", "error")
-"""Ends of replies after which another try would end alike."""
-
-
-@dataclass(slots=True)
-class _Iteration:
-    """One inference with its tools, and what the turn does next."""
-
-    result: AgentResult
-    goes_on: bool
-    """True if the model has to see what became of its reply."""
-
-    counts: bool = True
-    """False for one that goes on with a paused reply, or that gave an output that did not fit."""
-
-    failed: str | None = None
-    """Why there will be no output."""
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _AgentLoop:
     """The loop of one turn."""
 
     run: RunContext
     turn: Turn
     options: TurnOptions
-    reader: AnswerReader | None = field(init=False)
-    guards: Guards = field(init=False)
+    parts: Sequence[Part]
 
-    def __post_init__(self) -> None:
-        plan, options = self.turn.output, self.options
-        model = options.model or self.turn.agent.model or options.default_model
-        self.guards = Guards(self.run, self.turn, partial(_ask_for_guardrail, model))
-        self.reader = None if plan is None else AnswerReader(self.run, self.turn, plan)
+    @classmethod
+    def of(cls, run: RunContext, turn: Turn, options: TurnOptions) -> _AgentLoop:
+        """Return the loop of a turn, with the parts that it needs."""
+        run_judge = partial(_run_judge, options.model or turn.agent.model or options.default_model)
+        return cls(run, turn, options, parts_of(run, turn, run_judge, keep=options.keep))
 
-    async def take_turn(self) -> AgentResult:
-        """Infer until the model asks for no tools, a limit is reached or a guardrail trips.
+    def turn_with_parts(self) -> TakeTurn:
+        """Return what takes the turn."""
+        take_turn: TakeTurn = self._take_turn
+        for part in reversed(self.parts):
+            take_turn = part.around_turn(take_turn)
+        return take_turn
+
+    async def offered_tools(self, path: str) -> Mapping[str, Tool]:
+        """Return the tools, by name, that are offered to the model now, and may be called.
+
+        Args:
+            path: The prefix of the step in which the agent's servers say which tools they have.
 
         Raises:
-            GuardrailTripped: A guardrail without a reply of its own stopped the turn.
+            ToolSourceError: A server that is needed cannot be reached.
         """
-        try:
-            return await self._take_turn()
-        except TurnStopped as stopped:
-            trip, result = stopped.trip, stopped.result
-        made = await self._stopped_by(trip, result)
-        if trip.tripwire.reply is None:
-            raise trip.error(self.turn.agent.name)
-        return made
-
-    async def _stopped_by(self, trip: Trip, result: AgentResult | None) -> AgentResult:
-        """Keep what stands in place of what a guardrail stopped; return it."""
-        kept: AgentResult | None = None
-        if trip.tool is not None and result is not None:  # what was called stays called
-            kept = await self.run.add(result) if self.options.keep else result
-        base = result if kept is None and result is not None else self._empty("guardrail")
-        made = self.guards.replied(trip, base)
-        if trip.tripwire.reply is not None:
-            made = await self._finish(made, GUARDRAIL)
-        if self.run.monitor.is_active:
-            event = ModelReplied(
-                **self.turn.facts,
-                messages=made.output,
-                usage=None if kept is not None else made.usage,
-                finish=made.finish,
+        run, agent, tools = self.run, self.turn.agent, self.turn.agent.tools
+        if agent.servers:
+            tools = await run.sources.tools(
+                agent.servers,
+                tools,
+                lambda ask: run.runtime.effect(f"{path}.tools", ask, run.changes),
+                partial(run.monitor.listing, self.turn.run_id),
             )
-            await self.run.monitor.emit_now(event)
-        # Also where it has no words: it says that the user's message is withheld from later calls.
-        return await self.run.add(made)
-
-    def _empty(self, name: str) -> AgentResult:
-        """Return a result without a model call."""
-        key, runtime = f"{self.turn.path}.{name}", self.run.runtime
-        when, new_id = runtime.now(key), runtime.new_id(key)
-        return AgentResult(self.turn.agent.name, (), (), when, id=new_id)
+        if agent.allowed_tools is not None:
+            tools = await agent.allowed(tools, run.context_of(agent))
+        for part in self.parts:
+            tools = {**tools, **await part.offered()}
+        return tools
 
     async def _take_turn(self) -> AgentResult:
-        options, agent = self.options, self.turn.agent
-        limit = max(1, agent.max_iter if options.max_iter is None else options.max_iter)
-        reached = self._limit_reached("0")
-        if reached is not None:
-            return await self._stop(reached)
-        if self.guards.spec is not NO_GUARDRAILS:
-            await self.guards.check_input()
+        """Infer until the model asks for no tools, or a part or a limit ends the turn."""
+        for part in self.parts:
+            if (reason := await part.begin()) is not None:
+                return await self._end_at_once(reason)
         last: AgentResult | None = None
-        counted = pauses = iteration = 0
+        number = counted = pauses = 0
         paused = False
         while True:
-            # What goes on with a paused reply must follow it at once.
-            ended = None if paused else await self._look_for_messages(iteration)
-            if ended is not None:
-                return replace(last or self._empty("stopped"), stop_reason=ended)
-            made = await self._iterate(iteration, last)
-            if made is None:  # `on_start` stopped the turn before this inference
-                break
-            result = made.result
-            paused = result.finish_reason == "pause" and not calls_of(result.output)
-            counted, pauses = counted + made.counts, pauses + paused
-            used_up = pauses >= MAX_PAUSES if paused else counted >= limit
-            limited = ("pause" if paused else MAX_ITER) if used_up else None
-            reason = self._end_after(iteration, made, limited)
-            is_over = reason is not None or not made.goes_on
-            iteration += 1
-            if is_over:
-                result = await self._finish(result, reason)
-            last = await self.run.add(result) if options.keep else result
-            if made.failed is not None:
-                raise self._no_output(made.failed, last)
+            for part in () if paused else self.parts:
+                if (reason := await part.before_call(number)) is not None:
+                    return replace(last or self._empty_result(), stop_reason=reason)
+            inference = await self._infer(number)
+            if inference is None:  # `on_start` stopped the turn
+                return last or await self._end_at_once("on_start")
+            number, paused = number + 1, inference.is_paused
+            counted, pauses = counted + inference.counts, pauses + paused
+            reason = self._end_after(inference, counted, pauses)
+            is_over = reason is not None or not inference.continues
+            last = await self._add(inference, reason, is_last=is_over)
             if is_over:
                 return last
-        return last or await self._stop("on_start")
 
-    def _end_after(self, iteration: int, made: _Iteration, limited: str | None) -> str | None:
-        """Return why the turn ends after an inference, unless it goes on or the model ended it."""
-        if made.failed is not None:
-            return made.failed
-        if not made.goes_on:
-            return made.result.cut.reason if made.result.cut else None
-        return limited or self._limit_reached(f"{iteration}.after")
+    def _end_after(self, inference: Inference, counted: int, pauses: int) -> str | None:
+        """Return why the turn ends after an inference; None: it continues, or the model is done."""
+        if not inference.continues:
+            cut = inference.result.cut
+            return inference.stop_reason or (None if cut is None else cut.reason)
+        given = self.options.max_iter
+        limit = max(1, self.turn.agent.max_iter if given is None else given)
+        if pauses >= MAX_PAUSES if inference.is_paused else counted >= limit:
+            return "pause" if inference.is_paused else MAX_ITER
+        reasons = (part.ends_after(inference) for part in self.parts)
+        return next((reason for reason in reasons if reason is not None), None)
 
-    async def _look_for_messages(self, iteration: int) -> str | None:
-        """Add what the user has said meanwhile, and have it judged; return why the turn ends.
+    async def _add(
+        self, inference: Inference, stop_reason: str | None, *, is_last: bool
+    ) -> AgentResult:
+        """Add an inference's result to the transcript; return it as it was added."""
+        result = inference.result
+        if is_last:
+            result = await finished(self.parts, result, stop_reason)
+        if self.options.keep:
+            result = await self.run.add(result)
+        for part in self.parts:
+            await part.added(inference, result)
+        return result
 
-        Raises:
-            TurnStopped: A guardrail tripped; those before have reached no model, and are left to
-                the runs that wait with them.
-        """
-        run, thread, heard = self.run, self.run.thread, list[str]()
-        if not self.options.keep:
-            return None
-        if thread.lease is None:  # nothing is left to the run
-            return TAKEN_OVER if thread.is_taken_over else None
-        messages = await run.take_messages(f"{self.turn.path}.{iteration}.inbox")
-        if messages is None:
-            return INTERRUPTED
-        for message in messages:
-            given = await run.hear(message)
-            heard.append(given.message.id or "")
-            if not thread.is_taken_over:
-                try:
-                    await self.guards.check_heard()
-                except TurnStopped:
-                    thread.heard.append(heard[-1])
-                    raise
-        thread.heard += heard
-        return TAKEN_OVER if thread.is_taken_over else None
-
-    def _no_output(self, reason: str, last: AgentResult | None) -> OutputError:
-        problems = () if self.reader is None else self.reader.problems
-        return OutputError(self.turn.agent.name, reason, result=last, problems=problems)
-
-    def _limit_reached(self, name: str) -> str | None:
-        run = self.run
-        if run.meter.limits is NO_LIMITS:
-            return None
-        return run.meter.reached(partial(run.runtime.now, f"{self.turn.path}.{name}/limit"))
-
-    async def _stop(self, reason: str) -> AgentResult:
-        """End a turn in which the model was not asked."""
-        result = replace(self._empty("stopped"), stop_reason=reason)
+    async def _end_at_once(self, stop_reason: str) -> AgentResult:
+        """End a turn without a model call; the network goes on with its result."""
+        result = replace(self._empty_result(), stop_reason=stop_reason)
         if self.options.keep and self.run.network is not None:
             return await self.run.add(result)
         return result
 
-    async def _iterate(self, iteration: int, last: AgentResult | None) -> _Iteration | None:
-        """Run one inference with its tools; None if `on_start` ended the turn."""
+    def _empty_result(self) -> AgentResult:
+        return empty_result(self.run, self.turn, "stopped")
+
+    async def _infer(self, number: int) -> Inference | None:
+        """Make one inference with its tool calls; None: `on_start` stopped the turn."""
         run, turn = self.run, self.turn
-        path = f"{turn.path}.{iteration}"
+        path = f"{turn.path}.{number}"
         with run.runtime.within(path):
-            tools = await offered_tools(run, turn.agent, f"{path}.tools", turn.run_id)
-            if turn.output is not None and turn.output.tools:
-                tools = {**tools, **turn.output.tools}
+            tools = await self.offered_tools(path)
             services = TurnServices(run=run, turn=turn, path=path)
             builder = ModelInputBuilder(
                 run=run, turn=turn, tools=tools, path=path, services=services
             )
-            made = await builder.build()
+            model_input = await builder.build()
             if run.monitor.is_active:
-                await emit_context(builder, made)
-            if made.stop:
+                await emit_context(builder, model_input)
+            if model_input.stop:
                 return None
             run.compare_state(path)
-            try:
-                result = await self._infer(builder, made, is_first=iteration == 0)
-            except EmptyReplyError as error:
-                if self.reader is None:
-                    raise
-                raise self._no_output(error.finish_reason, last) from error
-            calls = calls_of(result.output)
-            if self.reader is not None:
-                return await self._read(self.reader, result, calls, tools, path)
-            if self.guards.has_output:
-                result = await self.guards.check_output(path, result, NO_VALUE)
-                await self._replied(result)
-            if not calls:
-                paused = result.finish_reason == "pause"
-                return _Iteration(result, goes_on=paused, counts=not paused)
-            result = await self._run_tools(result, calls, tools, path, {})
-            return _Iteration(result, goes_on=not self._hands_over(result))
+            answer = await self._model_caller(builder, model_input)()
+            new_id = turn.message_id if number == 0 else run.runtime.new_id(path)
+            result = answer.result(turn.agent.name, run.runtime.now(path), new_id)
+            inference = Inference(path, number, tools, result)
+            for part in self.parts:
+                await part.replied(inference)
+            if inference.calls:
+                await self._run_tools(inference)
+            for part in self.parts:
+                await part.after_tools(inference)
+        return inference
 
-    async def _read(
-        self,
-        reader: AnswerReader,
-        result: AgentResult,
-        calls: Sequence[ToolCall],
-        tools: Mapping[str, Tool],
-        path: str,
-    ) -> _Iteration:
-        """Read the reply of an agent that has an output, and run the tools beside it."""
-        answer = await reader.read(path, result, calls)
-        value, guarded = answer.value, self.guards.spec.output
-        if guarded and value is not NO_VALUE:
-            result = await self.guards.check_output(path, result, value)
-            value = result.value
-        elif guarded:
-            result = self.guards.mask_output(result)
-            reader.mask(answer, guarded.redactors)
-        if guarded:
-            calls = calls_of(result.output)
-            await self._replied(result)
-        if calls:
-            result = await self._run_tools(result, calls, tools, path, answer.settled)
-        if value is not NO_VALUE:
-            await self._announce_output(value)
-            return _Iteration(replace(result, value=value), goes_on=False)
-        if self._hands_over(result):
-            return _Iteration(result, goes_on=False)
-        if answer.problem is None:  # tools, or a pause
-            return _Iteration(result, goes_on=True, counts=bool(calls))
-        reason = answer.cut
-        if reason in _FINAL or len(reader.problems) > reader.plan.spec.retries:
-            return _Iteration(result, goes_on=False, failed=reason or "retries")
-        return _Iteration(reader.corrected(result, answer), goes_on=True, counts=False)
+    def _model_caller(self, builder: ModelInputBuilder, model_input: ModelInput) -> CallModel:
+        streams = self.run.monitor.wants_tokens and (
+            self.turn.agent.stream_before_response
+            or not any(part.replaces_replies for part in self.parts)
+        )
+        call_model = model_caller(builder, model_input, streams=streams)
+        for part in reversed(self.parts):
+            call_model = part.around_call(call_model)
+        return call_model
 
-    def _hands_over(self, result: AgentResult) -> bool:
-        handoffs = self.turn.agent.handoffs
-        return bool(handoffs) and handed_over(result, dict(handoffs)) is not None
-
-    async def _announce_output(self, value: Any) -> None:
-        """Emit the whole output, as its pieces were emitted."""
-        if self.run.monitor.wants_tokens:
-            from pydantic_core import to_jsonable_python  # noqa: PLC0415 - loads pydantic
-
-            json = to_jsonable_python(value, fallback=str)
-            await self.run.monitor.emit(OutputDelta(**self.turn.facts, json=json, output=value))
-
-    async def _run_tools(
-        self,
-        result: AgentResult,
-        calls: Sequence[ToolCall],
-        tools: Mapping[str, Tool],
-        path: str,
-        settled: Mapping[int, JsonValue],
-    ) -> AgentResult:
+    async def _run_tools(self, inference: Inference) -> None:
         run = self.run
-        reply = run.open_reply(result) if self.options.keep else None
-        handoffs = self.turn.agent.handoffs
-        again = [i for i, c in enumerate(calls) if c.name in handoffs and c.name in tools]
-        if len(again) > 1:
-            refused = error_content("HandoffError", "Only one agent can go on: the first named.")
-            settled = {**dict.fromkeys(again[1:], refused), **settled}
         runner = ToolRunner(
-            run, self.turn, tools, path, reply, result.cut, settled, guards=self.guards
+            run,
+            self.turn,
+            inference.tools,
+            inference.path,
+            inference.result,
+            run.open_reply(inference.result) if self.options.keep else None,
+            inference.settled,
+            inference.guards,
         )
-        results = await runner.run_all(calls)
-        run.sources.called(call.name for call in calls)
-        result = result.with_tool_calls(results)
-        if runner.trip is not None:
-            raise TurnStopped(runner.trip, result)
-        return result
-
-    async def _infer(
-        self, builder: ModelInputBuilder, made: ModelInput, *, is_first: bool
-    ) -> AgentResult:
-        run, turn, path = self.run, self.turn, builder.path
-        is_final = turn.agent.lifecycle.on_response is None and not self.guards.has_output
-        streams = run.monitor.wants_tokens and (is_final or turn.agent.stream_before_response)
-        call = model_caller(builder, made, streams=streams)
-        checked = self.guards.spec.input.guardrails
-        answered = await (self.guards.with_checks(call) if checked else call())
-        model, sent, body, reply = answered
-        name = turn.agent.name
-        output = [replied(message, name) for message in reply.messages]
-        result = AgentResult(
-            name,
-            bound_reply(model, sent.request, output, healed=sent.healed)
-            if model
-            else tuple(output),
-            (),
-            run.runtime.now(path),
-            sent.report.prompt,
-            sent.history,
-            reply=body,
-            id=turn.message_id if is_first else run.runtime.new_id(path),
-            usage=reply.usage,
-            finish=reply.finish,
-            context=sent.report,
-        )
-        hook = turn.agent.lifecycle.on_response
-        if hook is not None:
-            result = self._taken("on_response", await resolve(hook(self._context(result))), result)
-            self._decide(f"{path}.on_response", result)
-        if not self.guards.has_output:
-            await self._replied(result)
-        return result
-
-    async def _replied(self, result: AgentResult) -> None:
-        """Emit a reply, once its output guardrails have passed it."""
-        if self.run.monitor.is_active:
-            event = ModelReplied(
-                **self.turn.facts,
-                messages=result.output,
-                usage=result.usage,
-                finish=result.finish,
-            )
-            await self.run.monitor.emit_now(event)
-
-    async def _finish(self, result: AgentResult, reason: str | None) -> AgentResult:
-        """Return the last result of the turn, as `on_finish` wants it, with its stop reason."""
-        hook = self.turn.agent.lifecycle.on_finish
-        if hook is not None:
-            with self.run.runtime.within(f"{self.turn.path}.finish"):
-                found = await resolve(hook(self._context(result)))
-            replaced, result = result, self._taken("on_finish", found, result)
-            if result.id != replaced.id:  # so that a later failure does not save both
-                self.run.open_replies.pop(replaced.id or "", None)
-            self._decide(f"{self.turn.path}.on_finish", result)
-        return result if result.stop_reason == reason else replace(result, stop_reason=reason)
-
-    def _taken(self, hook: str, found: AgentResult | None, result: AgentResult) -> AgentResult:
-        """Return the result that a hook gave, or the one it was given."""
-        where = f"Agent {self.turn.agent.name!r}"
-        expect(where, f"what {hook} returns", found, AgentResult, RESULT)
-        return result if found is None else found
-
-    def _decide(self, key: str, result: AgentResult) -> None:
-        self.run.runtime.decide(
-            key,
-            lambda: digest_of_messages(result.output, result.tool_calls),
-            f"{key.rpartition('.')[2]} of {self.turn.agent.name!r} returned a result with digest",
-        )
-
-    def _context(self, result: AgentResult) -> ResultContext:
-        run = self.run
-        return ResultContext(
-            agent=self.turn.agent.agent, network=run.network, state=run.state, result=result
-        )
+        inference.replace_result(await runner.run_all())
+        run.sources.called(call.name for call in inference.calls)

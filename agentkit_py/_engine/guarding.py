@@ -116,10 +116,18 @@ class Guards:
     """True if outputs are checked or masked."""
 
     def __post_init__(self) -> None:
-        network = self.run.network_spec
-        own = self.turn.agent.guardrails
-        self.spec = own if network is None else network.guardrails + own
+        self.spec = _spec_of(self.run, self.turn.agent)
         self.has_output = bool(self.spec.output)
+
+    @staticmethod
+    def are_needed(run: RunContext, agent: AgentSpec) -> bool:
+        """Return whether an agent's turn has guardrails; what servers have is not known yet."""
+        tools = agent.tools.values()
+        return bool(
+            _spec_of(run, agent) is not NO_GUARDRAILS
+            or agent.servers
+            or any(tool.guardrails is not NO_GUARDRAILS for tool in tools)
+        )
 
     # Input.
 
@@ -482,6 +490,12 @@ class Guards:
             f"Guardrail {trip.guardrail.label!r}: reply={reply!r:.80} is no output of agent "
             f"{name!r}, which ends in {'a text' if plan is None else 'its output_type'}"
         )
+
+
+def _spec_of(run: RunContext, agent: AgentSpec) -> GuardrailSpec:
+    """Return the guardrails of an agent's turn: its network's, then its own."""
+    network, own = run.network_spec, agent.guardrails
+    return own if network is None else network.guardrails + own
 
 
 def _plain(

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from agentkit_py._engine.agent_spec import Turn
 from agentkit_py._engine.instrumentation import Monitor
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder
-from agentkit_py._engine.reasoning import can_heal, fallback_entry
+from agentkit_py._engine.reasoning import bound_reply, can_heal, fallback_entry
 from agentkit_py.errors import BadRequestError, ContextOverflowError, ModelError
 from agentkit_py.events.types import ContextBuilt, ModelFailedOver, OutputDelta, ReplyDelta
 from agentkit_py.messages import Delta
 from agentkit_py.models.base import Model, ModelReply
 from agentkit_py.models.fallback import FallbackModel
 from agentkit_py.processors.report import ReportEntry
-from agentkit_py.results import NO_VALUE
+from agentkit_py.results import NO_VALUE, AgentResult, replied
 from agentkit_py.runtime.asking import first_answer, read_reply, say_failover
 
 if TYPE_CHECKING:
@@ -35,6 +36,32 @@ class ModelAnswer(NamedTuple):
     """The reply as the provider sent it."""
 
     reply: ModelReply
+
+    def result(self, agent: str, created_at: datetime, result_id: str) -> AgentResult:
+        """Return the reply as a result of an agent, its reasoning bound to the request.
+
+        Args:
+            agent: The agent's name.
+            created_at: The time of the call.
+            result_id: The result's id.
+        """
+        model, sent = self.model, self.input
+        output = [replied(message, agent) for message in self.reply.messages]
+        if model is not None:
+            output = bound_reply(model, sent.request, output, healed=sent.healed)
+        return AgentResult(
+            agent,
+            tuple(output),
+            (),
+            created_at,
+            sent.report.prompt,
+            sent.history,
+            reply=self.body,
+            id=result_id,
+            usage=self.reply.usage,
+            finish=self.reply.finish,
+            context=sent.report,
+        )
 
 
 CallModel: TypeAlias = Callable[[], Awaitable[ModelAnswer]]

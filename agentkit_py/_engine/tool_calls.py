@@ -17,7 +17,7 @@ from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.approvals import CallDesk, refused_content
 from agentkit_py._engine.call_steps import CallSteps
 from agentkit_py._engine.concurrency import in_thread, run_in_parallel
-from agentkit_py._engine.guarding import Guards, Trip
+from agentkit_py._engine.guarding import Guards, Trip, TurnStopped
 from agentkit_py._engine.instrumentation import CallTool, Monitor, logger
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import StateChanges
@@ -39,6 +39,7 @@ from agentkit_py.errors import (
 from agentkit_py.events.types import ToolFinished, ToolStarted
 from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.messages import Finish, Message, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.results import AgentResult
 from agentkit_py.runtime.containing import as_error, contained
 from agentkit_py.state import State
 
@@ -84,16 +85,16 @@ class ToolRunner:
     path: str
     """Step id prefix of the inference that asked."""
 
+    result: AgentResult
+    """The reply. Where it was cut, its calls are not run, since they may be incomplete."""
+
     reply: OpenReply | None = None
     """The reply, where what its calls do goes into a thread."""
-
-    cut: Finish | None = None
-    """Why the reply was cut; its calls are not run then, since they may be incomplete."""
 
     settled: Mapping[int, JsonValue] = field(default_factory=dict[int, JsonValue])
     """Results for calls that are not run, by their place in the reply."""
 
-    guards: Guards = field(kw_only=True)
+    guards: Guards | None = None
     trip: Trip | None = field(default=None, init=False)
     """The guardrail that stops the run."""
 
@@ -102,15 +103,17 @@ class ToolRunner:
         """The agent whose turn it is."""
         return self.turn.agent
 
-    async def run_all(self, calls: Sequence[ToolCall]) -> tuple[ToolResultMessage, ...]:
-        """Run all calls of a reply; return the results in their order.
+    async def run_all(self) -> AgentResult:
+        """Run all calls of the reply; return it with their results in order.
 
         Raises:
             NonRetriableError: A tool raised it (so with `RetryAfterError`).
             StateConflictError: Two parallel tools changed the same key.
+            TurnStopped: A guardrail of a call or a result tripped.
         """
+        calls = calls_of(self.result.output)
         prepared = [self._prepare(index, call) for index, call in enumerate(calls)]
-        checked = [one for one in prepared if one.tool and self.guards.check(one.tool)]
+        checked = [one for one in prepared if self._guards_of(one.tool)]
         if checked:
             await self._guard_calls(prepared)
         asked = cast("list[int] | None", self.run.runtime.recorded(f"{self.path}.approve"))
@@ -127,7 +130,16 @@ class ToolRunner:
                 self.trip = self.trip or one.trip
         if checked:
             self.trip = self.trip or next((one.trip for one in checked if one.trip), None)
-        return tuple([one.result for one in prepared if one.result is not None])
+        results = [one.result for one in prepared if one.result is not None]
+        result = self.result.with_tool_calls(tuple(results))
+        if self.trip is not None:
+            raise TurnStopped(self.trip, result)
+        return result
+
+    def _guards_of(self, tool: Tool | None) -> Guards | None:
+        """Return what checks or masks calls of a tool; None: nothing does."""
+        guards = self.guards
+        return guards if tool is not None and guards is not None and guards.check(tool) else None
 
     def _is_together(self, waiting: Sequence[Prepared]) -> bool:
         """Return whether calls run at the same time: as they did when the run came here first."""
@@ -144,7 +156,7 @@ class ToolRunner:
     async def _guard_calls(self, prepared: Sequence[Prepared]) -> None:
         """Mark the calls that guardrails refuse: all, where one stops the run."""
         for one in prepared:
-            if one.refused is not None or one.tool is None:
+            if one.refused is not None or one.tool is None or self.guards is None:
                 continue
             context = partial(self._context, one, self.run.state, may_step=False)
             found = await self.guards.check_call(
@@ -168,8 +180,9 @@ class ToolRunner:
         tool, step_id = self.tools.get(call.name), f"{self.path}.tool.{index}.{call.name}"
         if index in self.settled:
             return Prepared(step_id, index, call, None, None, self.settled[index])
-        if self.cut is not None and call.malformed is None:
-            return Prepared(step_id, index, call, None, None, _not_run(self.cut))
+        cut = self.result.cut
+        if cut is not None and call.malformed is None:
+            return Prepared(step_id, index, call, None, None, _not_run(cut))
         if tool is None:
             return Prepared(step_id, index, call, None, None, self._unknown(call))
         if call.malformed is not None:
@@ -293,7 +306,8 @@ class ToolRunner:
 
         async def call(one: Prepared, fork: State[Any], monitor: Monitor) -> ToolResultMessage:
             branch = replace(run, monitor=monitor)
-            runner = replace(self, run=branch, guards=replace(self.guards, run=branch))
+            guards = None if self.guards is None else replace(self.guards, run=branch)
+            runner = replace(self, run=branch, guards=guards)
             return await runner.run_one(one, fork)
 
         calls = [partial(call, one, fork) for one, (_, fork) in zip(prepared, forks, strict=True)]
@@ -321,8 +335,9 @@ class ToolRunner:
             raise
         if opened is not None:
             opened.seen(content)
-        if one.refused is None and one.tool is not None and self.guards.check(one.tool):
-            content = await self._guard_result(one, one.tool, state, content)
+        guards = self._guards_of(one.tool) if one.refused is None else None
+        if guards is not None and one.tool is not None:
+            content = await self._guard_result(one, one.tool, state, content, guards)
         if one.edited is not None and isinstance(content, dict):
             note = f"A person changed the arguments to {dumps(dict(one.edited))}"
             content = {**content, "note": note}
@@ -334,11 +349,11 @@ class ToolRunner:
         return result
 
     async def _guard_result(
-        self, one: Prepared, tool: Tool, state: State[Any], content: JsonValue
+        self, one: Prepared, tool: Tool, state: State[Any], content: JsonValue, guards: Guards
     ) -> JsonValue:
-        """Return a result, or what the model reads where a guardrail stands against it."""
+        """Return a result, or what the model reads where a guardrail refuses it."""
         context = partial(self._context, one, state, may_step=False)
-        found = await self.guards.check_result(one.step_id, tool, content, context)
+        found = await guards.check_result(one.step_id, tool, content, context)
         if isinstance(found, Trip):
             one.trip = found
             found = f"A guardrail withheld the result: {found.tripwire.reason}"
@@ -437,21 +452,12 @@ class ToolRunner:
         tries = runtime.attempt
         while True:
             content, error = await self._attempt(tool, one, context)
-            if self.guards.check(tool):
-                content = self._masked(tool, content)
+            if (guards := self._guards_of(tool)) is not None:
+                content = _masked(guards, tool, content)
             if error is None or tries >= tool.retries:
                 return content
             await runtime.try_again(min(tool.backoff * 2**tries, _LONGEST_BACKOFF), error)
             tries += 1
-
-    def _masked(self, tool: Tool, content: JsonValue) -> JsonValue:
-        """Return a result masked; where that fails it is withheld, since the call is made."""
-        try:
-            return self.guards.mask_result(tool, content)
-        except Exception as error:  # noqa: BLE001 - the call would be made again
-            logger.exception("The result of tool %r could not be masked", tool.name)
-            text = f"{tool.name} was carried out; its result could not be masked, and is withheld"
-            return error_content("GuardrailError", f"{text} ({type(error).__name__})")
 
     async def _attempt(
         self, tool: Tool, one: Prepared, context: ToolContext
@@ -510,6 +516,16 @@ def _not_run(cut: Finish) -> JsonValue:
         "Call again if it is still needed, with less text."
     )
     return error_content("IncompleteReplyError", text)
+
+
+def _masked(guards: Guards, tool: Tool, content: JsonValue) -> JsonValue:
+    """Return a result masked; where that fails it is withheld, since the call is made."""
+    try:
+        return guards.mask_result(tool, content)
+    except Exception as error:  # noqa: BLE001 - the call would be made again
+        logger.exception("The result of tool %r could not be masked", tool.name)
+        text = f"{tool.name} was carried out; its result could not be masked, and is withheld"
+        return error_content("GuardrailError", f"{text} ({type(error).__name__})")
 
 
 def _stopped(trip: Trip) -> JsonValue:

@@ -1,0 +1,57 @@
+"""Hooks of an agent's lifecycle: `on_response` and `on_finish`."""
+
+from __future__ import annotations
+
+from agentkit_py._core.awaiting import resolve
+from agentkit_py._engine.definition import digest_of_messages
+from agentkit_py._engine.lifecycle import ResultContext
+from agentkit_py._engine.limits import RESULT, expect
+from agentkit_py._engine.parts.base import Inference, Part
+from agentkit_py.results import AgentResult
+
+
+class Hooks(Part):
+    """Calls `on_response` after each reply, and `on_finish` with the last result."""
+
+    @property
+    def replaces_replies(self) -> bool:
+        """True with an `on_response`."""
+        return self.turn.agent.lifecycle.on_response is not None
+
+    async def replied(self, inference: Inference) -> None:
+        """Put in the place of a reply what `on_response` returns."""
+        hook = self.turn.agent.lifecycle.on_response
+        if hook is not None:
+            returned = await resolve(hook(self._context(inference.result)))
+            result = self._checked("on_response", returned) or inference.result
+            self._decide(f"{inference.path}.on_response", result)
+            inference.replace_result(result)
+
+    async def finish(self, result: AgentResult) -> AgentResult:
+        """Return the last result as `on_finish` leaves it."""
+        hook = self.turn.agent.lifecycle.on_finish
+        if hook is None:
+            return result
+        with self.run.runtime.within(f"{self.turn.path}.finish"):
+            returned = await resolve(hook(self._context(result)))
+        last = self._checked("on_finish", returned) or result
+        if last.id != result.id:  # so that a later failure does not save both
+            self.run.open_replies.pop(result.id or "", None)
+        self._decide(f"{self.turn.path}.on_finish", last)
+        return last
+
+    def _checked(self, hook: str, returned: AgentResult | None) -> AgentResult | None:
+        where = f"Agent {self.turn.agent.name!r}"
+        expect(where, f"what {hook} returns", returned, AgentResult, RESULT)
+        return returned
+
+    def _decide(self, key: str, result: AgentResult) -> None:
+        self.run.runtime.decide(
+            key,
+            lambda: digest_of_messages(result.output, result.tool_calls),
+            f"{key.rpartition('.')[2]} of {self.turn.agent.name!r} returned a result with digest",
+        )
+
+    def _context(self, result: AgentResult) -> ResultContext:
+        run, agent = self.run, self.turn.agent.agent
+        return ResultContext(agent=agent, network=run.network, state=run.state, result=result)
