@@ -42,7 +42,7 @@ async def main() -> None:
     parts = ProcessorParts(model=openai("gpt-4.1-mini", api_key="none"))
     variables = {"AGENTKIT_PROCESSORS": '[{"type": "Summarize", "upper_threshold": 60000}]'}
     (summarize,) = processors_from_env(parts=parts, environment=variables)
-    assert summarize.reason == "a summary above 60000 tokens, down to 30000"
+    assert summarize.reason == "a summary above 60000 tokens, down to 30000 tokens"
 
     try:
         CompressToolResults.from_settings({"tool_output_max_tokens": "a lot"})
