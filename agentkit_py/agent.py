@@ -68,6 +68,7 @@ from agentkit_py.errors import ConfigurationError, MissingModelError, OutputErro
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.leases import STEERED
 from agentkit_py.history.staff import TAKEN_OVER
+from agentkit_py.history.stopping import STOPPED
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import HostedTool, Model, ToolChoice, ToolSpec
 from agentkit_py.processors.apply import as_processors
@@ -565,7 +566,8 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         answered = await take_answered(self.history, waiting)
         if answered is not None:
             return await self.go_on(answered, options)
-        return self._ended(context, context.spec_of(self), self._nothing(context, PENDING))
+        nothing = self._nothing(context, PENDING if waiting else STOPPED)
+        return self._ended(context, context.spec_of(self), nothing)
 
     def _nothing(self, context: RunContext, stop_reason: str) -> AgentResult:
         """Return the result of a run in which the agent has nothing to say."""

@@ -40,6 +40,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import Decision
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.questions import Question
+from agentkit_py.history.stopping import STOPPED
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors, steps_of
 from agentkit_py.processors.base import HistoryProcessor, Processors
@@ -281,7 +282,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         answered = await take_answered(self.history, waiting)
         if answered is not None:
             return await self.go_on(answered, options)
-        loop.run.pending, loop.run.stop_reason = waiting, PENDING
+        loop.run.pending, loop.run.stop_reason = waiting, PENDING if waiting else STOPPED
         return loop.run
 
 

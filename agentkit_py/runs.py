@@ -109,7 +109,10 @@ class Runnable(Generic[T]):
         state: State[Any] | None = getattr(self, "default_state", None)
         try:
             found = await self._run(taken.message, taken.options(options, state), tokens=False)
-        except (Exception, asyncio.CancelledError):
+        except asyncio.CancelledError:
+            await taken.end("stopped")
+            raise
+        except Exception:
             await taken.end("failed")
             raise
         await taken.end("completed")

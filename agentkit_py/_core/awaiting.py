@@ -11,6 +11,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
 
+import anyio
+
 T = TypeVar("T")
 
 
@@ -19,6 +21,24 @@ async def resolve(value: T | Awaitable[T]) -> T:
     if inspect.isawaitable(value):
         return await cast("Awaitable[T]", value)
     return cast("T", value)
+
+
+async def finished(work: Coroutine[Any, Any, T]) -> T:
+    """Await ``work`` to its end in a task of its own, which a cancellation here leaves alone.
+
+    Raises:
+        CancelledError: This task was cancelled meanwhile; ``work`` has ended all the same.
+    """
+    task, cancelled = asyncio.create_task(work), None
+    while not task.done():
+        try:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return task.result()
 
 
 def is_async_callable(function: object) -> bool:

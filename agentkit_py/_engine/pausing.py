@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
+from uuid import uuid4
 
+from agentkit_py._core.awaiting import finished
 from agentkit_py._core.json import JsonObject, as_list, as_object
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py._engine.run_context import RunContext, RunOptions
 from agentkit_py._engine.tool import Tool
 from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import ConfigurationError, NotPendingError, StateError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer
 from agentkit_py.history.questions import Question, QuestionStore, record_answer, stop_question
-from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.runs import RunRecord, RunWorker
 from agentkit_py.messages import UserMessage
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.journal import RunPaused
@@ -22,6 +27,7 @@ from agentkit_py.runtime.port import Runtime
 from agentkit_py.state import State
 
 D = TypeVar("D")
+logger: logging.Logger = get_logger("agentkit_py")
 
 PENDING = "pending"
 """The stop reason of a run that waits for a person."""
@@ -106,8 +112,14 @@ class Beginning:
         run = RunRecord(id=message.id, status="paused", journal=journal)
         await store.save_run(thread_id, run)
         waiting = await waited_for(store, thread_id, run)
+        if not waiting:  # its questions were stopped meanwhile
+            await store.change_run(thread_id, run.id, _stopped)
         await close_questions(store, thread_id, message.id, but={one.id for one in waiting})
         return waiting
+
+
+def _stopped(run: RunRecord) -> RunRecord | None:
+    return replace(run, status="stopped", journal=None, worker=None) if run.is_paused else None
 
 
 async def questions_of(store: QuestionStore, thread_id: str, run_id: str) -> list[Question]:
@@ -161,6 +173,11 @@ class Resumption:
     run_id: str
     journal: JsonObject
     answers: Mapping[str, ApprovalAnswer | None]
+    worker: str
+    """The name of this process in the run's record."""
+
+    signs: asyncio.Task[None]
+    """Gives signs of life until the run has ended."""
 
     @property
     def target(self) -> tuple[str, str]:
@@ -195,13 +212,22 @@ class Resumption:
         return found
 
     async def end(self, status: str) -> None:
-        """Record how the run ended, unless it did so itself or waits again."""
+        """Record how the run ended, unless it did so itself or waits again.
 
+        A cancellation does not keep it from that.
+        """
+        self.signs.cancel()
+        await finished(self._end(status))
+
+    async def _end(self, status: str) -> None:
         def change(run: RunRecord) -> RunRecord | None:
-            is_mine = run.status == "running" and run.journal is not None
-            return replace(run, status=status, journal=None) if is_mine else None
+            if not _works_on(run, self.worker):
+                return None
+            return replace(run, status=status, journal=None, worker=None)
 
-        await self.store.change_run(self.thread_id, self.run_id, change)
+        run = await self.store.change_run(self.thread_id, self.run_id, change)
+        if run is None or run.status not in ("paused", "running"):
+            await close_questions(self.store, self.thread_id, self.run_id)
 
 
 async def resume_with(
@@ -248,22 +274,99 @@ async def take_answered(store: object, questions: Sequence[Question]) -> Resumpt
 
 
 async def take(store: QuestionStore, thread_id: str, run_id: str) -> Resumption | None:
-    """Take a paused run; None: it does not wait, or another process has taken it."""
+    """Take a paused run; None: it does not wait, or another process has taken it.
+
+    This process gives signs of life until the run ends; see `end_lost`.
+    """
     mine: list[RunRecord] = []
+    worker = uuid4().hex
 
     def claim(run: RunRecord) -> RunRecord | None:
         mine.clear()
         if run.status != "paused":
             return None
-        mine.append(replace(run, status="running"))
+        mine.append(replace(run, status="running", worker=_sign_of(worker)))
         return mine[0]
 
-    await store.change_run(thread_id, run_id, claim)
-    if not mine:
-        return None
-    questions = await _expired(store, await questions_of(store, thread_id, run_id))
+    try:
+        await store.change_run(thread_id, run_id, claim)
+        if not mine:
+            return None
+        questions = await _expired(store, await questions_of(store, thread_id, run_id))
+    except (Exception, asyncio.CancelledError):  # the next who looks may take it
+        await finished(_give_back(store, thread_id, run_id, worker))
+        raise
+    signs = asyncio.create_task(_give_signs(store, thread_id, run_id, worker))
     closed = {q.id: q.answer for q in questions if q.status in ("answered", "expired")}
-    return Resumption(store, thread_id, run_id, mine[0].journal or {}, closed)
+    journal = mine[0].journal or {}
+    return Resumption(store, thread_id, run_id, journal, closed, worker, signs)
+
+
+_ALIVE = timedelta(seconds=15)
+"""The time for which a sign of life counts."""
+
+_TO_END = timedelta(minutes=5)
+"""The time that a run without any sign of life gets, counted from the first look at it."""
+
+_SIGN_SECONDS = 4.0
+"""Seconds between two signs of life."""
+
+LOST = "lost"
+"""The stop reason of a run whose process died."""
+
+
+def _sign_of(worker: str) -> RunWorker:
+    return RunWorker(name=worker, alive_until=datetime.now(UTC) + _ALIVE)
+
+
+def _works_on(run: RunRecord, worker: str) -> bool:
+    return run.status == "running" and run.worker is not None and run.worker.name == worker
+
+
+async def _give_signs(store: QuestionStore, thread_id: str, run_id: str, worker: str) -> None:
+    def sign(run: RunRecord) -> RunRecord | None:
+        return replace(run, worker=_sign_of(worker)) if _works_on(run, worker) else None
+
+    while True:
+        await asyncio.sleep(_SIGN_SECONDS)
+        try:
+            run = await store.change_run(thread_id, run_id, sign)
+        except Exception:
+            logger.exception("A run could not give a sign of life")
+            continue
+        if run is None or not _works_on(run, worker):
+            if run is not None and run.stop_reason == LOST:
+                logger.error("The run %s gave no sign of life in time, and counts as dead", run_id)
+            return
+
+
+async def _give_back(store: QuestionStore, thread_id: str, run_id: str, worker: str) -> None:
+    def change(run: RunRecord) -> RunRecord | None:
+        return replace(run, status="paused", worker=None) if _works_on(run, worker) else None
+
+    await store.change_run(thread_id, run_id, change)
+
+
+async def end_lost(store: QuestionStore, thread_id: str, run_id: str) -> bool:
+    """End a run whose process has died; return whether it was one.
+
+    It is not taken again: the call that a person allowed may have been made. A run that an older
+    version of this library took has no sign of life, and gets time to end.
+    """
+    now, lost = datetime.now(UTC), list[RunRecord]()
+
+    def end(run: RunRecord) -> RunRecord | None:
+        lost.clear()
+        if run.is_taken and run.worker is None:
+            return replace(run, worker=RunWorker(name="", alive_until=now + _TO_END))
+        lost[:] = [run] if run.is_lost(now) else []
+        ended = replace(run, status="failed", stop_reason=LOST, journal=None, worker=None)
+        return ended if lost else None
+
+    await store.change_run(thread_id, run_id, end)
+    if lost:
+        await close_questions(store, thread_id, run_id)
+    return bool(lost)
 
 
 async def _expired(store: QuestionStore, questions: Sequence[Question]) -> list[Question]:
@@ -280,20 +383,35 @@ async def _expired(store: QuestionStore, questions: Sequence[Question]) -> list[
     return found
 
 
-async def stop_paused(store: object, thread_id: str) -> list[RunRecord]:
-    """Stop the paused runs of a thread; return what they were."""
+async def stop_paused(
+    store: object, thread_id: str, *, at_work: Container[str] = ()
+) -> list[RunRecord]:
+    """Stop the paused runs of a thread, and those whose processes have died; return what they were.
+
+    Questions of runs that are at work stay: the run closes them itself when it is stopped.
+
+    Args:
+        store: The store.
+        thread_id: The thread.
+        at_work: Ids of runs that are at work, or may be.
+    """
     if not isinstance(store, QuestionStore):
         return []
-    stopped: list[RunRecord] = []
+    stopped: dict[str, RunRecord] = {}
 
     def stop(run: RunRecord) -> RunRecord | None:
-        if run.status != "paused":
+        if not run.is_paused and not run.is_lost(datetime.now(UTC)):
             return None
-        stopped.append(run)
-        return replace(run, status="stopped", journal=None)
+        stopped[run.id] = run
+        return replace(run, status="stopped", journal=None, worker=None)
 
-    for question in await store.list_questions(thread_id=thread_id, limit=None):
-        if question.run_id is not None and question.execution is None:
-            await store.change_run(thread_id, question.run_id, stop)
-            await stop_question(store, question.id)
-    return list({run.id: run for run in stopped}.values())
+    asked = await store.list_questions(thread_id=thread_id, status=None, limit=None)
+    for run_id in dict.fromkeys(one.run_id for one in asked if one.execution is None):
+        if run_id is None:
+            continue
+        run = await store.load_run(thread_id, run_id)
+        if run is not None and run.status in ("paused", "running"):
+            run = await store.change_run(thread_id, run_id, stop)
+        if run_id not in at_work if run is None else run.status != "running":
+            await close_questions(store, thread_id, run_id)
+    return list(stopped.values())

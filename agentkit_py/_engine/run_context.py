@@ -617,16 +617,16 @@ class RunContext:
         if isinstance(error, CancelledError):
             # Who cancels a scope cancels everything in it, also what is awaited from now on.
             with anyio.CancelScope(shield=True):
-                await self._save_failed(lost=True)
+                await self._save_ended("stopped", lost=True)
             return
         # A step here would be done with the first attempt of the next request, so that an
         # error that is not remembered would be tried again.
-        await self._save_failed(lost=not self.runtime.repeats(error))
+        await self._save_ended("failed", lost=not self.runtime.repeats(error))
 
-    async def _save_failed(self, *, lost: bool) -> None:
+    async def _save_ended(self, status: str, *, lost: bool) -> None:
         """Save what a failed run has, and give its thread back; see `Thread.save_results`."""
         save = partial(self.thread.save_results, lost=lost)
-        for work in (save, partial(self.thread.end, failed=True, lost=lost)):
+        for work in (save, partial(self.thread.end, status, lost=lost)):
             try:
                 await contained(work)
             except Exception:  # noqa: BLE001 - the run's own error is the one to raise

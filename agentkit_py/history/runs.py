@@ -4,12 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, cast
 
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
-from agentkit_py._core.json import JsonObject, as_list
+from agentkit_py._core.json import JsonObject, as_list, as_object, time_of
 from agentkit_py.errors import InvalidRecordError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunWorker:
+    """The process that a run which was paused is at work in, with its sign of life."""
+
+    name: str
+    """A new name each time that a run is taken."""
+
+    alive_until: datetime
+    """The time after which the process counts as dead, unless it has set a later one by then."""
+
+    def to_dict(self) -> JsonObject:
+        """Return it as JSON."""
+        return {"name": self.name, "aliveUntil": self.alive_until.isoformat()}
+
+    @classmethod
+    def from_dict(cls, record: object, where: str) -> RunWorker | None:
+        """Read what `to_dict` gave; None: there is none.
+
+        Raises:
+            InvalidRecordError: It cannot be read.
+        """
+        fields = as_object(record)
+        if fields is None:
+            return None
+        try:
+            return cls(name=str(fields["name"]), alive_until=time_of(fields["aliveUntil"]))
+        except (KeyError, ValueError) as error:
+            raise InvalidRecordError("cannot be read", where=where, field="worker") from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +71,9 @@ class RunRecord:
     """The waits of a run that goes on, by step id, each with the time (seconds since 1970) until
     which it keeps the message for that run; the lease is free meanwhile."""
 
+    worker: RunWorker | None = None
+    """The process that a run which was paused is at work in."""
+
     def is_waiting(self, now: float) -> bool:
         """Return whether a run waits that has the message, and answers it."""
         is_open = self.status in ("running", "waiting")
@@ -54,12 +88,22 @@ class RunRecord:
             "results": list(self.results),
             **({} if self.journal is None else {"journal": self.journal}),
             **({} if self.owner is None else {"owner": self.owner, "waits": dict(self.waits)}),
+            **({} if self.worker is None else {"worker": self.worker.to_dict()}),
         }
 
     @property
     def is_paused(self) -> bool:
         """True if the run waits for a person."""
         return self.status == "paused"
+
+    def is_lost(self, now: datetime) -> bool:
+        """Return whether the run was taken to go on, and its process gives no sign of life."""
+        return self.is_taken and (self.worker is None or self.worker.alive_until < now)
+
+    @property
+    def is_taken(self) -> bool:
+        """True if the run was paused and is at work again."""
+        return self.status == "running" and self.journal is not None
 
     @classmethod
     def from_dict(cls, run_id: str, record: object, *, where: str) -> RunRecord:
@@ -89,6 +133,7 @@ class RunRecord:
             journal=fields.get("journal"),
             owner=fields.get("owner"),
             waits=fields.get("waits") or {},
+            worker=RunWorker.from_dict(fields.get("worker"), where),
         )
 
 

@@ -462,13 +462,12 @@ class Thread:
         self.state.set_transcript(results[: last + 1])
 
     async def end(
-        self, *, failed: bool = False, lost: bool = False, stop_reason: str | None = None
+        self, status: str = "completed", *, lost: bool = False, stop_reason: str | None = None
     ) -> None:
         """Record how the run ended, and release the lease; see `save_results` for ``lost``."""
         if self.lease is None or self.outcome is not None:
             return
-        state = None if failed else self.state.dump()
-        status = "failed" if failed else "completed"
+        state = self.state.dump() if status == "completed" else None
         await self.lease.finish(status, state, stop_reason, lost=lost)
 
     async def look(self) -> None:

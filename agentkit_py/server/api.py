@@ -6,7 +6,7 @@ import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import BaseModel, TypeAdapter
@@ -26,6 +26,7 @@ from agentkit_py.errors import (
 from agentkit_py.server.access import Access
 from agentkit_py.server.auth import Authenticator, StreamTokens
 from agentkit_py.server.config import ServerSettings
+from agentkit_py.server.decisions import Decisions
 from agentkit_py.server.hub import Hub, ListWatch, OpenStreams
 from agentkit_py.server.notices import Notifier
 from agentkit_py.server.people import StaffNews
@@ -68,6 +69,8 @@ class Api:
 
     asked: ListWatch[Any]
     """The open questions."""
+
+    decisions: Decisions = field(default_factory=Decisions)
 
     def check_streams(self, user_id: str) -> None:
         """Refuse one more reader of a user who has as many as there may be."""

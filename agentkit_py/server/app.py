@@ -318,6 +318,7 @@ async def lifespan(app: Starlette) -> AsyncGenerator[None]:
             api.news.open()
         stack.push_async_callback(close_shared_runtime)
         stack.push_async_callback(api.backend.close)
+        stack.push_async_callback(api.decisions.idle)
         stack.push_async_callback(api.notifier.idle)
         stack.push_async_callback(api.news.close)
         stack.callback(_StopSignals(api.backend).restore)

@@ -240,6 +240,18 @@ async def answer_question(
         await stop_question(store, question.id)
         api.hub.publish(APPROVALS, {"event": "approval.changed", "data": {"id": question.id}})
         raise ApiError(409, "run_lost", "The run that asked has died. Send the message again.")
+    await api.decisions.carry_out(_take_answer(api, store, user_id, question, decide))
+    return {"success": True}
+
+
+async def _take_answer(
+    api: Api,
+    store: QuestionStore,
+    user_id: str,
+    question: Question,
+    decide: Callable[[Question], Question | None],
+) -> None:
+    """Change a question, let its run go on, and tell those who follow it."""
     try:
         done = await change_open(store, question.id, decide, tell=api.backend.go_on)
     except NotPendingError as error:
@@ -255,7 +267,6 @@ async def answer_question(
         api.notifier.tell(
             *about, text="" if done.answer is None else done.answer.to_user, question=done
         )
-    return {"success": True}
 
 
 async def approvals_stream(api: Api, request: Request) -> Response:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,9 +20,11 @@ from typing import Any
 import anyio
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
 
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import get_logger
+from agentkit_py._engine.pausing import LOST
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.events.ag_ui import interrupts_of
 from agentkit_py.events.approvals import Decision
@@ -38,7 +40,7 @@ from agentkit_py.events.replies import (
     reply_id,
 )
 from agentkit_py.history.questions import Question, QuestionStore
-from agentkit_py.history.runs import RunStore
+from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.server.access import Access
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint, read_json
 from agentkit_py.server.approvals import CLOSED, answer_question, decided
@@ -46,7 +48,7 @@ from agentkit_py.server.chat import job_of, make_thread
 from agentkit_py.server.formats import AG_UI, VERCEL, FrontEnd, FrontEndRequest
 from agentkit_py.server.hub import Entry, Subscription
 from agentkit_py.server.people import staff_on
-from agentkit_py.server.runs import channel_of, previous_data
+from agentkit_py.server.runs import DIED, channel_of, previous_data
 from agentkit_py.server.schemas import (
     AgUiThread,
     ApiError,
@@ -202,11 +204,13 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
     message_id = job.message.id or ""
     exchange.asked = replace(asked, thread_id=job.thread_id)
     known = (await exchange.view()).of(message_id)
-    if known is not None and (known.text != message[1] or (known.parts and asked.again)):
+    has_reply = known is not None and bool(known.parts)
+    if has_reply:  # else it has not been answered, or is sent again after a failure
+        has_reply = (await exchange.end_of(message_id)).reason != "failed"
+    if known is not None and (known.text != message[1] or (has_reply and asked.again)):
         raise ApiError(
             409, "already_answered", "A message that was answered cannot be said again or changed."
         )
-    has_reply = known is not None and bool(known.parts)
     if has_reply or await exchange.is_under_way(message_id):
         return _StreamedAnswer(exchange, message_id, begin=None, continues=True)
     await make_thread(api, job)  # while the client can be told
@@ -290,6 +294,34 @@ class _Exchange:
             return True
         return bool(await self.open_questions(message_id))
 
+    async def run_of(self, message_id: str) -> RunRecord | None:
+        """Return the record of a message's run, if there is one."""
+        store: object = self.api.settings.store
+        if self.thread_id and isinstance(store, RunStore):
+            with suppress(ThreadNotFoundError):
+                return await store.load_run(self.thread_id, message_id)
+        return None
+
+    async def is_open(self, message_id: str) -> bool:
+        """Return whether a message's run is at work, waits for a person, or will begin."""
+        with suppress(ThreadNotFoundError):
+            return await self.api.backend.is_open(self.user_id, self.thread_id, message_id)
+        return False
+
+    async def end_of(self, message_id: str) -> ReplyEnd:
+        """Return how the run of a message has ended: half an answer is not a success."""
+        run = await self.run_of(message_id)
+        if run is None and self.api.backend.runs_here:
+            turn = (await self.view()).of(message_id)
+            if turn is not None and (not turn.parts or turn.parts[-1].type != "text"):
+                return ReplyEnd(reason="failed", error=DIED, recoverable=True)
+        if run is not None and run.status == "failed":
+            has_died = run.stop_reason == LOST
+            error = DIED if has_died else FAILED
+            return ReplyEnd(reason="failed", error=error, recoverable=has_died)
+        is_stopped = run is not None and run.status == "stopped"
+        return ReplyEnd(reason="stopped" if is_stopped else "completed")
+
     async def find_asked(self) -> str:
         """Return the message whose run asked what is answered now, or refuse the answers."""
         await self.api.threads_of(self.user_id).get_thread(self.thread_id)
@@ -335,7 +367,7 @@ class _StreamedAnswer(CountedEvents):
         exchange: _Exchange,
         message_id: str,
         *,
-        begin: Callable[[], Awaitable[None]] | None,
+        begin: Callable[[], Coroutine[Any, Any, None]] | None,
         continues: bool = False,
         said: str | None = None,
     ) -> None:
@@ -347,6 +379,22 @@ class _StreamedAnswer(CountedEvents):
         self._leaving = anyio.Event()
         headers = exchange.front_end.headers
         super().__init__(exchange.api, exchange.user_id, self._frames(), headers, takes_leave=True)
+        self._begun: asyncio.Task[None] | None = None
+        self._reader: Subscription | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Begin what was asked for, whatever becomes of the connection, and send the reply."""
+        with self._started():
+            await super().__call__(scope, receive, send)
+
+    def _started(self) -> Subscription:
+        """Return the subscription, which hears of all that is begun, once it has begun."""
+        if self._reader is None:
+            api = self._exchange.api
+            self._reader = api.hub.subscribe(channel_of(self._exchange.user_id))
+            if self._begin is not None:
+                self._begun = api.decisions.begin(self._begin())
+        return self._reader
 
     def leave(self) -> None:
         """End soon: the server stops."""
@@ -355,7 +403,7 @@ class _StreamedAnswer(CountedEvents):
 
     async def _frames(self) -> AsyncGenerator[bytes]:
         """Yield the reply in the client's format."""
-        one = self._exchange
+        one, reader = self._exchange, self._started()
         turns = (await one.view()).turns
         known = next((n for n, t in enumerate(turns) if t.message_id == self._message_id), None)
         before = turns if known is None else turns[:known]
@@ -368,23 +416,22 @@ class _StreamedAnswer(CountedEvents):
         writer = one.front_end.writer(
             one.asked, self._message_id, before, continues=self._continues
         )
-        with one.api.hub.subscribe(channel_of(one.user_id)) as reader:
-            yield _frames(writer.begin())
-            story = _Story(one, self._message_id, reader, writer)
-            if self._begin is not None:
-                try:
-                    await self._begin()
-                except ApiError as error:
-                    story.end = ReplyEnd(reason="failed", error=error.message)
-                except Exception:
-                    logger.exception("A reply could not be begun")
-                    story.end = ReplyEnd(reason="failed", error=FAILED)
-                if story.end is not None:
-                    yield _frames(writer.end(story.end))
-            while story.end is None:
-                found = await story.next(self._leaving)
-                if found:
-                    yield _frames(found)
+        yield _frames(writer.begin())
+        story = _Story(one, self._message_id, reader, writer)
+        if self._begun is not None:
+            try:
+                await asyncio.shield(self._begun)
+            except ApiError as error:
+                story.end = ReplyEnd(reason="failed", error=error.message)
+            except Exception:
+                logger.exception("A reply could not be begun")
+                story.end = ReplyEnd(reason="failed", error=FAILED)
+            if story.end is not None:
+                yield _frames(writer.end(story.end))
+        while story.end is None:
+            found = await story.next(self._leaving)
+            if found:
+                yield _frames(found)
         if one.front_end.last:
             yield one.front_end.last.encode()
 
@@ -482,7 +529,8 @@ class _Story:
         exchange, found = self.exchange, list[dict[str, Any]]()
         turn = (await exchange.view()).of(self.message_id)
         stored = [] if turn is None else turn.parts
-        if self._reply is None or not is_same_reply(self._reply.parts, stored):
+        has_less = end.reason == "failed" and not stored  # what was shown stays
+        if not has_less and (self._reply is None or not is_same_reply(self._reply.parts, stored)):
             found += self.writer.write(Rewritten(stored))
         if end.reason == "completed" and exchange.api.settings.client_state and exchange.thread_id:
             state = await _client_state(exchange.api, exchange.user_id, exchange.thread_id)
@@ -493,27 +541,15 @@ class _Story:
     async def _look(self) -> list[dict[str, Any]]:
         """Look at a run that does not work here: it waits, has ended, or works elsewhere."""
         exchange = self.exchange
+        is_open = await exchange.is_open(self.message_id)
         asked = await exchange.open_questions(self.message_id)
         access = exchange.access
         mine = [one for one in asked if await access.may_answer(one)]
         if mine:
             return await self._ask(mine)
-        api = exchange.api
-        elsewhere = api.backend.awaited(exchange.user_id, exchange.thread_id)
-        if asked or self.message_id in elsewhere:
-            return []  # somebody else has to answer, or it works in another process
-        store: object = api.settings.store
-        run = None
-        if isinstance(store, RunStore) and exchange.thread_id:
-            with suppress(ThreadNotFoundError):
-                run = await store.load_run(exchange.thread_id, self.message_id)
-        if run is not None and run.status in ("paused", "running"):
-            return []  # somebody has just answered, or it goes on in another process
-        if self.reader.is_behind:
-            return []  # its end may have come meanwhile
-        failed = run is not None and run.status == "failed"
-        end = ReplyEnd(reason="failed", error=FAILED) if failed else ReplyEnd(reason="completed")
-        return await self._finish(end)
+        if asked or is_open or self.reader.is_behind:
+            return []  # somebody else has to answer, it works, or its end may have come meanwhile
+        return await self._finish(await exchange.end_of(self.message_id))
 
     async def _ask(self, asked: Sequence[Question]) -> list[dict[str, Any]]:
         """End here, since the reader has to answer.

@@ -79,6 +79,14 @@ class Line:
             await store.remove_mail(_BOX, mail_id)
             self._kept.discard(mail_id)
 
+    async def holds(self, thread_id: str, message_id: str) -> bool:
+        """Return whether any process keeps a message in line."""
+        store: object = self._settings.store
+        if not isinstance(store, MailStore):
+            return False
+        kept = [mail_id.split("/", 3) for mail_id, _ in await store.list_mail(_BOX)]
+        return any(one[1:3] == [thread_id, message_id] for one in kept)
+
     async def left_behind(self) -> list[Job]:
         """Return the messages of processes that have died; this one keeps them now."""
         store: object = self._settings.store

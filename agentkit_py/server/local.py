@@ -21,7 +21,14 @@ from starlette.requests import HTTPConnection
 
 from agentkit_py._core.json import as_list, as_object
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py._engine.pausing import PENDING, Resumption, stop_paused, take
+from agentkit_py._engine.pausing import (
+    PENDING,
+    Resumption,
+    end_lost,
+    stop_paused,
+    take,
+    waited_for,
+)
 from agentkit_py._engine.transcript import INTERRUPTED
 from agentkit_py.errors import (
     ContextOverflowError,
@@ -40,7 +47,8 @@ from agentkit_py.events.chunks import FAILED, for_hook, without_details
 from agentkit_py.events.replies import reply_id
 from agentkit_py.events.types import ToolFinished
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
-from agentkit_py.history.runs import Known
+from agentkit_py.history.runs import Known, RunRecord
+from agentkit_py.history.stopping import STOPPED
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network
 from agentkit_py.results import AgentResult
@@ -52,6 +60,7 @@ from agentkit_py.server.line import Line
 from agentkit_py.server.notices import Notifier
 from agentkit_py.server.runs import (
     APPROVALS,
+    DIED,
     TOPIC,
     Backend,
     Job,
@@ -196,7 +205,12 @@ class LocalRun:
 
     slot: RunSlot
     store: object
+    work: asyncio.Task[None] | None = None
+    """Answers the message."""
+
     task: asyncio.Task[None] | None = None
+    """Waits for the end of the work, and sees to what is left to do then; it is not cancelled."""
+
     root: str | None = None
     """Message id of the outermost run, once it has begun."""
 
@@ -209,6 +223,9 @@ class LocalRun:
     taken: Resumption | None = None
     """The paused run that goes on; None: it begins."""
 
+    is_again: bool = False
+    """True if there is a record of an earlier run for the message."""
+
     is_at_work: bool = False
     """True once it has the thread, in which the message is stored then."""
 
@@ -220,6 +237,10 @@ class LocalRun:
 
     pending: bool = False
     """True once it has ended waiting for a person."""
+
+    is_plain: bool = True
+    """False if it ended in order without a text as its last word, which its thread does not tell
+    from the work of a run that died."""
 
     questions: list[Question] = field(default_factory=list[Question])
     """The questions that it waits for."""
@@ -250,7 +271,11 @@ class LocalRun:
                 run = target.run(job.message, **options)
             else:
                 run = target.go_on(self.taken, options)
-            self.pending = await _stop_reason(run) == PENDING
+            reason, self.is_plain = await _ended(run)
+            self.pending = reason == PENDING
+            if reason == STOPPED:
+                self._stopped = self._stopped or "cancelled"
+                raise asyncio.CancelledError
             if self.pending:
                 self.questions = await target.pending(job.thread_id)
 
@@ -265,8 +290,16 @@ class LocalRun:
     def stop(self, reason: str) -> None:
         """Cancel it."""
         self._stopped = reason
-        if self.task is not None:
-            self.task.cancel()
+        if self.work is not None:
+            self.work.cancel()
+
+    def status_of(self, work: asyncio.Task[None]) -> str | None:
+        """Return how the work has ended, as records say it; None: it waits for a person."""
+        if work.cancelled():  # what the server's end has stopped may be sent again
+            return "failed" if self._stopped == "shutdown" else "stopped"
+        if work.exception() is not None:
+            return "failed"
+        return None if self.pending else "completed"
 
     def finalize(self, task: asyncio.Task[None]) -> None:
         """End the stream and free the thread, now that the task is done."""
@@ -287,6 +320,10 @@ class LocalRun:
     def interrupt(self) -> None:
         """End the stream of a run that waited for a person."""
         self._end("run.interrupted", reason="cancelled")
+
+    def die(self) -> None:
+        """End the stream of a run whose process has died."""
+        self._end("error", error=DIED, recoverable=True)
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, RunStarted):
@@ -357,15 +394,21 @@ class LocalRun:
         )
 
 
-async def _stop_reason(run: Awaitable[Any]) -> str | None:
-    """Return why a run ended, also that of an agent whose output is still to come."""
+async def _ended(run: Awaitable[Any]) -> tuple[str | None, bool]:
+    """Return why a run ended, and whether its last word is a text.
+
+    An agent whose output is still to come has ended, too.
+    """
     try:
         found = await run
     except OutputError as error:
         if error.reason not in ENDS_IN_ORDER:
             raise
-        return error.reason
-    return found.stop_reason
+        return error.reason, False
+    last: AgentResult | None = found if isinstance(found, AgentResult) else found.last_result
+    if last is None or not last.output or last.tool_calls:
+        return found.stop_reason, False
+    return found.stop_reason, last.output[-1].type == "text"
 
 
 class LocalRuns(Backend):
@@ -389,6 +432,9 @@ class LocalRuns(Backend):
         self._paused: OrderedDict[tuple[str, str], LocalRun] = OrderedDict()
         self._going_on: list[tuple[str, str]] = []
         """Thread and id of the runs that are being taken here."""
+
+        self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """Held while a thread's run is taken, or its runs are stopped: one of both comes first."""
 
         self._expiring: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -453,8 +499,10 @@ class LocalRuns(Backend):
         most = self._settings.limits.runs_per_user
         run_id = job.message.id or ""
         known = await self._settings.store.look_up(job.thread_id, run_id, job.user_id, most)
-        if known.own is not None and known.own.status == "paused":
-            return  # the message waits for a person
+        if known.own is not None and known.own.status in ("paused", "running"):
+            own = await self.settle(job.user_id, job.thread_id, run_id)
+            if own is not None and own.status in ("paused", "running"):
+                return  # the message waits for a person, or is being answered
         if self._same(job) is None and known.questions >= most:
             raise too_many(f"At most {most} answers can be under way at once.")
         idle = idle and not self._of(job.user_id, job.thread_id)
@@ -465,7 +513,7 @@ class LocalRuns(Backend):
         if run is None:  # else it has begun meanwhile
             self.check_room(job.user_id)
             run = self._run(job, await self._slots.new(_key(job)))  # at once: there is room
-            run.known = known if idle else None
+            run.known, run.is_again = known if idle else None, known.own is not None
             self._begin(run)
         if idle:  # else it waits in line, perhaps for minutes
             with anyio.move_on_after(_TO_STORE):
@@ -520,11 +568,41 @@ class LocalRuns(Backend):
 
     def _begin(self, run: LocalRun) -> None:
         self._runs.setdefault(run.job.user_id, []).append(run)
-        run.task = asyncio.create_task(run.execute(self._settings))
-        run.task.add_done_callback(lambda task: self._finalize(run, task))
+        run.work = asyncio.create_task(run.execute(self._settings))
+        run.task = asyncio.create_task(self._see_to_end(run, run.work))
 
-    def _finalize(self, run: LocalRun, task: asyncio.Task[None]) -> None:
-        run.finalize(task)
+    async def _see_to_end(self, run: LocalRun, work: asyncio.Task[None]) -> None:
+        """Wait until the work has ended, however early it was cancelled, and record how."""
+        await asyncio.wait([work])
+        try:
+            await self._record_end(run, run.status_of(work))
+        except Exception:
+            logger.exception("The end of the run for %s was not recorded", run.job.message.id)
+        self._finalize(run, work)
+
+    async def _record_end(self, run: LocalRun, status: str | None) -> None:
+        """Record how a run ended, where the engine did not or could not know.
+
+        A plain answer says by itself that it was given.
+        """
+        if run.taken is not None:
+            await run.taken.end(status or "completed")
+        store: object = self._settings.store
+        is_told = status == "completed" and run.is_plain and not run.is_again
+        if status is None or is_told or not isinstance(store, QuestionStore):
+            return
+
+        def change(known: RunRecord) -> RunRecord | None:
+            kept = known.status in ("paused", "running", "completed", status)
+            return None if kept else replace(known, status=status)
+
+        thread_id, run_id = run.job.thread_id, run.job.message.id or ""
+        if await store.change_run(thread_id, run_id, change) is None:
+            with suppress(ThreadNotFoundError):
+                await store.save_run(thread_id, RunRecord(id=run_id, status=status))
+
+    def _finalize(self, run: LocalRun, work: asyncio.Task[None]) -> None:
+        run.finalize(work)
         runs = self._runs[run.job.user_id]
         runs.remove(run)
         if not runs:
@@ -551,25 +629,24 @@ class LocalRuns(Backend):
         if not isinstance(store, QuestionStore) or question.run_id is None:
             return
         key = question.thread_id, question.run_id
-        self._going_on.append(key)  # a look leaves it alone
-        try:
-            taken = await take(store, *key)
-        finally:
-            self._going_on.remove(key)
-        if taken is None:
-            return
+        async with self._deciding.setdefault(question.thread_id, asyncio.Lock()):
+            self._going_on.append(key)  # a look leaves it alone
+            try:
+                taken = await take(store, *key)
+            finally:
+                self._going_on.remove(key)
+            if taken is not None:
+                await self._begin_again(taken, question.user_id or "")
+
+    async def _begin_again(self, taken: Resumption, user_id: str) -> None:
+        key = taken.thread_id, taken.run_id
         kind, name = taken.target
         target = self._settings.targets.get((kind, name))
         if target is None:
             await taken.end("failed")
             logger.error("A paused run of %s %r cannot go on: there is none here", kind, name)
             raise ApiError(409, "unknown_target", "The agents of this run are not here any more.")
-        job = Job(
-            user_id=question.user_id or "",
-            thread_id=question.thread_id,
-            target=target,
-            message=taken.message,
-        )
+        job = Job(user_id=user_id, thread_id=taken.thread_id, target=target, message=taken.message)
         run = self._run(job, self._slots.later(_key(job)))
         before = self._paused.pop(key, None) or self._same(job)
         root = None if before is None else before.root
@@ -612,7 +689,59 @@ class LocalRuns(Backend):
         if self._hub.works_on(channel_of(user_id), run_id):
             return False
         known = await store.load_run(question.thread_id, run_id)
-        return known is None or known.status not in ("paused", "running")
+        if known is None or known.status not in ("paused", "running"):
+            return True
+        return known.is_lost(datetime.now(UTC))
+
+    async def settle(self, user_id: str, thread_id: str, message_id: str) -> RunRecord | None:
+        """Return the record of a message's run, once a run without a living owner is seen to."""
+        store: object = self._settings.store
+        if not isinstance(store, QuestionStore):
+            return None
+        run = await store.load_run(thread_id, message_id)
+        if run is None or run.status not in ("paused", "running"):
+            return run
+        if run.is_paused:
+            for question in await waited_for(store, thread_id, run):
+                if question.status != "open":  # the process that took the answer has died since
+                    with suppress(ApiError):  # it is logged
+                        await self.go_on(question)
+                    break
+        elif run.is_lost(datetime.now(UTC)) and await end_lost(store, thread_id, message_id):
+            self._tell_end(user_id, thread_id, message_id, LocalRun.die)
+            return await store.load_run(thread_id, message_id)
+        return run
+
+    async def is_open(self, user_id: str, thread_id: str, message_id: str) -> bool:
+        """Return whether a message's run is at work, waits for a person, or will begin."""
+        if not thread_id or message_id in self.working(user_id, thread_id):
+            return bool(thread_id)
+        run = await self.settle(user_id, thread_id, message_id)
+        if run is not None and run.status in ("paused", "running"):
+            return True
+        if message_id in self.awaited(user_id, thread_id):
+            return True
+        store: object = self._settings.store
+        if isinstance(store, QuestionStore):
+            for question in await store.list_questions(thread_id=thread_id, limit=None):
+                if question.run_id == message_id:
+                    if not await self.is_lost(question):
+                        return True
+                    await stop_question(store, question.id)
+        return run is None and await self._line.holds(thread_id, message_id)
+
+    def _tell_end(
+        self, user_id: str, thread_id: str, message_id: str, end: Callable[[LocalRun], None]
+    ) -> None:
+        """End the stream of a run that no process works on."""
+        run = self._paused.pop((thread_id, message_id), None)
+        if run is None:  # it paused in another process
+            message = UserMessage("", message_id)
+            target = next(iter(self._settings.targets.values()))
+            job = Job(user_id=user_id, thread_id=thread_id, target=target, message=message)
+            run = self._run(job, self._slots.later(_key(job)))
+        self._find_place(run)
+        end(run)
 
     async def _stop_lost(self, store: QuestionStore, asked: Sequence[Question]) -> None:
         """Close the open questions of runs that died so long ago that none can be at work."""
@@ -683,22 +812,32 @@ class LocalRuns(Backend):
         Those of other worker processes are told of it, and not counted.
         """
         self._workers.cancel(user_id, thread_id)
-        runs = self._of(user_id, thread_id)
-        await self._stop(runs, "cancelled")
-        paused = await stop_paused(for_user(self._settings.store, user_id), thread_id)
+        count = await self._cancel_here(user_id, thread_id)
+        if not count:  # another process may have taken a run in between
+            self._workers.cancel(user_id, thread_id)
+        return count
+
+    async def _cancel_here(self, user_id: str, thread_id: str) -> int:
+        """Stop the runs of this process, and those that wait: an answer comes before, or after."""
+        async with self._deciding.setdefault(thread_id, asyncio.Lock()):
+            runs = self._of(user_id, thread_id)
+            await self._stop(runs, "cancelled")
+            working = self.working(user_id, thread_id)
+            at_work = [*working, *self.awaited(user_id, thread_id)]
+            store = for_user(self._settings.store, user_id)
+            paused = await stop_paused(store, thread_id, at_work=at_work)
         for record in paused:
-            run = self._paused.pop((thread_id, record.id), None)
-            if run is None:  # it paused in another process
-                message = UserMessage("", record.id)
-                target = next(iter(self._settings.targets.values()))
-                job = Job(user_id=user_id, thread_id=thread_id, target=target, message=message)
-                run = self._run(job, self._slots.later(_key(job)))
-            self._find_place(run)
-            run.interrupt()
-        return len(runs) + len(paused)
+            self._tell_end(user_id, thread_id, record.id, LocalRun.interrupt)
+        return len({run.job.message.id for run in runs} | {record.id for record in paused})
 
     def _cancel_for_others(self, user_id: str, thread_id: str) -> None:
-        self._do(self._stop(self._of(user_id, thread_id), "cancelled"))
+        self._do(self._stop_for_others(user_id, thread_id))
+
+    async def _stop_for_others(self, user_id: str, thread_id: str) -> None:
+        async with self._deciding.setdefault(thread_id, asyncio.Lock()):  # it may just be taken
+            is_here = bool(self._of(user_id, thread_id))
+        if is_here:
+            await self._cancel_here(user_id, thread_id)
 
     def _do(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 
 from agentkit_py.history.leases import OnBusy
 from agentkit_py.history.questions import Question
-from agentkit_py.history.runs import Known, RunStore
+from agentkit_py.history.runs import Known, RunRecord, RunStore
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.server.config import ServerSettings
@@ -26,6 +26,10 @@ TOPIC = "agent_stream"
 
 APPROVALS = "approvals"
 """The hub's channel that says that questions have changed."""
+
+
+DIED = "The answer was interrupted. Please send the message again."
+"""The words for a run whose process has died."""
 
 
 TAKEOVERS = "takeovers"
@@ -108,6 +112,18 @@ class Backend(Protocol):
         """Return whether the run that asked has died before it was stored, and nobody goes on."""
         del question
         return False
+
+    async def settle(self, user_id: str, thread_id: str, message_id: str) -> RunRecord | None:
+        """Return the record of a message's run, once a run without a living owner is seen to.
+
+        It is ended, or goes on here where its question is answered and no process has taken it.
+        """
+        del user_id, thread_id, message_id
+        return None
+
+    async def is_open(self, user_id: str, thread_id: str, message_id: str) -> bool:
+        """Return whether a message's run is at work, waits for a person, or will begin."""
+        return message_id in self.awaited(user_id, thread_id)
 
     @abstractmethod
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:

@@ -173,6 +173,9 @@ async def get_thread(request: ApiRequest[ThreadQuery]) -> ThreadResponse:
         count = await store.count_results(query.thread_id)
     before = count if query.before is None else min(count, query.before)
     records = await store.page(query.thread_id, before, query.limit)
+    said = [one.result.id for one in records if one.result.agent_name == USER]
+    if said and said[-1] is not None:
+        await request.api.backend.settle(request.user_id, info.id, said[-1])
     asked = await open_questions(store, info.id)
     shown = [one for one in records if not is_note(one.result)]
     running = request.api.backend.replayed(request.user_id, query.thread_id)

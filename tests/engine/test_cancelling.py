@@ -71,7 +71,7 @@ async def test_a_cancelled_run_gives_its_thread_back() -> None:
     assert again.text == "done"
     run = await store.load_run("t", "m1")
     assert run is not None
-    assert run.status == "failed"
+    assert run.status == "stopped"
 
 
 async def test_a_cancelled_agent_gives_its_thread_back() -> None:
