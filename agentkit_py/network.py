@@ -25,7 +25,7 @@ from agentkit_py._engine.limits import (
     expect_model,
     expect_one_of,
 )
-from agentkit_py._engine.model_input import ModelInputBuilder, TurnServices
+from agentkit_py._engine.model_input import ModelInputBuilder
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_loop import NetworkLoop, RouterContext
 from agentkit_py._engine.network_run import DONE, NetworkRun, RunOutputT
@@ -378,9 +378,7 @@ async def index_thread(target: Target, thread_id: str) -> None:
     """
     for agent in target.agents if isinstance(target, Network) else [target]:
         builder = await _input_builder(target, agent, "", {"thread_id": thread_id})
-        run, turn = builder.run, builder.turn
-        services = TurnServices(run=run, turn=turn, path="index")
-        await replace(builder, path="index", services=services, catching_up=True).build()
+        await replace(builder, path="index", dry=False, catching_up=True).build()
 
 
 async def _input_builder(

@@ -214,9 +214,25 @@ def tamed(body: Any) -> Any:
     they count as malformed. Elsewhere numbers that are none become texts, and what is nested too
     deeply is left out.
     """
-    if not is_too_deep(body) and find_non_json(body) is None:
-        return body
-    return _tamed(body, 0)
+    return body if _is_tame(body) else _tamed(body, 0)
+
+
+def _is_tame(value: Any) -> bool:
+    """Return whether JSON can hold all numbers of what came as JSON, in `MAX_DEPTH` levels."""
+    level: list[Any] = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inside = dict[int, Any]()  # each container once, as in `is_too_deep`
+        for item in level:
+            if isinstance(item, (dict, list)):  # quicker than a union
+                inside[id(cast("object", item))] = item
+            elif isinstance(item, float) and not math.isfinite(item):
+                return False
+        if not inside:
+            return True
+        level = []
+        for container in inside.values():
+            level += container.values() if isinstance(container, dict) else container
+    return False
 
 
 _ARGUMENTS = ("input", "args")
@@ -239,7 +255,7 @@ def _tamed(value: Any, level: int) -> Any:
 
 
 def _is_wild(value: Any) -> bool:
-    return as_object(value) is not None and (is_too_deep(value) or find_non_json(value) is not None)
+    return as_object(value) is not None and not _is_tame(value)
 
 
 def _text(value: Any) -> str:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, Turn, chosen_model
 from agentkit_py._engine.instrumentation import logger
 from agentkit_py._engine.model_calls import CallModel, emit_context, model_caller
-from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder, TurnServices
+from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder
 from agentkit_py._engine.parts import Inference, Part, TakeTurn, empty_result, finished, parts_of
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool import Tool
@@ -105,7 +105,8 @@ async def builder_without_turn(
     """Return what builds an agent's next input, where no turn follows and nothing is saved."""
     model, path = await choose_model(run, agent, options), options.path
     loop = _AgentLoop.of(run, run.turn_of(agent, model, path, path, path), options)
-    return ModelInputBuilder(run=run, turn=loop.turn, tools=await loop.offered_tools(path))
+    tools = await loop.offered_tools(path)
+    return ModelInputBuilder(run=run, turn=loop.turn, tools=tools, dry=True)
 
 
 def warn_of_unread_results(last: AgentResult | None) -> None:
@@ -235,10 +236,7 @@ class _AgentLoop:
         path = f"{turn.path}.{number}"
         with run.runtime.within(path):
             tools = await self.offered_tools(path)
-            services = TurnServices(run=run, turn=turn, path=path)
-            builder = ModelInputBuilder(
-                run=run, turn=turn, tools=tools, path=path, services=services
-            )
+            builder = ModelInputBuilder(run=run, turn=turn, tools=tools, path=path)
             model_input = await builder.build()
             if run.monitor.is_active:
                 await emit_context(builder, model_input)

@@ -53,10 +53,11 @@ _CHOICES = ("auto", "any")
 
 
 class ModelInput(NamedTuple):
-    """The messages of one model call, and how they came about."""
+    """The request of one model call, and how its messages came about."""
 
-    prompt: Sequence[Message]
     history: Sequence[Message]
+    """The history as processors and hooks left it."""
+
     report: ContextReport
     request: ModelRequest
     stop: bool = False
@@ -129,8 +130,8 @@ class ModelInputBuilder:
     path: str = ""
     """Step id prefix of the inference."""
 
-    services: TurnServices | None = None
-    """Services for processors; None in a rehearsal, which has no side effects."""
+    dry: bool = False
+    """Build the input of a call that is not made: nothing has a side effect."""
 
     catching_up: bool = False
     """The thread is indexed; see `ProcessorContext.catching_up`."""
@@ -138,10 +139,24 @@ class ModelInputBuilder:
     other_chains: Chains | None = None
     """Processors to try in place of those that are configured."""
 
-    @property
-    def agent(self) -> AgentSpec:
-        """The agent whose turn it is."""
-        return self.turn.agent
+    agent: AgentSpec = field(init=False)
+    """The agent whose turn it is."""
+
+    shared: SharedPrefix | None = field(init=False)
+    """The beginning that the agent's requests share with others; None: they share none."""
+
+    services: TurnServices | None = None
+    """Services for processors, made here unless given; None in a dry build."""
+
+    def __post_init__(self) -> None:
+        """Find out what the turn says."""
+        run, turn = self.run, self.turn
+        self.agent = turn.agent
+        self.shared = run.shared if turn.shares_prefix else None
+        if self.dry:
+            self.services = None
+        elif self.services is None:
+            self.services = TurnServices(run=run, turn=turn, path=self.path)
 
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
@@ -169,7 +184,7 @@ class ModelInputBuilder:
         agent = self.agent
         run = self.run
         if not run.are_known(agent):
-            await run.choose_processors(agent, dry=self.services is None)
+            await run.choose_processors(agent, dry=self.dry)
         prompt = await self._prompt()
         entries: list[ReportEntry] = []
         if run.thread.older is not None:
@@ -182,7 +197,7 @@ class ModelInputBuilder:
             return self._input(prompt, history, entries, full)
         context = self._context(prompt, full)
         if chains:
-            around = None if self.services is None else self.run.monitor.processors(self.path)
+            around = None if self.dry else self.run.monitor.processors(self.path)
             outcome = await run_chain(full, chains, context, around)
             history, entries = outcome.messages, [*entries, *outcome.entries]
             context = replace(context, protected=outcome.protected, pinned=outcome.pinned)
@@ -195,7 +210,7 @@ class ModelInputBuilder:
         held = context.protected.difference(map(id, prompt))
         restored = restore_held(before, history, held) if held else Restored(history)
         history = restored.messages
-        if self.services is not None:  # it is no rehearsal
+        if not self.dry:
             self.run.runtime.decide(
                 f"{self.path}.on_start",
                 lambda: digest_of_messages(prompt, history, stop=start.stop),
@@ -211,16 +226,16 @@ class ModelInputBuilder:
         agent, full = self.agent, refused.report.history
         pins = {id(m) for _, processor in steps_of(self.chains) for m in processor.pinned(full)}
         context = replace(
-            self._context(refused.prompt, refused.history),
+            self._context(refused.report.prompt, refused.history),
             pinned=frozenset(
                 id(m) for m in refused.history if not pins.isdisjoint(map(id, lineage(m)))
             ),
         )
         sent = count_messages(refused.request.messages, agent.tokenizer)
-        prompt = count_messages(refused.prompt, agent.tokenizer)
+        prompt = count_messages(refused.report.prompt, agent.tokenizer)
         history, reason = await halved(refused.history, sent, prompt, context)
         entry = _entry("overflow", OVERFLOW, refused.history, history, agent, reason)
-        return self._input(refused.prompt, history, [*refused.report.entries, entry], full)
+        return self._input(refused.report.prompt, history, [*refused.report.entries, entry], full)
 
     def for_model(
         self, made: ModelInput, model: Model, entries: Sequence[ReportEntry] = ()
@@ -253,7 +268,7 @@ class ModelInputBuilder:
         problem, kept = "", None
         if self.run.monitor.wants_rehearsals:
             try:
-                kept = replace(self, run=_frozen(self.run), services=None)
+                kept = replace(self, run=_frozen(self.run), dry=True)
             except Exception as error:  # noqa: BLE001 - states that cannot be copied hold anything
                 problem = f"the state cannot be copied ({type(error).__name__}: {error})"
         return ModelCall(
@@ -271,13 +286,13 @@ class ModelInputBuilder:
 
     async def rehearse(self, edit: CallEdit) -> Rehearsal:
         """Return the call as it would be sent with ``edit``; see `ModelCall.rehearse`."""
-        run, turn = _frozen(self.run), self.turn
+        run, turn, shared = _frozen(self.run), self.turn, self.shared
         if edit.system is not None:
             turn = turn._replace(agent=replace(turn.agent, system=edit.system))
-            if self._shared is not None:
-                run.shared = self._shared.with_system(turn.agent, edit.system)
+            if shared is not None:
+                run = replace(run, shared=shared.with_system(turn.agent, edit.system))
         if edit.input is not None:
-            run.input = RunInput(replace(run.input.message, content=edit.input))
+            run = replace(run, input=RunInput(replace(run.input.message, content=edit.input)))
         made = await replace(self, run=run, turn=turn, other_chains=edit.chains).build()
         return Rehearsal(turn.model, made.report, made.request, made.stop)
 
@@ -293,9 +308,8 @@ class ModelInputBuilder:
     ) -> ModelInput:
         agent, run, model = self.agent, self.run, self.turn.model
         joined, prefill = join_history(prompt, history, run.mode)
-        sent = run.sent
-        known = len(sent) if sent and joined[: len(sent)] == sent else 0
-        joined = run.sent = tuple(_valid(joined, entries, agent, known))
+        joined = tuple(_valid(joined, entries, agent, run.requests.count_known(joined)))
+        run.requests.add(joined)
         report = ContextReport(
             agent=agent.name,
             entries=tuple(entries),
@@ -321,13 +335,13 @@ class ModelInputBuilder:
             output=None if plan is None else plan.format,
             cache_key=self._cache_key,
             compaction=wishes[-1] if wishes else None,
-            writers=run.writers,
+            writers=run.requests.writers,
         )
-        if self._shared is not None:
-            request = self._shared.share(request)
+        if self.shared is not None:
+            request = self.shared.share(request)
             report = replace(report, sent=request.messages)
         report = with_adapters_word(model, request, report)
-        return ModelInput(prompt, history, report, request, stop)
+        return ModelInput(history, report, request, stop)
 
     @property
     def _cache_key(self) -> str | None:
@@ -336,11 +350,6 @@ class ModelInputBuilder:
         if self.run.mode == "typescript":
             return None
         return digest_of(["thread", thread]) if thread else ""
-
-    @property
-    def _shared(self) -> SharedPrefix | None:
-        """The beginning that this agent's requests share with others; None: they share none."""
-        return self.run.shared if self.turn.shares_prefix else None
 
     def _say_if_apart(
         self, shared: SharedPrefix, history: Sequence[Message], entries: list[ReportEntry]
@@ -353,7 +362,7 @@ class ModelInputBuilder:
 
     async def _prompt(self) -> tuple[Message, ...]:
         agent, run, system = self.agent, self.run, self.agent.system
-        if self._shared is not None:
+        if self.shared is not None:
             return run.input.prompt(SYSTEM, "")
         if not isinstance(system, str):
             system = await agent.system_prompt(run.context_of(agent))
@@ -409,15 +418,15 @@ class ModelInputBuilder:
             input=run.input.text,
             now=run.input.message.client_timestamp,
             times=run.transcript.times,
-            tools=self.specs if self._shared is None else self._shared.tools,
+            tools=self.specs if self.shared is None else self.shared.tools,
             own_view=run.has_own_chain(agent),
-            shares_prefix=self._shared is not None,
+            shares_prefix=self.shared is not None,
             services=self.services,
             summaries=store if store and isinstance(store, SummaryStore) else None,
             vectors=store if store and isinstance(store, VectorIndex) else None,
             memory=run.memory,
             unloaded=run.not_loaded,
-            dry=self.services is None,
+            dry=self.dry,
             catching_up=self.catching_up,
         )
 
@@ -426,7 +435,7 @@ class ModelInputBuilder:
         if self.run.mode == "typescript":
             return frozenset()
         name = self.agent.name
-        shared = self._shared is not None  # all agents see the same then
+        shared = self.shared is not None  # all agents see the same then
         return frozenset(
             id(m)
             for m in history
@@ -461,7 +470,7 @@ def _frozen(run: RunContext) -> RunContext:
     """Return the run as it is now, on a state of its own; nothing is saved or emitted by it."""
     fork = run.fork(Monitor(run.runtime, ()))
     if run.network is not None:
-        fork.network = run.network.frozen(fork.transcript)
+        return replace(fork, network=run.network.frozen(fork.transcript))
     return fork
 
 

@@ -14,6 +14,7 @@ import anyio
 from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, NetworkSpec, Turn
 from agentkit_py._engine.definition import definition_of, order_free_digest
+from agentkit_py._engine.earlier_requests import EarlierRequests
 from agentkit_py._engine.handoffs import HandedOverInput
 from agentkit_py._engine.instrumentation import Instrument, Monitor, StreamingConfig, logger
 from agentkit_py._engine.knowledge import KnowledgeFilters, described
@@ -239,11 +240,8 @@ class RunContext:
     handed: dict[str, HistoryProcessor]
     """The part of a handed-over conversation that agents see, by their names."""
 
-    sent: tuple[Message, ...] = ()
-    """The messages of the last model call: calls and results in them are whole."""
-
-    writers: dict[str, Any]
-    """The conversations as agents' last requests wrote them; see `ModelRequest.writers`."""
+    requests: EarlierRequests = field(default_factory=EarlierRequests)
+    """What its model calls so far leave to the next."""
 
     shared: SharedPrefix | None = None
     """The beginning that the requests of the network's agents share; None: they share none."""
@@ -547,7 +545,7 @@ class RunContext:
             monitor=monitor,
             meter=replace(self.meter),
             memory=dict(self.memory),
-            writers={},
+            requests=self.requests.fork(),
             judged=set(self.judged),
             sources=self.sources.copy(),
         )
@@ -711,7 +709,6 @@ def begin_run(  # noqa: PLR0913 - by name
         memory={},
         open_replies={},
         handed={},
-        writers={},
         _specs={},
         _chains={},
     )

@@ -408,7 +408,7 @@ def _start_after_refusal(messages: Sequence[Message], host: str) -> int:
     """
     start, last = 0, None
     for index, message in enumerate(messages):
-        mark = _mark_of(message)
+        mark = _mark_of(message) if message.provider_metadata else None
         if mark is not None and mark.get("host") == host and mark != last:
             start, last = index, mark
     return start

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from inspect import isawaitable
 from typing import Any, TypeVar, cast
 
-from agentkit_py._core.awaiting import resolve
 from agentkit_py.errors import AbruptExitError
 
 T = TypeVar("T")
@@ -25,7 +25,8 @@ async def contained(call: Callable[[], T | Awaitable[T]]) -> T:
     task = _current_task()
     before = 0 if task is None else task.cancelling()
     try:
-        return await resolve(call())
+        result = call()
+        return await cast("Awaitable[T]", result) if isawaitable(result) else cast("T", result)
     except asyncio.CancelledError as error:
         if task is None or task.cancelling() > before:
             raise
