@@ -31,7 +31,8 @@ def dumps(value: Any) -> str:
         ValueError: ``value`` holds NaN, an infinity or itself.
         TypeError: ``value`` holds something that JSON has no form for.
     """
-    return escape_surrogates(_compact.encode(value))
+    text = _compact.encode(value)
+    return text if text.isascii() else escape_surrogates(text)
 
 
 class Growing(list[dict[str, Any]]):

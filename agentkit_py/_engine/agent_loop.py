@@ -189,17 +189,15 @@ class _AgentLoop:
                 return last or await self._end_at_once("on_start")
             number, paused = number + 1, inference.is_paused
             counted, pauses = counted + inference.counts, pauses + paused
-            reason = self._end_after(inference, counted, pauses)
-            is_over = reason is not None or not inference.continues
-            last = await self._add(inference, reason, is_last=is_over)
-            if is_over:
+            continues = inference.continues
+            ended = self._reached(inference, counted, pauses) if continues else inference.ended_by
+            is_last = ended is not None or not continues
+            last = await self._add(inference, ended, is_last=is_last)
+            if is_last:
                 return last
 
-    def _end_after(self, inference: Inference, counted: int, pauses: int) -> str | None:
-        """Return why the turn ends after an inference; None: it continues, or the model is done."""
-        if not inference.continues:
-            cut = inference.result.cut
-            return inference.stop_reason or (None if cut is None else cut.reason)
+    def _reached(self, inference: Inference, counted: int, pauses: int) -> str | None:
+        """Return the limit that ends the turn after an inference that another would follow."""
         given = self.options.max_iter
         limit = max(1, self.turn.agent.max_iter if given is None else given)
         if pauses >= MAX_PAUSES if inference.is_paused else counted >= limit:

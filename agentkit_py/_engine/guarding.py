@@ -413,7 +413,7 @@ class Guards:
         """
         run, text = self.run, asked if isinstance(asked, UserMessage) else _as_text(asked)
         with run.runtime.within(step_id):
-            nested = begin_run(
+            own = begin_run(
                 agent.name,
                 text,
                 {"state": State(clone_data(run.state.data)), "runtime": run.runtime},
@@ -421,8 +421,8 @@ class Guards:
                 mode="chronological",
                 nested_in=run,
             )
-            nested.meter = run.meter
-            nested.nesting = Nesting(run.nesting.depth + 1, GUARDRAIL, run.nesting.context_id)
+            nesting = Nesting(run.nesting.depth + 1, GUARDRAIL, run.nesting.context_id)
+            nested = replace(own, meter=run.meter, nesting=nesting)
             await nested.begin([agent])
             result = await self.ask(nested, nested.spec_of(agent), self.turn)
         if result.value is not NO_VALUE:

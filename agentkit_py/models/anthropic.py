@@ -311,7 +311,7 @@ class AnthropicAdapter(Adapter):
         host, has_tools = host_of(model), bool(request.tools or request.hosted)
         every = sendable([*conversation, *reply], FORMAT, host, _activity, offered)
         facts = [model, account_of(model, request), request.refused, has_tools]
-        turns = written(request, every, reply, facts, lambda: _Turns(model, request))
+        turns = written(request, every, reply, facts, partial(_Turns, model, request))
         turns.prefill = prefill if _takes_prefill(model, request) else ""
         turns.end(request.agent, goes_on=bool(reply))
         if prefill and not _takes_prefill(model, request):

@@ -170,7 +170,8 @@ class ChatAdapter(Adapter):
             own = messages[-request.prefill :]
         messages = sendable(messages, FORMAT, host_of(model), _activity)
         facts = [model, self.host, account_of(model, request), request.refused]
-        turns = written(request, messages, own, facts, lambda: _Turns(model, self.host, request))
+        begin = partial(_Turns, model, self.host, request)
+        turns = written(request, messages, own, facts, begin)
         turns.end()
         return turns
 
@@ -280,6 +281,8 @@ class _Turns(Writer):
 
     def _end(self) -> None:
         """Add the reply: its content, and its calls with their results."""
+        if not self._reply:
+            return
         reply, self._reply = self._reply, []
         exchanges = exchanges_of(reply)
         said = [one for one in reply if not isinstance(one, ToolExchange)]

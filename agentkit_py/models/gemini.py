@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import Unpack
@@ -224,7 +225,7 @@ class GeminiAdapter(Adapter):
         conversation, _ = _split_paused(conversation, request.agent, host_of(model))
         conversation = sendable(conversation, FORMAT, host_of(model), _activity)
         facts = [model, self.host, account_of(model, request), request.refused]
-        turns = written(request, conversation, (), facts, lambda: _Turns(model, request))
+        turns = written(request, conversation, (), facts, partial(_Turns, model, request))
         turns.end(request.agent)
         if prefill:
             # Gemini takes a closing model turn for the end of the conversation, not a beginning.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, cast
 
 from agentkit_py._core.json import (
     JsonValue,
@@ -49,14 +49,14 @@ def checked_body(model: Model, body: object) -> dict[str, Any]:
 
 def objects(value: object) -> list[dict[str, Any]]:
     """Return the objects of a JSON array; nothing where it is none."""
-    return [found for item in as_list(value) or () if (found := as_object(item)) is not None]
+    return [item for item in as_list(value) or () if isinstance(item, dict)]
 
 
 def count(source: object, *names: str) -> int:
     """Return the number under a name, or under a second name inside of that; 0: there is none."""
     value: Any = source
     for name in names:
-        value = (as_object(value) or {}).get(name)
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
     return value if type(value) is int and value > 0 else 0
 
 

@@ -252,7 +252,7 @@ class DirectRuntime:
             return await guarded(model, self.account(model), len(str(body)), answer)
         key = await self.current_key(model)
         try:
-            return await self._sent(model, key, make_body, on_delta)
+            return await self._request(model, key).send(make_body, on_delta)
         except AuthenticationError as error:
             refused = error
         # A key that was rotated or revoked meanwhile: whoever gives keys is asked for another.
@@ -264,18 +264,11 @@ class DirectRuntime:
             "gives now",
             *(model.provider, model.model, refused.status),
         )
-        return await self._sent(model, other, make_body, on_delta)
+        return await self._request(model, other).send(make_body, on_delta)
 
-    async def _sent(
-        self,
-        model: Model,
-        key: str | None,
-        make_body: Callable[[], dict[str, Any]],
-        on_delta: DeltaSink | None,
-    ) -> object:
+    def _request(self, model: Model, key: str | None) -> HttpRequest:
         known = copy_model(model, api_key=key) if callable(model.api_key) else model
-        request = HttpRequest(self._client(model), known, key, self._sleep, account_tag(known, key))
-        return await request.send(make_body, on_delta)
+        return HttpRequest(self._client(model), known, key, self._sleep)
 
     async def current_key(self, model: Model) -> str | None:
         """Return the key for ``model`` now: what its function gives, else as `api_key`.

@@ -28,6 +28,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.messages import Delta
 from agentkit_py.models.base import Assembler, Model, RetryPolicy, copy_model
+from agentkit_py.models.binding import account_tag
 from agentkit_py.models.http_errors import error_from_response, error_in_body, hide_keys
 from agentkit_py.models.replies import partial_messages
 from agentkit_py.runtime.guards import guarded
@@ -49,7 +50,6 @@ class HttpRequest:
     model: Model
     key: str | None
     sleep: Sleep
-    account: str = ""
 
     async def send(
         self, make_body: Callable[[], dict[str, Any]], on_delta: DeltaSink | None
@@ -69,7 +69,8 @@ class HttpRequest:
             content = to_bytes(model.adapter.stream_body(make_body()))
             send = partial(self._streamed, headers, content, StreamedPieces(on_delta))
         if model.guards:
-            send = partial(guarded, model, self.account, len(content), send)
+            account = account_tag(model, self.key)
+            send = partial(guarded, model, account, len(content), send)
         return await with_retries(send, model, self.sleep)
 
     async def _whole(self, headers: dict[str, str], content: bytes) -> object:
@@ -297,6 +298,11 @@ async def _read_events(
 async def with_retries(call: Callable[[], Awaitable[T]], model: Model, sleep: Sleep) -> T:
     """Call until it succeeds, fails for good, or the model's attempts are used up.
 
+    Args:
+        call: A coroutine function, or a `partial` of one: tenacity has to see that it is async.
+        model: Its retry policy says how often and when.
+        sleep: Waits between two attempts.
+
     Raises:
         ModelError: The last attempt's error, as it came.
     """
@@ -308,11 +314,7 @@ async def with_retries(call: Callable[[], Awaitable[T]], model: Model, sleep: Sl
         retry=tenacity.retry_if_exception(lambda error: _may_succeed(error, policy)),
         reraise=True,
     )
-
-    async def attempt() -> T:  # tenacity awaits what it can see to be a coroutine function
-        return await call()
-
-    return await retrying(attempt)
+    return await retrying(call)
 
 
 class _RetryWait(tenacity.wait.wait_base):

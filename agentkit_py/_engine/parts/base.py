@@ -37,6 +37,9 @@ class Inference:
     calls: Sequence[ToolCall] = field(init=False)
     """The reply's tool calls."""
 
+    is_paused: bool = field(init=False)
+    """The provider paused the reply: another request continues it."""
+
     settled: dict[int, JsonValue] = field(default_factory=dict[int, JsonValue], init=False)
     """Results of calls that are not run, by their place among the calls."""
 
@@ -46,7 +49,7 @@ class Inference:
     is_last: bool = field(default=False, init=False)
     """A part has ended the turn."""
 
-    stop_reason: str | None = field(default=None, init=False)
+    _stop_reason: str | None = field(default=None, init=False)
     """The reason of the part that ended the turn."""
 
     is_repeated: bool = field(default=False, init=False)
@@ -54,17 +57,18 @@ class Inference:
 
     def __post_init__(self) -> None:
         """Find the calls."""
-        self.calls = calls_of(self.result.output)
-
-    @property
-    def is_paused(self) -> bool:
-        """True if the provider paused the reply, so that another request continues it."""
-        return self.result.finish_reason == "pause" and not self.calls
+        self.replace_result(self.result)
 
     @property
     def continues(self) -> bool:
         """True if another inference follows."""
         return not self.is_last and bool(self.calls or self.is_repeated or self.is_paused)
+
+    @property
+    def ended_by(self) -> str | None:
+        """Why the turn ends with the inference; None: as the model ended it."""
+        cut = self.result.cut
+        return self._stop_reason or (None if cut is None else cut.reason)
 
     @property
     def counts(self) -> bool:
@@ -74,6 +78,7 @@ class Inference:
     def replace_result(self, result: AgentResult) -> None:
         """Put another result in the place of the reply's."""
         self.result, self.calls = result, calls_of(result.output)
+        self.is_paused = result.finish_reason == "pause" and not self.calls
 
     def settle(self, index: int, content: JsonValue) -> None:
         """Give a call a result without running it; the last one given counts."""
@@ -85,7 +90,7 @@ class Inference:
 
     def end(self, stop_reason: str | None = None) -> None:
         """End the turn; without a reason, as if the model had ended it."""
-        self.is_last, self.stop_reason = True, stop_reason
+        self.is_last, self._stop_reason = True, stop_reason
 
     def repeat(self) -> None:
         """Ask the model for another reply without counting this one."""
