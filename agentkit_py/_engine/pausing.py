@@ -113,13 +113,18 @@ class Beginning:
         await store.save_run(thread_id, run)
         waiting = await waited_for(store, thread_id, run)
         if not waiting:  # its questions were stopped meanwhile
-            await store.change_run(thread_id, run.id, _stopped)
+            await stop_unasked(store, thread_id, run.id)
         await close_questions(store, thread_id, message.id, but={one.id for one in waiting})
         return waiting
 
 
-def _stopped(run: RunRecord) -> RunRecord | None:
-    return replace(run, status="stopped", journal=None, worker=None) if run.is_paused else None
+async def stop_unasked(store: QuestionStore, thread_id: str, run_id: str) -> None:
+    """Stop a paused run that waits for no question: no answer could let it go on."""
+
+    def stop(run: RunRecord) -> RunRecord | None:
+        return replace(run, status="stopped", journal=None, worker=None) if run.is_paused else None
+
+    await store.change_run(thread_id, run_id, stop)
 
 
 async def questions_of(store: QuestionStore, thread_id: str, run_id: str) -> list[Question]:

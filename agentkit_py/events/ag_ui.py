@@ -19,6 +19,7 @@ from agentkit_py.events.replies import (
     PartChange,
     ReplyChange,
     ReplyEnd,
+    ReplyStatus,
     Waiting,
     author_of,
     part_id,
@@ -30,6 +31,9 @@ PROTOCOL = "1.0"
 
 WAITING = "agentkit.waiting"
 """The name of the custom event that says that somebody else has to decide first."""
+
+STATUS = "agentkit.status"
+"""The name of the custom event that says why the run stays open."""
 
 _ANSWER = {
     "type": "object",
@@ -81,6 +85,8 @@ class AgUiWriter:
 
     def write(self, change: ReplyChange) -> list[dict[str, Any]]:
         """Return the events of a change."""
+        if isinstance(change, ReplyStatus):
+            return [{"type": "CUSTOM", "name": STATUS, "value": change.to_dict()}]
         if isinstance(change, Waiting):
             return [{"type": "CUSTOM", "name": WAITING, "value": dict(change.question)}]
         if isinstance(change, PartChange):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
 from agentkit_py._core.json import as_list, as_object, dumps
@@ -60,7 +61,27 @@ class Waiting:
     question: Mapping[str, Any]
 
 
-ReplyChange: TypeAlias = PartChange | Rewritten | Waiting
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyStatus:
+    """The reason why the stream of a reply is open: there is no other than these three."""
+
+    status: Literal["working", "waiting", "queued"]
+    """``"working"``: a process is at work on the reply. ``"waiting"``: its run waits for a person.
+    ``"queued"``: it waits for its turn, behind another run."""
+
+    until: datetime | None = None
+    """The time until which a person may answer; None: there is no limit."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON."""
+        until = None if self.until is None else self.until.isoformat()
+        return {"status": self.status, "until": until}
+
+
+WORKING = ReplyStatus(status="working")
+QUEUED = ReplyStatus(status="queued")
+
+ReplyChange: TypeAlias = PartChange | Rewritten | Waiting | ReplyStatus
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +111,10 @@ class ReplyWriter(Protocol):
         ...
 
 
+STATUS = "reply.status"
+"""The event that says why the stream of a reply stays open, where its chunks do not."""
+
+
 class OwnWriter:
     """Writes what our own chunks do not say: that a reply is to be replaced, and how it ended."""
 
@@ -101,7 +126,12 @@ class OwnWriter:
         return [{"event": "reply.started", "data": self._where}]
 
     def write(self, change: ReplyChange) -> list[dict[str, Any]]:
-        """Return the event of a reply that is to be replaced; the chunks say the rest."""
+        """Return the event of a reply that is to be replaced, or of its status.
+
+        The chunks say the rest.
+        """
+        if isinstance(change, ReplyStatus):
+            return [{"event": STATUS, "data": {**self._where, **change.to_dict()}}]
         if not isinstance(change, Rewritten):
             return []
         parts = [part_to_dict(part) for part in change.parts]

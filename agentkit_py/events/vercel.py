@@ -19,6 +19,8 @@ from agentkit_py.events.replies import (
     PartChange,
     ReplyChange,
     ReplyEnd,
+    ReplyStatus,
+    Rewritten,
     Waiting,
     author_of,
     data_of,
@@ -34,6 +36,9 @@ LAST = "data: [DONE]\n\n"
 
 WAITING = "data-waiting"
 """The type of the passing part that says that somebody else has to decide first."""
+
+STATUS = "data-status"
+"""The type of the passing part that says why the stream stays open."""
 
 _FINISHES = {"completed": "stop", "asked": "tool-calls", "stopped": "interrupted"}
 
@@ -57,6 +62,8 @@ class VercelWriter:
 
     def write(self, change: ReplyChange) -> list[dict[str, Any]]:
         """Return the chunks of a change."""
+        if isinstance(change, ReplyStatus):  # it begins no message
+            return [{"type": STATUS, "data": change.to_dict(), "transient": True}]
         return [*self._start(), *self._chunks(change)]
 
     def _start(self) -> list[dict[str, Any]]:
@@ -66,7 +73,7 @@ class VercelWriter:
         reset = [{"type": "reset-step"}] if self._continues else []
         return [{"type": "start", "messageId": self._reply}, *reset]
 
-    def _chunks(self, change: ReplyChange) -> list[dict[str, Any]]:
+    def _chunks(self, change: PartChange | Rewritten | Waiting) -> list[dict[str, Any]]:
         if isinstance(change, Waiting):
             return [{"type": WAITING, "data": dict(change.question), "transient": True}]
         if isinstance(change, PartChange):

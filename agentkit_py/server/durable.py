@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection
 
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
-from agentkit_py.events.replies import reply_id
+from agentkit_py.events.replies import QUEUED, ReplyStatus, reply_id
 from agentkit_py.history.questions import Question
 from agentkit_py.inngest.functions import GOES_ON_WITH
 from agentkit_py.inngest.sending import Client, Sender, send_answers, stop_questions
@@ -94,6 +94,12 @@ class InngestRuns(Backend):
         channel = channel_of(user_id)
         sent = self._not_begun(channel, thread_id)
         return [*self._hub.answered_elsewhere(channel, thread_id), *sent]
+
+    async def status_of(self, user_id: str, thread_id: str, message_id: str) -> ReplyStatus | None:
+        """Return whether a function answers a message, or is about to."""
+        if message_id in self._not_begun(channel_of(user_id), thread_id):
+            return QUEUED
+        return await super().status_of(user_id, thread_id, message_id)
 
     def _not_begun(self, channel: str, thread_id: str) -> list[str]:
         return [one[2] for one in self._sent if one[:2] == (channel, thread_id)]

@@ -24,15 +24,16 @@ from starlette.types import Receive, Scope, Send
 
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py._engine.pausing import LOST
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.events.ag_ui import interrupts_of
 from agentkit_py.events.approvals import Decision
 from agentkit_py.events.chunks import FAILED
 from agentkit_py.events.consume import StreamedPart
 from agentkit_py.events.replies import (
+    WORKING,
     ReplyEnd,
     ReplyReader,
+    ReplyStatus,
     ReplyWriter,
     Rewritten,
     approval_id,
@@ -40,15 +41,15 @@ from agentkit_py.events.replies import (
     reply_id,
 )
 from agentkit_py.history.questions import Question, QuestionStore
-from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.server.access import Access
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint, read_json
 from agentkit_py.server.approvals import CLOSED, answer_question, decided
 from agentkit_py.server.chat import job_of, make_thread
+from agentkit_py.server.endings import end_of, record_of, waiting_for
 from agentkit_py.server.formats import AG_UI, VERCEL, FrontEnd, FrontEndRequest
 from agentkit_py.server.hub import Entry, Subscription
 from agentkit_py.server.people import staff_on
-from agentkit_py.server.runs import DIED, channel_of, previous_data
+from agentkit_py.server.runs import channel_of, previous_data
 from agentkit_py.server.schemas import (
     AgUiThread,
     ApiError,
@@ -294,33 +295,17 @@ class _Exchange:
             return True
         return bool(await self.open_questions(message_id))
 
-    async def run_of(self, message_id: str) -> RunRecord | None:
-        """Return the record of a message's run, if there is one."""
-        store: object = self.api.settings.store
-        if self.thread_id and isinstance(store, RunStore):
-            with suppress(ThreadNotFoundError):
-                return await store.load_run(self.thread_id, message_id)
+    async def status_of(self, message_id: str) -> ReplyStatus | None:
+        """Return why a reply's stream may stay open; None: it has to end."""
+        with suppress(ThreadNotFoundError):
+            return await self.api.backend.status_of(self.user_id, self.thread_id, message_id)
         return None
 
-    async def is_open(self, message_id: str) -> bool:
-        """Return whether a message's run is at work, waits for a person, or will begin."""
-        with suppress(ThreadNotFoundError):
-            return await self.api.backend.is_open(self.user_id, self.thread_id, message_id)
-        return False
-
     async def end_of(self, message_id: str) -> ReplyEnd:
-        """Return how the run of a message has ended: half an answer is not a success."""
-        run = await self.run_of(message_id)
-        if run is None and self.api.backend.runs_here:
-            turn = (await self.view()).of(message_id)
-            if turn is not None and (not turn.parts or turn.parts[-1].type != "text"):
-                return ReplyEnd(reason="failed", error=DIED, recoverable=True)
-        if run is not None and run.status == "failed":
-            has_died = run.stop_reason == LOST
-            error = DIED if has_died else FAILED
-            return ReplyEnd(reason="failed", error=error, recoverable=has_died)
-        is_stopped = run is not None and run.status == "stopped"
-        return ReplyEnd(reason="stopped" if is_stopped else "completed")
+        """Return how the run of a message has ended."""
+        run = await record_of(self.api.settings.store, self.thread_id, message_id)
+        turn = (await self.view()).of(message_id) if run is None else None
+        return end_of(run, turn, runs_here=self.api.backend.runs_here)
 
     async def find_asked(self) -> str:
         """Return the message whose run asked what is answered now, or refuse the answers."""
@@ -456,6 +441,9 @@ class _Story:
 
     _looked: bool = False
 
+    _told: ReplyStatus = WORKING
+    """The status that the client knows."""
+
     async def next(self, leaving: anyio.Event) -> list[dict[str, Any]]:
         """Return the next events, maybe none yet."""
         exchange = self.exchange
@@ -465,8 +453,9 @@ class _Story:
         waited: set[asyncio.Future[Any]] = {reading}
         stopping = None if leaving.is_set() else asyncio.ensure_future(leaving.wait())
         waited.update(one for one in (stopping, task) if one is not None)
-        # What is there already is read first; then a run that does not work is looked at.
-        seconds = None if task is not None else (_POLL_SECONDS if self._looked else 0.0)
+        # What is there already is read first; then a run is looked at of which nothing comes.
+        is_heard = task is not None and self._reply is not None
+        seconds = None if is_heard else (_POLL_SECONDS if self._looked else 0.0)
         try:
             await asyncio.wait(waited, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -485,7 +474,7 @@ class _Story:
             if task is None:
                 self.end = ReplyEnd(reason="stopped")
             return []
-        if task is not None and not task.done():
+        if task is not None and task.done():
             return []
         self._looked = True
         return await self._look()
@@ -507,10 +496,11 @@ class _Story:
         reader = reply or ReplyReader()  # how it ends is read also by who has missed the beginning
         changes = reader.feed(chunk)
         self._last = reader.end or self._last
-        found = [chunk]
-        if not self.exchange.front_end.has_chunks:
-            known = () if reply is None else changes
-            found = [one for change in known for one in self.writer.write(change)]
+        found = [] if event in _AT_REST else self._tell(WORKING)
+        if self.exchange.front_end.has_chunks:
+            found.append(chunk)
+        elif reply is not None:
+            found += [one for change in changes for one in self.writer.write(change)]
         if event != "stream.ended":
             return found
         return [*found, *await self._finish(self._last or ReplyEnd(reason="completed"))]
@@ -539,17 +529,28 @@ class _Story:
         return [*found, *self.writer.end(end)]
 
     async def _look(self) -> list[dict[str, Any]]:
-        """Look at a run that does not work here: it waits, has ended, or works elsewhere."""
+        """Look at a run of which nothing comes: it waits, has ended, or works elsewhere."""
         exchange = self.exchange
-        is_open = await exchange.is_open(self.message_id)
+        status = await exchange.status_of(self.message_id)
+        if self.message_id in exchange.api.backend.working(exchange.user_id, exchange.thread_id):
+            return self._tell(status)
         asked = await exchange.open_questions(self.message_id)
         access = exchange.access
         mine = [one for one in asked if await access.may_answer(one)]
         if mine:
             return await self._ask(mine)
-        if asked or is_open or self.reader.is_behind:
-            return []  # somebody else has to answer, it works, or its end may have come meanwhile
-        return await self._finish(await exchange.end_of(self.message_id))
+        if asked:
+            status = waiting_for(asked)
+        if status is None and not self.reader.is_behind:  # else its end may have come meanwhile
+            return await self._finish(await exchange.end_of(self.message_id))
+        return self._tell(status)
+
+    def _tell(self, status: ReplyStatus | None) -> list[dict[str, Any]]:
+        """Return the events of a status, where the client knows another."""
+        if status is None or status == self._told:
+            return []
+        self._told = status
+        return self.writer.write(status)
 
     async def _ask(self, asked: Sequence[Question]) -> list[dict[str, Any]]:
         """End here, since the reader has to answer.
@@ -570,6 +571,10 @@ class _Story:
             found += self.writer.write(Rewritten(parts))
         self.end = ReplyEnd(reason="asked")
         return [*found, *self.writer.end(self.end)]
+
+
+_AT_REST = frozenset({"hitl.requested", "run.interrupted", "error", "stream.ended"})
+"""Chunks that do not show that a process is at work on the reply."""
 
 
 def _waits_for_others(part: StreamedPart) -> bool:

@@ -116,6 +116,22 @@ class _OpenRun:
     """The highest sequence number of its chunks."""
 
 
+@dataclass(frozen=True, slots=True)
+class LostRun:
+    """A run whose process has died while its stream was open."""
+
+    channel: str
+    thread_id: str
+    answers: str
+    """The id of the user's message."""
+
+    message_id: str
+    """The id of the message that it wrote."""
+
+    last: int
+    """The highest sequence number of its chunks."""
+
+
 @dataclass(slots=True)
 class _Channel:
     name: str
@@ -189,7 +205,8 @@ class _Channel:
         if event == "run.started" and "parentRunId" not in data:
             while not self.open and self.size > self.limits.ended_bytes and self.ring:
                 self.size -= self.ring.popleft().size
-            run = _OpenRun(entry.number, entry.thread_id, entry.answers, entry.source)
+            last = number if isinstance(number, int) else -1
+            run = _OpenRun(entry.number, entry.thread_id, entry.answers, entry.source, last)
             self.open.setdefault(message, run)
         elif event == "stream.ended":
             self.open.pop(message, None)
@@ -520,10 +537,21 @@ class Hub:
                 if is_open and entry.number >= first and entry.source is None:
                     yield channel.name, entry
 
-    def end_runs_of(self, source: str) -> None:
-        """Forget the open runs of a process that is gone; their readers read their threads."""
+    def end_runs_of(self, source: str) -> list[LostRun]:
+        """Forget the open runs of a process that is gone, and return them.
+
+        Their readers read their threads.
+        """
+        found: list[LostRun] = []
         for channel in list(self._channels.values()):
-            self._forget(channel, [n for n, run in channel.open.items() if run.source == source])
+            runs = {name: run for name, run in channel.open.items() if run.source == source}
+            found += [
+                LostRun(channel.name, run.thread_id, run.answers, name, run.last)
+                for name, run in runs.items()
+                if run.thread_id is not None and run.answers is not None
+            ]
+            self._forget(channel, [*runs])
+        return found
 
     def end_own_run(self, channel: str, message_id: str) -> None:
         """Forget an open run of this process that has gone on elsewhere, and was not heard of."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ from agentkit_py._engine.pausing import (
     Resumption,
     end_lost,
     stop_paused,
+    stop_unasked,
     take,
     waited_for,
 )
@@ -44,7 +46,14 @@ from agentkit_py.errors import (
 )
 from agentkit_py.events import Event, RunFailed, RunStarted
 from agentkit_py.events.chunks import FAILED, for_hook, without_details
-from agentkit_py.events.replies import reply_id
+from agentkit_py.events.replies import (
+    QUEUED,
+    STATUS,
+    WORKING,
+    ReplyEnd,
+    ReplyStatus,
+    reply_id,
+)
 from agentkit_py.events.types import ToolFinished
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
 from agentkit_py.history.runs import Known, RunRecord
@@ -55,19 +64,21 @@ from agentkit_py.results import AgentResult
 from agentkit_py.runs import ENDS_IN_ORDER, RunOptions, StreamingConfig
 from agentkit_py.server.auth import StreamTokens, is_same_host
 from agentkit_py.server.config import ServerSettings
-from agentkit_py.server.hub import Hub
+from agentkit_py.server.endings import HAS_DIED, end_of, record_of, waiting_for
+from agentkit_py.server.hub import Hub, LostRun
 from agentkit_py.server.line import Line
 from agentkit_py.server.notices import Notifier
 from agentkit_py.server.runs import (
     APPROVALS,
-    DIED,
     TOPIC,
     Backend,
     Job,
     channel_of,
     state_of,
+    user_of,
 )
 from agentkit_py.server.schemas import ApiError, TokenResponse, too_many
+from agentkit_py.server.turns import view_of
 from agentkit_py.server.workers import Workers
 from agentkit_py.state import State
 from agentkit_py.stores import HistoryStore
@@ -93,6 +104,12 @@ thread."""
 
 _CANCEL_SECONDS = 5.0
 """Seconds that a cancel waits for its runs to end; a tool in a thread cannot be stopped."""
+
+_TURN_SECONDS = 1.0
+"""Seconds after which a run that has begun, and does not have the thread, waits for its turn."""
+
+_DEATH_SECONDS = 2.0
+"""Seconds between two looks for the end of a run whose process has died."""
 
 _PUBLIC_MESSAGES: tuple[tuple[type[Exception], str, bool], ...] = (
     (ContextOverflowError, "The conversation has become too long for the model.", False),
@@ -177,6 +194,13 @@ class RunSlot:
         """True once the run has taken too long."""
         return self._timer is not None and self._timer.expired()
 
+    @property
+    def is_contended(self) -> bool:
+        """True if it waits for a permit or the thread, which others have."""
+        if self.locked:
+            return False
+        return self.lock.locked() or (not self.permitted and self.slots.full)
+
     async def take(self) -> None:
         """Wait for a permit, if the run has none, and for the thread."""
         if not self.permitted:
@@ -228,6 +252,9 @@ class LocalRun:
 
     is_at_work: bool = False
     """True once it has the thread, in which the message is stored then."""
+
+    since: float = field(default_factory=time.monotonic)
+    """When it was made."""
 
     begun: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once it is at work, or has ended before that."""
@@ -287,6 +314,13 @@ class LocalRun:
         state.thread_id = job.thread_id
         return state
 
+    @property
+    def is_queued(self) -> bool:
+        """True if it waits for its turn: for a permit, or for the thread."""
+        if self.begun.is_set():
+            return False
+        return self.slot.is_contended or time.monotonic() - self.since > _TURN_SECONDS
+
     def stop(self, reason: str) -> None:
         """Cancel it."""
         self._stopped = reason
@@ -317,13 +351,14 @@ class LocalRun:
             self._end(None)
         self.slot.end()
 
-    def interrupt(self) -> None:
-        """End the stream of a run that waited for a person."""
-        self._end("run.interrupted", reason="cancelled")
-
-    def die(self) -> None:
-        """End the stream of a run whose process has died."""
-        self._end("error", error=DIED, recoverable=True)
+    def close(self, end: ReplyEnd) -> None:
+        """End the stream of a run that no process works on."""
+        if end.reason == "stopped":
+            self._end("run.interrupted", reason="cancelled")
+        elif end.reason == "failed":
+            self._end("error", error=end.error, recoverable=end.recoverable)
+        else:
+            self._end(None)
 
     def _observe(self, event: Event) -> None:
         if isinstance(event, RunStarted):
@@ -424,6 +459,7 @@ class LocalRuns(Backend):
         self._notifier = notifier
         self._workers = Workers(hub)
         self._workers.on_cancel = self._cancel_for_others
+        self._workers.on_death = self._end_after_death
         self._line = Line(settings, self._workers.name, self._workers.is_alive)
         self._workers.is_busy = lambda: len(self._line) > 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -519,6 +555,7 @@ class LocalRuns(Backend):
             with anyio.move_on_after(_TO_STORE):
                 await run.begun.wait()
         if not run.begun.is_set():
+            self._tell_queued(job)
             if await self._line.keep(job):
                 self._do(self._leave_line(job, run))
         elif not run.is_at_work:
@@ -555,16 +592,18 @@ class LocalRuns(Backend):
         if len(await store.list_questions(user_id=user_id, limit=most)) >= most:
             raise too_many(f"At most {most} answers can be under way at once.")
 
-    def _run(self, job: Job, slot: RunSlot) -> LocalRun:
+    def _run(self, job: Job, slot: RunSlot, *, local: bool = False) -> LocalRun:
         channel = channel_of(job.user_id)
-        publish = partial(self._hub.publish, channel, answers=job.message.id)
+        publish = partial(self._hub.publish, channel, answers=job.message.id, local=local)
         return LocalRun(job, publish, slot, self._settings.store)
 
     def _find_place(self, run: LocalRun) -> None:
         """Let a run that paused, maybe in another process, end the stream that it began."""
         job = run.job
         answers = job.message.id or ""
-        run.root, run.sequence = self._hub.place_of(channel_of(job.user_id), job.thread_id, answers)
+        root, last = self._hub.place_of(channel_of(job.user_id), job.thread_id, answers)
+        if root is not None:
+            run.root, run.sequence = root, last
 
     def _begin(self, run: LocalRun) -> None:
         self._runs.setdefault(run.job.user_id, []).append(run)
@@ -654,6 +693,8 @@ class LocalRuns(Backend):
         run.taken = taken
         self._find_place(run)
         self._begin(run)
+        if run.is_queued:
+            self._tell_queued(job)
 
     def check_answerable(self, question: Question) -> None:
         """Refuse the questions of functions, whose answers are events."""
@@ -702,46 +743,128 @@ class LocalRuns(Backend):
         if run is None or run.status not in ("paused", "running"):
             return run
         if run.is_paused:
-            for question in await waited_for(store, thread_id, run):
+            asked = await waited_for(store, thread_id, run)
+            if not asked:  # its process died while it paused, or its questions are gone
+                await stop_unasked(store, thread_id, message_id)
+                return await store.load_run(thread_id, message_id)
+            for question in asked:
                 if question.status != "open":  # the process that took the answer has died since
                     with suppress(ApiError):  # it is logged
                         await self.go_on(question)
                     break
         elif run.is_lost(datetime.now(UTC)) and await end_lost(store, thread_id, message_id):
-            self._tell_end(user_id, thread_id, message_id, LocalRun.die)
+            self._tell_end(user_id, thread_id, message_id, HAS_DIED)
             return await store.load_run(thread_id, message_id)
         return run
 
-    async def is_open(self, user_id: str, thread_id: str, message_id: str) -> bool:
-        """Return whether a message's run is at work, waits for a person, or will begin."""
-        if not thread_id or message_id in self.working(user_id, thread_id):
-            return bool(thread_id)
-        run = await self.settle(user_id, thread_id, message_id)
-        if run is not None and run.status in ("paused", "running"):
-            return True
-        if message_id in self.awaited(user_id, thread_id):
-            return True
-        store: object = self._settings.store
-        if isinstance(store, QuestionStore):
-            for question in await store.list_questions(thread_id=thread_id, limit=None):
-                if question.run_id == message_id:
-                    if not await self.is_lost(question):
-                        return True
-                    await stop_question(store, question.id)
-        return run is None and await self._line.holds(thread_id, message_id)
+    def _tell_queued(self, job: Job) -> None:
+        """Publish that a message waits for its turn, beside the chunks of runs."""
+        where = {"threadId": job.thread_id, "userId": job.user_id, "messageId": job.message.id}
+        chunk = {
+            "event": STATUS,
+            "data": {**where, **QUEUED.to_dict()},
+            "timestamp": int(datetime.now(UTC).timestamp() * 1000),
+            "sequenceNumber": -1,
+            "id": f"status-{uuid4()}:{STATUS}",
+        }
+        self._hub.publish(channel_of(job.user_id), chunk)
 
-    def _tell_end(
-        self, user_id: str, thread_id: str, message_id: str, end: Callable[[LocalRun], None]
-    ) -> None:
+    async def status_of(self, user_id: str, thread_id: str, message_id: str) -> ReplyStatus | None:
+        """Return why the stream of a message's reply may stay open; None: it has to end."""
+        if not thread_id:
+            return None
+        if here := self._status_here(user_id, thread_id, message_id):
+            return here
+        run = await self.settle(user_id, thread_id, message_id)
+        if here := self._status_here(user_id, thread_id, message_id):
+            return here  # it goes on since then
+        store: object = self._settings.store
+        if run is not None and isinstance(store, QuestionStore):
+            if run.is_paused:
+                return waiting_for(await waited_for(store, thread_id, run))
+            if run.is_taken or run.is_waiting(time.time()):
+                return WORKING
+        if message_id in self.awaited(user_id, thread_id):
+            return WORKING
+        if asked := await self._asked_by(thread_id, message_id):
+            return waiting_for(asked)
+        is_kept = run is None and await self._line.holds(thread_id, message_id)
+        return QUEUED if is_kept else None
+
+    def _status_here(self, user_id: str, thread_id: str, message_id: str) -> ReplyStatus | None:
+        """Return the status of a message that a run of this process answers."""
+        for run in self._of(user_id, thread_id):
+            if run.job.message.id == message_id:
+                return QUEUED if run.is_queued else WORKING
+        return None
+
+    async def _asked_by(self, thread_id: str, message_id: str) -> list[Question]:
+        """Return the open questions of a message's run, those of a run that died closed."""
+        store: object = self._settings.store
+        if not isinstance(store, QuestionStore):
+            return []
+        asked = await store.list_questions(thread_id=thread_id, limit=None)
+        found: list[Question] = []
+        for question in asked:
+            if question.run_id != message_id:
+                continue
+            if not await self.is_lost(question):
+                found.append(question)
+                continue
+            await stop_question(store, question.id)
+        return found
+
+    def _tell_end(self, user_id: str, thread_id: str, message_id: str, end: ReplyEnd) -> None:
         """End the stream of a run that no process works on."""
         run = self._paused.pop((thread_id, message_id), None)
-        if run is None:  # it paused in another process
-            message = UserMessage("", message_id)
-            target = next(iter(self._settings.targets.values()))
-            job = Job(user_id=user_id, thread_id=thread_id, target=target, message=message)
-            run = self._run(job, self._slots.later(_key(job)))
+        run = run or self._elsewhere(user_id, thread_id, message_id)
         self._find_place(run)
-        end(run)
+        run.close(end)
+
+    def _elsewhere(
+        self, user_id: str, thread_id: str, message_id: str, *, local: bool = False
+    ) -> LocalRun:
+        """Return the run of another process, to end the stream that it began.
+
+        Args:
+            user_id: The user.
+            thread_id: The thread.
+            message_id: The user's message.
+            local: For the readers of this process only.
+        """
+        message = UserMessage("", message_id)
+        target = next(iter(self._settings.targets.values()))
+        job = Job(user_id=user_id, thread_id=thread_id, target=target, message=message)
+        return self._run(job, self._slots.later(_key(job)), local=local)
+
+    def _end_after_death(self, runs: Sequence[LostRun]) -> None:
+        """End the streams of a process that has died; each of the others does."""
+        for run in runs:
+            self._do(self._end_lost_stream(run))
+
+    async def _end_lost_stream(self, lost: LostRun) -> None:
+        """End a stream whose process has died, unless its run waits or goes on elsewhere.
+
+        A run that was taken counts as dead a little later, by its own sign of life.
+        """
+        where = user_of(lost.channel), lost.thread_id, lost.answers
+        run = self._elsewhere(*where, local=True)
+        run.root, run.sequence = lost.message_id, lost.last
+        self._paused.setdefault(where[1:], run)
+        with suppress(ThreadNotFoundError):
+            while (status := await self.status_of(*where)) == WORKING:
+                if self._hub.works_on(lost.channel, lost.answers) or self._status_here(*where):
+                    return
+                await asyncio.sleep(_DEATH_SECONDS)
+            if status is None and self._paused.get(where[1:]) is run:
+                del self._paused[where[1:]]
+                run.close(await self._end_of(*where))
+
+    async def _end_of(self, user_id: str, thread_id: str, message_id: str) -> ReplyEnd:
+        store = for_user(self._settings.store, user_id)
+        record = await record_of(store, thread_id, message_id)
+        turn = (await view_of(store, thread_id)).of(message_id)
+        return end_of(record, turn, runs_here=True)
 
     async def _stop_lost(self, store: QuestionStore, asked: Sequence[Question]) -> None:
         """Close the open questions of runs that died so long ago that none can be at work."""
@@ -827,7 +950,7 @@ class LocalRuns(Backend):
             store = for_user(self._settings.store, user_id)
             paused = await stop_paused(store, thread_id, at_work=at_work)
         for record in paused:
-            self._tell_end(user_id, thread_id, record.id, LocalRun.interrupt)
+            self._tell_end(user_id, thread_id, record.id, ReplyEnd(reason="stopped"))
         return len({run.job.message.id for run in runs} | {record.id for record in paused})
 
     def _cancel_for_others(self, user_id: str, thread_id: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 from starlette.requests import HTTPConnection
 
+from agentkit_py.events.replies import WORKING, ReplyStatus
 from agentkit_py.history.leases import OnBusy
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import Known, RunRecord, RunStore
@@ -39,6 +40,11 @@ TAKEOVERS = "takeovers"
 def channel_of(user_id: str) -> str:
     """Return the name of one user's channel."""
     return f"user:{user_id}"
+
+
+def user_of(channel: str) -> str:
+    """Return the id of the user whose channel this is."""
+    return channel.removeprefix(channel_of(""))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,9 +127,12 @@ class Backend(Protocol):
         del user_id, thread_id, message_id
         return None
 
-    async def is_open(self, user_id: str, thread_id: str, message_id: str) -> bool:
-        """Return whether a message's run is at work, waits for a person, or will begin."""
-        return message_id in self.awaited(user_id, thread_id)
+    async def status_of(self, user_id: str, thread_id: str, message_id: str) -> ReplyStatus | None:
+        """Return why the stream of a message's reply may stay open; None: it has to end.
+
+        A run without a living owner is seen to before.
+        """
+        return WORKING if message_id in self.awaited(user_id, thread_id) else None
 
     @abstractmethod
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:

@@ -723,6 +723,26 @@ class ApprovalsPage(TypedDict):
     hasMore: bool
 
 
+class LastReply(TypedDict):
+    """The status of the reply to the last message."""
+
+    messageId: str
+    """The id of the user's message."""
+
+    status: str
+    """``"working"``, ``"waiting"`` (for a person) or ``"queued"`` while its stream is open; then
+    ``"completed"``, ``"stopped"`` or ``"failed"``."""
+
+    until: str | None
+    """The time until which a person may answer; None: there is no limit."""
+
+    error: str
+    """The reason of a failure, in words for the user."""
+
+    recoverable: bool
+    """True if the message can be sent again."""
+
+
 class ThreadResponse(TypedDict):
     """A thread and its last messages, oldest first."""
 
@@ -737,6 +757,10 @@ class ThreadResponse(TypedDict):
 
     pending: list[ApprovalItem]
     """The open questions of the thread."""
+
+    reply: LastReply | None
+    """The status of the reply to the last of these messages that is the user's; None: there is no
+    such message, or replies do not pass through the server."""
 
     staff: StaffOnThread
 

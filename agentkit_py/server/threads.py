@@ -10,10 +10,12 @@ from uuid import uuid4
 from agentkit_py._core.json import as_object
 from agentkit_py.errors import ThreadBusyError
 from agentkit_py.events.for_users import result_for_user
+from agentkit_py.events.replies import ReplyEnd
 from agentkit_py.history.runs import RunStore
 from agentkit_py.results import USER
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.approvals import open_questions, visible
+from agentkit_py.server.endings import end_of, record_of, waiting_for
 from agentkit_py.server.people import staff_on
 from agentkit_py.server.runs import channel_of
 from agentkit_py.server.schemas import (
@@ -24,6 +26,7 @@ from agentkit_py.server.schemas import (
     ForksQuery,
     FoundMessage,
     FoundMessages,
+    LastReply,
     NewThread,
     NewThreadResponse,
     RewindRequest,
@@ -37,7 +40,7 @@ from agentkit_py.server.schemas import (
     ThreadSummary,
     not_found,
 )
-from agentkit_py.server.turns import is_note
+from agentkit_py.server.turns import ShownTurn, is_note, turns_of
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.rows import StoredResult, ThreadInfo, title_of
 from agentkit_py.stores.words import WordSearch
@@ -173,9 +176,8 @@ async def get_thread(request: ApiRequest[ThreadQuery]) -> ThreadResponse:
         count = await store.count_results(query.thread_id)
     before = count if query.before is None else min(count, query.before)
     records = await store.page(query.thread_id, before, query.limit)
-    said = [one.result.id for one in records if one.result.agent_name == USER]
-    if said and said[-1] is not None:
-        await request.api.backend.settle(request.user_id, info.id, said[-1])
+    turns = [one for one in turns_of(records) if one.text is not None]
+    reply = await _reply_to(request, info.id, turns[-1]) if turns else None
     asked = await open_questions(store, info.id)
     shown = [one for one in records if not is_note(one.result)]
     running = request.api.backend.replayed(request.user_id, query.thread_id)
@@ -185,7 +187,31 @@ async def get_thread(request: ApiRequest[ThreadQuery]) -> ThreadResponse:
         "hasMore": before > query.limit,
         "running": running,
         "pending": await visible(request.api, request.user_id, asked),
+        "reply": reply,
         "staff": await staff_on(store, info.id),
+    }
+
+
+async def _reply_to(request: ApiRequest[Any], thread_id: str, turn: ShownTurn) -> LastReply | None:
+    """Return the status of the reply to a message; a run without a living owner is ended."""
+    backend, message_id = request.api.backend, turn.message_id
+    if not backend.streams:
+        return None
+    status = await backend.status_of(request.user_id, thread_id, message_id)
+    asked = await open_questions(request.threads, thread_id)
+    if mine := [one for one in asked if one.run_id == message_id]:
+        status = waiting_for(mine)
+    end = ReplyEnd(reason="completed")
+    if status is None:
+        record = await record_of(request.threads, thread_id, message_id)
+        end = end_of(record, turn, runs_here=backend.runs_here)
+    told = {"until": None} if status is None else status.to_dict()
+    return {
+        "messageId": message_id,
+        "status": end.reason if status is None else status.status,
+        "until": told["until"],
+        "error": end.error,
+        "recoverable": end.recoverable,
     }
 
 

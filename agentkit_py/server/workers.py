@@ -27,7 +27,7 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
 from agentkit_py.history.mail import MailStore
 from agentkit_py.history.runs import RunStore
-from agentkit_py.server.hub import Entry, Hub
+from agentkit_py.server.hub import Entry, Hub, LostRun
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.broadcast import FUNCTION_RUN, STREAMS, Broadcast, stream_box
 
@@ -68,6 +68,9 @@ class Workers:
 
         self.is_busy: Callable[[], bool] = lambda: False
         """Says whether the others must know that this process lives, even if no run is open."""
+
+        self.on_death: Callable[[Sequence[LostRun]], object] = lambda _runs: None
+        """Called with the open runs of a process that has died, of which no more will be heard."""
 
         self.on_chunk: Callable[[Entry, str], object] = lambda _entry, _channel: None
         """Called with what another process published, and its channel."""
@@ -231,7 +234,7 @@ class Workers:
             for sender in self._heard:
                 if not self.is_alive(sender) and self._hub.has_open_runs(sender):
                     logger.warning("A worker process has ended in the middle of its runs")
-                    self._hub.end_runs_of(sender)
+                    self.on_death(self._hub.end_runs_of(sender))
 
 
 async def _is_over(store: object, sent: Sequence[Mapping[str, Any]]) -> bool:
