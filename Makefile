@@ -4,6 +4,8 @@
 PYTHON := .venv/bin/python
 ARGS ?=
 COUNT ?= 100
+# Tests start many processes, and each would compile the package again.
+export PYTHONDONTWRITEBYTECODE :=
 
 help:  ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -25,8 +25,9 @@ if TIKTOKEN_CACHE.is_dir():
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", str(TIKTOKEN_CACHE))
 
 # No test speaks TLS, but each Inngest client would load the certificates of all authorities, twice:
-# 35 ms and 2 MB. An empty folder of certificates is loaded at once.
-os.environ.setdefault("SSL_CERT_DIR", tempfile.mkdtemp(prefix="agentkit-no-certificates-"))
+# 35 ms and 2 MB. An empty folder of certificates is loaded at once; httpx prefers the file.
+os.environ.pop("SSL_CERT_FILE", None)
+os.environ["SSL_CERT_DIR"] = tempfile.mkdtemp(prefix="agentkit-no-certificates-")
 
 # A shell starts what runs in its background with Ctrl-C ignored, and programs inherit that: those
 # that tests interrupt would go on for ever.
@@ -56,6 +57,18 @@ def is_listed(nodeid: str, names: set[str]) -> bool:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that scripts/slow_tests.py reads the file of."""
     parser.addoption("--cpu-times", metavar="FILE", help="write each test's processor time there")
+
+
+def pytest_collection() -> None:
+    """Collect no garbage while modules are imported and cases are made: nearly all of it stays."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Keep what was collected from the garbage collector, which would look at all of it again."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
