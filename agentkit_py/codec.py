@@ -66,7 +66,8 @@ def _body(message: Message) -> dict[str, Any]:
                 "content": content,
             }
         case ReasoningMessage(content=content):
-            return {"type": "reasoning", "role": "assistant", "content": content}
+            hidden = {"hidden": True} if message.hidden else {}
+            return {"type": "reasoning", "role": "assistant", "content": content, **hidden}
         case OpaqueMessage():
             facts: dict[str, str] = {
                 "host": message.host,
@@ -139,7 +140,8 @@ def _tool_result(reader: _FieldReader) -> Message:
 
 
 def _reasoning(reader: _FieldReader) -> Message:
-    return ReasoningMessage(reader.string("content"), **reader.common())
+    hidden = reader.flag("hidden")
+    return ReasoningMessage(reader.string("content"), hidden=hidden, **reader.common())
 
 
 def _opaque(reader: _FieldReader) -> Message:
@@ -182,6 +184,12 @@ class _FieldReader:
         value = self.value(name)
         if not isinstance(value, str):
             raise self._wrong(name, f"expected a string, got {value!r:.80}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        value = self._record.get(name, False)
+        if not isinstance(value, bool):
+            raise self._wrong(name, f"expected true or false, got {value!r:.80}")
         return value
 
     def text_or_empty(self, name: str) -> str:

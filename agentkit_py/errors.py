@@ -30,6 +30,7 @@
     ├── NonRetriableError           raised by users: stop, and do not try this again
     ├── RetryAfterError             raised by users: stop, and try again after a while
     ├── AbruptExitError             code that was called left by CancelledError or SystemExit
+    ├── ToolError                   raised by users in a tool: tell the model why the call failed
     ├── ModelRetry                  raised by users: tell the model what is wrong with its answer
     ├── OutputError                 an agent or network ended without its output
     ├── GuardrailTripped            a guardrail stopped the run
@@ -465,6 +466,21 @@ class RetryAfterError(AgentKitError):
         super().__init__(message)
         seconds = retry_after.total_seconds() if isinstance(retry_after, timedelta) else retry_after
         self.retry_after: float = float(seconds)
+
+
+class ToolError(AgentKitError):
+    """Raise it in a tool: the model reads the text, and the call has failed.
+
+    What a tool raises else is logged with its traceback; the model reads its name and text, without
+    secrets, and users read only that something failed.
+
+    Attributes:
+        to_user: The text for the user; None: that something failed.
+    """
+
+    def __init__(self, message: str, *, to_user: str | None = None) -> None:
+        super().__init__(message)
+        self.to_user = to_user
 
 
 class ModelRetry(AgentKitError):  # noqa: N818 - pydantic-ai's name

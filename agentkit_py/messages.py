@@ -476,6 +476,8 @@ class ReasoningMessage(_Base):
 
     content: str
     role: Literal["assistant"] = field(default="assistant", kw_only=True)
+    hidden: bool = field(default=False, kw_only=True)
+    """True: users do not see it, since guardrails check or mask the agent's output."""
 
     type: Literal["reasoning"] = field(default="reasoning", kw_only=True)
 

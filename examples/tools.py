@@ -61,14 +61,15 @@ check = create_tool(
 # --8<-- [end:create]
 
 # --8<-- [start:errors]
-from agentkit_py.errors import NonRetriableError
+from agentkit_py.errors import NonRetriableError, ToolError
 
 
 @tool
 def charge(card: str, cents: int) -> str:
     """Charge a card."""
     if cents > 100_000:
-        raise ValueError("more than 1000.00 needs a person")  # the model reads this
+        # The model reads the first text, the user the second.
+        raise ToolError("more than 1000.00 needs a person", to_user="We will call you.")
     if card == "stolen":
         raise NonRetriableError("a stolen card was used")  # the run ends here
     return "charged"

@@ -215,6 +215,7 @@ REMEDIES = {
     "RejectedReplyError": "Nothing, where another model is left; else look at `reason`.",
     "ModelTimeoutError": "Raise `timeout=` of the model, or try again.",
     "ModelRetry": "You raise it.",
+    "ToolError": "You raise it.",
     "NestingError": "Look for agents that call each other in a circle.",
     "NonRetriableError": "You raise it.",
     "OutputError": "Read `reason` and `problems`; allow more `output_retries` or a wider type.",

@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agentkit_py._core.secrets import without_secrets
+
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs"})
 _BREAKS = frozenset("\v\f\x1c\x1d\x1e\x85\u2028\u2029")
 
@@ -70,7 +72,8 @@ def escaped(text: str) -> str:
 class CleanRecords(logging.Filter):
     """Cleans log records: the message with its arguments, the traceback and the stack.
 
-    Arguments become one line each, so that none can look like another record.
+    Errors are without secrets (see `without_secrets`). Arguments become one line each, so that
+    none can look like another record.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -81,8 +84,9 @@ class CleanRecords(logging.Filter):
             record.args = {name: _argument(value) for name, value in record.args.items()}
         if record.exc_info and record.exc_info[0] is not None and not record.exc_text:
             text = logging.Formatter().formatException(record.exc_info)
-            if clean(text) != text:
-                record.exc_text = clean(text)
+            shown = without_secrets(clean(text))
+            if shown != text:
+                record.exc_text = shown
         if record.stack_info:
             record.stack_info = clean(record.stack_info)
         return True
@@ -93,7 +97,8 @@ def _argument(value: object) -> Any:
         return _line(value)
     if isinstance(value, BaseException):
         text = str(value)
-        return value if _line(text) == text else _line(text)
+        shown = without_secrets(_line(text))
+        return value if shown == text else shown
     return value
 
 

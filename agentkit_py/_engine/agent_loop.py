@@ -258,7 +258,10 @@ class _AgentLoop:
             self.turn.agent.stream_before_response
             or not any(part.replaces_replies for part in self.parts)
         )
-        call_model = model_caller(builder, model_input, streams=streams)
+        hides_reasoning = any(part.hides_reasoning for part in self.parts)
+        call_model = model_caller(
+            builder, model_input, streams=streams, hides_reasoning=hides_reasoning
+        )
         for part in reversed(self.parts):
             call_model = part.around_call(call_model)
         return call_model

@@ -25,7 +25,7 @@ from agentkit_py._engine.tool import (
 from agentkit_py._engine.tool_values import error_content
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
-from agentkit_py.events.for_users import DENIED
+from agentkit_py.events.for_users import DENIED, EXPIRED
 from agentkit_py.events.types import HitlRequested, HitlResolved
 from agentkit_py.history.staff import Takeover
 from agentkit_py.history.thread import QuestionRecord
@@ -161,9 +161,7 @@ async def _ask_here(approver: Approver, request: ApprovalRequest) -> dict[str, A
 def refused_content(call: ToolCall, answer: ApprovalAnswer | None, index: int) -> JsonValue | None:
     """Return what the model reads of a call that was not approved; None if it was."""
     if answer is None:
-        return error_content(
-            "ApprovalTimeoutError", f"Nobody answered in time whether {call.name} may be called."
-        )
+        return error_content(EXPIRED, f"Nobody answered in time whether {call.name} may be called.")
     decision = answer.on(index)
     if decision.approved:
         return None

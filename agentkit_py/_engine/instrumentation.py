@@ -229,6 +229,11 @@ class StreamingConfig:
     extended: bool = True
     """Also send ``usage.updated`` and ``metadata.updated``, which TypeScript only declares."""
 
+    error_texts: bool = True
+    """Send the errors of tools as models read them, as TypeScript does. False, as the HTTP API and
+    `create_functions` have it: users get the words that a tool has for them (`ToolError`), or that
+    something failed, with a reference that the log has, too."""
+
 
 class ObserverInstrumentation(Instrumentation):
     """Hands each event to a user's observer."""
@@ -255,7 +260,7 @@ class ChunkPublisher(Instrumentation):
         self._runtime = runtime
         self._repeat = config.repeat
         self._publish = config.publish or runtime.publish
-        self._projector = Projector(config.simulate_chunking, config.extended)
+        self._projector = Projector(config.simulate_chunking, config.extended, config.error_texts)
         self._failed = False
 
     async def event(self, event: Event) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -14,7 +14,7 @@ from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder
 from agentkit_py._engine.reasoning import bound_reply, can_heal, fallback_entry
 from agentkit_py.errors import BadRequestError, ContextOverflowError, ModelError
 from agentkit_py.events.types import ContextBuilt, ModelFailedOver, OutputDelta, ReplyDelta
-from agentkit_py.messages import Delta
+from agentkit_py.messages import Delta, ReasoningDelta
 from agentkit_py.models.base import Model, ModelReply
 from agentkit_py.models.fallback import FallbackModel
 from agentkit_py.processors.report import ReportEntry
@@ -69,16 +69,22 @@ CallModel: TypeAlias = Callable[[], Awaitable[ModelAnswer]]
 
 
 def model_caller(
-    builder: ModelInputBuilder, model_input: ModelInput, *, streams: bool
+    builder: ModelInputBuilder,
+    model_input: ModelInput,
+    *,
+    streams: bool,
+    hides_reasoning: bool = False,
 ) -> CallModel:
     """Return the call of an agent's model, or of its alternatives one after the other.
 
     Args:
         builder: Builds the inputs of alternatives, and smaller ones.
         model_input: The input.
-        streams: Emit the reply piece by piece.
+        streams: Emit the reply piece by piece,
+        hides_reasoning: but not its reasoning.
     """
-    request = _Request(builder, model_input, f"{builder.path}.infer", streams)
+    step_id = f"{builder.path}.infer"
+    request = _Request(builder, model_input, step_id, streams, hides_reasoning)
     if isinstance(builder.turn.model, FallbackModel):
         return partial(_call_alternatives, request)
     return request.call
@@ -121,6 +127,7 @@ class _Request:
     input: ModelInput
     step_id: str
     streams: bool
+    hides_reasoning: bool
 
     async def call(self) -> ModelAnswer:
         """Send the request, a second time with less where the provider refuses it."""
@@ -150,7 +157,11 @@ class _Request:
 
     async def _send_watched(self, model: Model, make_body: Callable[[], dict[str, Any]]) -> object:
         run, call = self.builder.run, self.builder.model_call(self.step_id, self.input)
-        on_delta = ReplyDeltas.of(run.monitor, self.builder.turn) if self.streams else None
+        on_delta = None
+        if self.streams:
+            on_delta = ReplyDeltas(
+                run.monitor, self.builder.turn, hides_reasoning=self.hides_reasoning
+            )
 
         def watched() -> dict[str, Any]:
             run.monitor.request_sent(call)  # here, since a replay makes no body
@@ -183,18 +194,22 @@ class ReplyDeltas:
 
     monitor: Monitor
     turn: Turn
-    output: PartialOutput | None = None
+    hides_reasoning: bool
+    output: PartialOutput | None = field(init=False, default=None)
 
-    @classmethod
-    def of(cls, monitor: Monitor, turn: Turn) -> ReplyDeltas:
-        """Return what emits the pieces of one reply."""
-        if turn.output is None:
-            return cls(monitor, turn)
-        from agentkit_py._engine.output_schema import PartialOutput  # noqa: PLC0415 - loads pydantic
+    def __post_init__(self) -> None:
+        """Begin to read the output, where there is one."""
+        if self.turn.output is not None:
+            from agentkit_py._engine.output_schema import PartialOutput  # noqa: PLC0415 - loads pydantic
 
-        return cls(monitor, turn, PartialOutput(turn.output))
+            object.__setattr__(self, "output", PartialOutput(self.turn.output))
+
+    def _hides(self, delta: Delta) -> bool:
+        return self.hides_reasoning and isinstance(delta, ReasoningDelta)
 
     async def __call__(self, delta: Delta, /) -> None:
+        if self._hides(delta):
+            return
         await self.monitor.emit(ReplyDelta(**self.turn.facts, delta=delta))
         grown = None if self.output is None else self.output.feed(delta)
         if grown is not None:
@@ -206,4 +221,6 @@ class ReplyDeltas:
             await self.monitor.emit(event)
 
     async def skip(self, delta: Delta, count: int, /) -> None:
+        if self._hides(delta):
+            return
         await self.monitor.skip(ReplyDelta(**self.turn.facts, delta=delta), count)

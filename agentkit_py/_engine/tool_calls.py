@@ -28,14 +28,22 @@ from agentkit_py._engine.tool import (
     Tool,
     ToolContext,
 )
-from agentkit_py._engine.tool_values import InvalidArguments, data_content, error_content
+from agentkit_py._engine.tool_values import (
+    InvalidArguments,
+    data_content,
+    error_content,
+    raised_content,
+)
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
+    ModelRetry,
     ReplayError,
     StateError,
+    ToolError,
     is_control_error,
 )
+from agentkit_py.events.for_users import reference_of
 from agentkit_py.events.types import ToolFinished, ToolStarted
 from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.messages import Finish, Message, ToolCall, ToolCallMessage, ToolResultMessage
@@ -295,7 +303,7 @@ class ToolRunner:
         except Exception as error:
             if is_control_error(error):
                 raise
-            return {"refused": error_content(type(error).__name__, str(error)), "ask": False}
+            return {"refused": raised_content(error), "ask": False}
         return {"refused": None, "ask": bool(ask)}
 
     async def _run_together(self, prepared: Sequence[Prepared]) -> None:
@@ -480,7 +488,12 @@ class ToolRunner:
         except Exception as error:
             if _ends_run(error):
                 raise
-            return error_content(type(error).__name__, str(error)), error
+            content = raised_content(error)
+            if not isinstance(error, ToolError | ModelRetry):
+                said = "Tool %r of agent %r raised an error (reference %s)"
+                reference = reference_of(content)
+                logger.error(said, tool.name, self.agent.name, reference, exc_info=error)
+            return content, error
         if timer is not None and timer.cancelled_caught:
             late = f"{tool.name} took more than {limit} s"
             return error_content("ToolTimeoutError", late), TimeoutError(late)
@@ -550,7 +563,7 @@ async def _check(one: Prepared, context: ToolContext) -> JsonValue | None:
     except Exception as error:
         if is_control_error(error):
             raise
-        return error_content(type(error).__name__, str(error))
+        return raised_content(error)
     if problem is None:
         return None
     if not isinstance(problem, str):

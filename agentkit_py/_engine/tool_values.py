@@ -18,7 +18,8 @@ from agentkit_py._core.json import (
     find_non_json,
     is_too_deep,
 )
-from agentkit_py.errors import ToolDefinitionError
+from agentkit_py._core.secrets import without_secrets
+from agentkit_py.errors import ToolDefinitionError, ToolError
 
 
 class InvalidArguments(Exception):  # noqa: N818 - caught by the engine, never seen by users
@@ -44,6 +45,14 @@ class Arguments(Protocol):
             InvalidArguments: They do not fit.
         """
         ...
+
+
+def raised_content(error: Exception) -> JsonValue:
+    """What a tool raised as the model reads it, without secrets."""
+    facts: dict[str, JsonValue] = {}
+    if isinstance(error, ToolError) and error.to_user is not None:
+        facts["toUser"] = error.to_user
+    return error_content(type(error).__name__, without_secrets(str(error)), **facts)
 
 
 def error_content(name: str, message: str, **facts: JsonValue) -> JsonValue:

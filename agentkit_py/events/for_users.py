@@ -1,4 +1,4 @@
-"""The words of staff as the thread's user gets them: in chunks, and in the thread.
+"""The words of staff and of errors as the thread's user gets them: in chunks, and in the thread.
 
 A decision has words for agents (``reason``) and words for the user (``to_user``). Models read both;
 users get theirs only, and no ids of people. This module is the only place that decides so, for all
@@ -10,21 +10,53 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from agentkit_py._core.digests import short_digest
 from agentkit_py._core.json import as_object
 from agentkit_py.events.approvals import ApprovalAnswer, Decision
 
 DENIED = "ApprovalDeniedError"
 """The name of the error that stands for a call which a person refused."""
 
+STOPPED_CALL = "RunStoppedError"
+"""The name of the error that stands for a call whose run was stopped."""
+
+EXPIRED = "ApprovalTimeoutError"
+"""The name of the error that stands for a call which no person decided in time."""
+
+FAILED = "ToolFailedError"
+"""The name that users get for every other error of a call."""
+
 _REFUSED = "This was not approved."
 
 
-def result_for_user(content: Any) -> Any:
-    """Return a call's result: of a refusal, what the person wrote to the user."""
+def result_for_user(content: Any, *, error_texts: bool = False) -> Any:
+    """Return a call's result as the user gets it.
+
+    Of a refusal it is what the person wrote to the user. Of an error it is what the tool says to
+    the user (`ToolError`), else that something failed, with a reference that the log has, too: the
+    text of an error names hosts, tables and people.
+
+    Args:
+        content: The result.
+        error_texts: The user gets errors as the model does.
+    """
     error = as_object((as_object(content) or {}).get("error"))
-    if error is None or error.get("name") != DENIED:
+    if error is None:
         return content
-    return {"error": {"name": DENIED, "message": error.get("toUser") or _REFUSED}}
+    if error.get("name") in (EXPIRED, STOPPED_CALL):  # the library's own words
+        return {"error": {"name": error["name"], "message": error.get("message")}}
+    if error.get("name") == DENIED:
+        return {"error": {"name": DENIED, "message": error.get("toUser") or _REFUSED}}
+    if error_texts:
+        return content
+    words = error.get("toUser") or f"Something went wrong (reference {reference_of(content)})."
+    return {"error": {"name": FAILED, "message": words}}
+
+
+def reference_of(content: Any) -> str:
+    """Return the reference of a failed call's result, by which its error is found in the log."""
+    error = as_object((as_object(content) or {}).get("error")) or {}
+    return short_digest([error.get("name"), error.get("message")])[:8]
 
 
 def decision_for_user(decision: Decision) -> dict[str, Any]:

@@ -125,10 +125,12 @@ class Projector:
         extended: Also send what TypeScript declares and never sends: ``usage.updated`` after each
             reply, and ``metadata.updated`` of type ``context_update`` with the report before it and
             of type ``finish_update`` with why it ended.
+        error_texts: Send the errors of tools as models read them; but never the words of staff.
     """
 
     simulate_chunking: bool = False
     extended: bool = True
+    error_texts: bool = True
     _sequence: int = 0
     _parts: int = 0
     _root: RunStarted | None = None
@@ -374,7 +376,7 @@ class Projector:
         result = event.result
         part = _Part(self._part_id(event.message_id), "tool-output", result.tool.name)
         part.call = self._calls.finish(event.message_id, result.tool)
-        content = result_for_user(result.content)
+        content = result_for_user(result.content, error_texts=self.error_texts)
         yield "part.created", self._described(event, part)
         for piece in self._pieces(dumps(content), OUTPUT_CHUNK):
             yield self._piece(event, part, piece)
@@ -458,7 +460,7 @@ def contents_of(
         # An empty text is no part: e.g. a thought that the provider keeps to itself.
         if isinstance(message, TextMessage) and message.text:
             yield "text", None, message.text
-        elif isinstance(message, ReasoningMessage) and message.content:
+        elif isinstance(message, ReasoningMessage) and message.content and not message.hidden:
             yield "reasoning", None, message.content
         elif isinstance(message, OpaqueMessage):
             yield "data", None, _block(message)

@@ -20,11 +20,11 @@ from agentkit_py.events.consume import (
     PublishedChunk,
     StreamedPart,
 )
-from agentkit_py.events.for_users import DENIED, result_for_user
+from agentkit_py.events.for_users import DENIED, EXPIRED, result_for_user
 from agentkit_py.events.project import contents_of
 from agentkit_py.messages import Message, ToolResultMessage
 
-REFUSED = frozenset({DENIED, "ApprovalTimeoutError"})
+REFUSED = frozenset({DENIED, EXPIRED})
 """Names of the errors that stand for a call that no person allowed."""
 
 ChangeKind: TypeAlias = Literal["opened", "grew", "ended", "asked", "decided", "answered"]

@@ -21,8 +21,10 @@ from typing import Any
 from typing_extensions import Protocol  # as the protocols that it adds to
 
 from agentkit_py._core.json import JsonObject, JsonValue
+from agentkit_py._core.secrets import without_secrets
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import AgentKitError, NonRetriableError
+from agentkit_py.events.for_users import STOPPED_CALL
 from agentkit_py.history.runs import RunStore
 from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.results import AgentResult
@@ -91,12 +93,9 @@ class OpenReply:
         if index in self.contents:
             return self.contents[index]
         if index not in self.begun:
-            return _error(_STOPPED, _NOT_CALLED)
-        name, message = self.failed.get(index, (_STOPPED, _NOT_KNOWN))
+            return _error(STOPPED_CALL, _NOT_CALLED)
+        name, message = self.failed.get(index, (STOPPED_CALL, _NOT_KNOWN))
         return _error(name, message, self.steps.get(index))
-
-
-_STOPPED = "RunStoppedError"
 
 
 def _error(name: str, message: str, done: Mapping[str, JsonValue] | None = None) -> JsonValue:
@@ -155,7 +154,7 @@ class OpenCall:
     def failed(self, error: Exception) -> None:
         """Take the call's own error that ends the run, also where a replay remembers it."""
         self.asked()
-        said = str(error)
+        said = without_secrets(str(error))
         if isinstance(error, AgentKitError) and error.acted:
             said = f"{_NOT_KEPT}{said}"
         self.reply.failed[self.index] = type(error).__name__, said

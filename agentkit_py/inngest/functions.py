@@ -205,7 +205,9 @@ def _handler(
             if "answerableBy" in data:  # sent by the HTTP API, for somebody's browser
                 send = _for_strangers(send)
             streaming = StreamingConfig(
-                publish=_held_back(ctx, send), extended=data.get("extended") is not False
+                publish=_held_back(ctx, send),
+                extended=data.get("extended") is not False,
+                error_texts=False,
             )
         options: dict[str, Any] = {"ctx": ctx, "state": state, "streaming": streaming}
         options["on_busy"] = data.get("onBusy")

@@ -287,7 +287,10 @@ class LocalRun:
                 "limits": settings.run_limits,
                 "observer": self._observe,
                 "streaming": StreamingConfig(
-                    publish=self._publish, extended=settings.extended, repeat=self.repeat
+                    publish=self._publish,
+                    extended=settings.extended,
+                    repeat=self.repeat,
+                    error_texts=False,
                 ),
             }
             target = copy(job.target)

@@ -288,8 +288,10 @@ def message_of(record: StoredResult, *, for_staff: bool = False) -> StoredMessag
     if result.agent_name != USER:
         data = result.to_dict()
         without_provider_metadata([*data["output"], *data["toolCalls"]])
-        for one in () if for_staff else data["toolCalls"]:
-            one["content"] = result_for_user(one["content"])
+        if not for_staff:
+            data["output"] = [one for one in data["output"] if not one.get("hidden")]
+            for one in data["toolCalls"]:
+                one["content"] = result_for_user(one["content"])
         if result.staff is not None:
             del data["staff"]  # the person's id is nobody's business
             found["staff"] = {"name": result.staff.name, "to": result.staff.to}

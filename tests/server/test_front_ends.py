@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from agentkit_py import AgentResult, MemoryHistory, SqliteHistory, TextMessage, tool
+from agentkit_py.errors import ToolError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.server import HubLimits
 from agentkit_py.testing import error, tool_call, tool_calls
@@ -22,7 +23,7 @@ from tests.server.world import NO_LIMIT, app_of, client_of, served, support, wai
 def price(hat: str) -> dict[str, int]:
     """Say what a hat costs."""
     if hat == "none":
-        raise LookupError("there is no such hat")
+        raise ToolError("no row of that name", to_user="there is no such hat")
     return {"euros": 30}
 
 
@@ -174,7 +175,7 @@ async def test_a_reply_is_an_ag_ui_run() -> None:
         ("m1-reply-0-result", "tool"),
         ("m1-reply-1", "assistant"),
     ]
-    assert json.loads(thread["messages"][2]["content"])["error"]["name"] == "LookupError"
+    assert json.loads(thread["messages"][2]["content"])["error"]["name"] == "ToolFailedError"
 
 
 @pytest.mark.parametrize("approved", [True, False])

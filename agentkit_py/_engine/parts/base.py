@@ -109,6 +109,11 @@ class Part:
         """True if a reply may be replaced, so that its pieces are not to be seen before."""
         return False
 
+    @property
+    def hides_reasoning(self) -> bool:
+        """True if users may not see the reasoning of replies."""
+        return False
+
     def around_turn(self, take_turn: TakeTurn) -> TakeTurn:
         """Return what takes the turn; the first part's is the outermost."""
         return take_turn

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from agentkit_py._engine.guarding import Guards, Trip, TurnStopped
@@ -11,6 +11,7 @@ from agentkit_py._engine.model_calls import CallModel
 from agentkit_py._engine.parts.base import Inference, Part, TakeTurn, empty_result, finished
 from agentkit_py._engine.parts.reply_events import emit_reply
 from agentkit_py._engine.transcript import GUARDRAIL
+from agentkit_py.messages import ReasoningMessage
 from agentkit_py.results import NO_VALUE, AgentResult
 
 
@@ -28,6 +29,11 @@ class Guardrails(Part):
     @property
     def replaces_replies(self) -> bool:
         """True if outputs are checked or masked."""
+        return self.guards.has_output
+
+    @property
+    def hides_reasoning(self) -> bool:
+        """True if outputs are checked or masked: no guardrail reads reasoning."""
         return self.guards.has_output
 
     def around_turn(self, take_turn: TakeTurn) -> TakeTurn:
@@ -72,7 +78,7 @@ class Guardrails(Part):
             result = await guards.check_output(inference.path, result, value)
         else:  # the model has not given its output yet
             result = guards.mask_output(result)
-        inference.replace_result(result)
+        inference.replace_result(_without_reasoning_for_users(result))
 
     async def _stop(self, trip: Trip, result: AgentResult | None) -> AgentResult:
         """Add what stands in place of what a guardrail stopped; return it.
@@ -94,3 +100,12 @@ class Guardrails(Part):
         if not has_reply:
             raise trip.error(turn.agent.name)
         return reply
+
+
+def _without_reasoning_for_users(result: AgentResult) -> AgentResult:
+    """Return a reply whose reasoning users do not see: no guardrail has checked it."""
+    if not any(isinstance(message, ReasoningMessage) for message in result.output):
+        return result
+    return result.with_messages(
+        replace(m, hidden=True) if isinstance(m, ReasoningMessage) else m for m in result.output
+    )
