@@ -27,6 +27,7 @@ from operator import is_
 from typing import Any, Literal, TypeAlias, cast
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps
+from agentkit_py._core.validation import wrong_word
 from agentkit_py.errors import ConfigurationError
 
 __all__ = [
@@ -182,6 +183,9 @@ class ImageContent:
 
     def __post_init__(self) -> None:
         _check_medium(self)
+        wrong = wrong_word("detail", self.detail, ("low", "high", "auto", None))
+        if wrong:
+            raise ConfigurationError(f"ImageContent: {wrong}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
 """Tool names that OpenAI, Anthropic and Gemini all accept (their common subset)."""
@@ -27,3 +28,12 @@ def wrong_number(
         return None
     kind = "a whole number" if whole else "a number"
     return f"pass {kind}, {f'more than {least:g}' if above else f'{least:g} or more'}"
+
+
+def wrong_word(name: str, value: object, known: Sequence[object]) -> str | None:
+    """Return what is wrong with a value that is none of the known words; None: it is one."""
+    if value in known:
+        return None
+    *others, last = map(repr, known)
+    words = f"{', '.join(others)} or {last}" if others else last
+    return f"{name} must be {words}, got {value!r:.80}"

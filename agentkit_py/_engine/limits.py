@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Protocol
 
-from agentkit_py._core.validation import wrong_number
+from agentkit_py._core.validation import wrong_number, wrong_word
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py.errors import ConfigurationError, EmptyReplyError
 from agentkit_py.history.config import HistoryConfig
@@ -265,11 +265,9 @@ def expect_one_of(where: str, name: str, value: object, known: tuple[object, ...
     Raises:
         ConfigurationError: It is none of them.
     """
-    if value not in known:
-        words = ", ".join(map(repr, known[:-1]))
-        raise ConfigurationError(
-            f"{where}: {name} must be {words} or {known[-1]!r}, got {value!r:.80}"
-        )
+    wrong = wrong_word(name, value, known)
+    if wrong:
+        raise ConfigurationError(f"{where}: {wrong}")
 
 
 def expect_count(where: str, name: str, value: object) -> None:

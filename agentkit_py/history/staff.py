@@ -16,6 +16,7 @@ from uuid import uuid4
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
 from agentkit_py._core.json import as_list, as_object, record_of, time_of, time_or_none
+from agentkit_py._core.validation import wrong_word
 from agentkit_py.errors import ConfigurationError, InvalidRecordError, NotOnThreadError
 from agentkit_py.results import USER, AgentResult, StaffAuthor
 
@@ -244,7 +245,14 @@ class StaffDesk:
     async def queue(
         self, *, status: TakeoverStatus | None = None, limit: int | None = 50
     ) -> list[Takeover]:
-        """Return the threads that a person is on or wanted in, the oldest first."""
+        """Return the threads that a person is on or wanted in, the oldest first.
+
+        Raises:
+            ConfigurationError: The status is none.
+        """
+        wrong = wrong_word("status", status, ("asked", "taken", None))
+        if wrong:
+            raise ConfigurationError(f"StaffDesk.queue: {wrong}")
         return await self._store.list_takeovers(status=status, limit=limit)
 
     async def ask(self, thread_id: str, reason: str, *, agent: str | None = None) -> Takeover:

@@ -27,6 +27,7 @@ from typing import Any, Literal, TypeAlias, cast
 import inngest
 
 from agentkit_py._core.json import JsonValue, as_object
+from agentkit_py._core.validation import wrong_word
 from agentkit_py.errors import (
     ConfigurationError,
     OverlapError,
@@ -71,6 +72,16 @@ class Versioning:
     version: str | None = None
     on_mismatch: OnVersionMismatch = "continue"
     """The reaction of a run that began under another version or definition."""
+
+    def __post_init__(self) -> None:
+        """Check the reaction.
+
+        Raises:
+            ConfigurationError: It is none.
+        """
+        wrong = wrong_word("on_version_mismatch", self.on_mismatch, ("continue", "fail"))
+        if wrong:
+            raise ConfigurationError(f"Versioning: {wrong}")
 
 
 _inside: ContextVar[str | None] = ContextVar("agentkit_inside_step", default=None)

@@ -123,6 +123,7 @@ class InngestRuntime:
         client: inngest.Inngest | None = None,
         versioning: Versioning | None = None,
     ) -> None:
+        expect_one_of("InngestRuntime", "inference", inference, ("offload", "local"))
         self.ctx = ctx
         self._client = client
         self._inference = inference

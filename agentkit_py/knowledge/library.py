@@ -13,6 +13,7 @@ import anyio
 import anyio.to_thread
 
 from agentkit_py._core.json import dumps
+from agentkit_py._core.validation import wrong_word
 from agentkit_py.errors import (
     ConfigurationError,
     KnowledgeError,
@@ -128,7 +129,13 @@ class Knowledge:
         Raises:
             KnowledgeError: It cannot be read or stored, or is there with other metadata.
             ModelError: The embedder failed; nothing was stored.
+            ConfigurationError: ``progress`` is a text, and not ``"bar"``.
         """
+        wrong = None
+        if progress is not None and not callable(progress):
+            wrong = wrong_word("progress", progress, ("bar",))
+        if wrong:
+            raise ConfigurationError(f"Knowledge.add: {wrong}")
         loaded = await _load(content, source, format)
         facts = checked_metadata(metadata)
         document = await anyio.to_thread.run_sync(self._document, loaded, facts)

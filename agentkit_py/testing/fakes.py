@@ -9,7 +9,8 @@ from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from agentkit_py._core.json import dumps
-from agentkit_py.errors import ScriptError
+from agentkit_py._core.validation import wrong_word
+from agentkit_py.errors import ConfigurationError, ScriptError
 from agentkit_py.events.types import Event
 from agentkit_py.messages import Message, ReasoningMessage, TextMessage, ToolCallMessage
 from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai, openai_responses
@@ -41,6 +42,9 @@ def model_of(provider: Provider, *, url: str | None = None, **options: Any) -> M
         url: Where the provider is, if not at its own address.
         options: For the model's factory, e.g. ``model="gpt-5"`` or ``timeout=1``.
     """
+    wrong = wrong_word("provider", provider, tuple(_FACTORIES))
+    if wrong:
+        raise ConfigurationError(wrong)
     factory, name = _FACTORIES[provider]
     given: dict[str, Any] = {"api_key": "sk-test", "retry": RetryPolicy(attempts=1), **options}
     if provider == "azure_openai":

@@ -15,7 +15,8 @@ import httpx
 import inngest
 
 from agentkit_py._core.json import as_object
-from agentkit_py.errors import ScriptError
+from agentkit_py._core.validation import wrong_word
+from agentkit_py.errors import ConfigurationError, ScriptError
 from agentkit_py.inngest import AgentKitMiddleware
 from agentkit_py.runtime.direct import providers
 from agentkit_py.testing.executor.runs import (
@@ -169,7 +170,13 @@ class ReplayExecutor:
             check: Send each request twice, the first time without running a step, and compare.
             discovery: When what follows parallel steps is looked for: once all are done, or (as
                 with ``ParallelMode.RACE``, and on older servers) after each.
+
+        Raises:
+            ConfigurationError: ``discovery`` is none of its words.
         """
+        wrong = wrong_word("discovery", discovery, ("joined", "eager"))
+        if wrong:
+            raise ConfigurationError(f"ReplayExecutor: {wrong}")
         self._make = functions if callable(functions) else lambda: functions
         self.client: inngest.Inngest = client
         self.worker: Worker = Worker(client, self._make())

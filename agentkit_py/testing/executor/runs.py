@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, cast
 
-from agentkit_py.errors import ScriptError
+from agentkit_py._core.validation import wrong_word
+from agentkit_py.errors import ConfigurationError, ScriptError
 
 Status: TypeAlias = Literal["running", "completed", "failed", "cancelled"]
 
@@ -33,6 +34,16 @@ class KillAt:
     """Number of a request to the worker, 1 the first."""
 
     when: Moment = "inside"
+
+    def __post_init__(self) -> None:
+        """Check the moment.
+
+        Raises:
+            ConfigurationError: It is none.
+        """
+        wrong = wrong_word("when", self.when, ("before", "inside", "after"))
+        if wrong:
+            raise ConfigurationError(f"KillAt: {wrong}")
 
 
 def kill_points(requests: int) -> Iterator[KillAt]:

@@ -265,6 +265,14 @@ class Replay:
     on_outcome: Callable[[Pass, ReplayOutcome], None] = lambda _pass, _outcome: None
     on_conversation: Callable[[], None] = lambda: None
 
+    def __post_init__(self) -> None:
+        """Check the provider.
+
+        Raises:
+            ConfigurationError: It is not known.
+        """
+        model_of(self.provider)
+
     @property
     def fine(self) -> bool:
         """True if every line could be read, no request was refused and no thread differs."""
