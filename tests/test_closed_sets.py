@@ -8,7 +8,7 @@ import pkgutil
 import types
 import typing
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import inngest
 import pytest
@@ -183,7 +183,8 @@ def options() -> Iterator[str]:
 
 
 def _options_of_methods(name: str, found: Any) -> Iterator[str]:
-    for method, value in vars(found).items():
+    members = cast("dict[str, Any]", vars(found))
+    for method, value in members.items():
         function = getattr(value, "__func__", value)
         if inspect.isfunction(function) and not method.startswith("_"):
             yield from _options_of(f"{name}.{method}", function)
