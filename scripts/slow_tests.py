@@ -21,15 +21,10 @@ SHOWN, REFUSED = 0.5, 2.0
 def main(file: str) -> int:
     """Print the tests, the slowest first."""
     lines = Path(file).read_text(encoding="utf-8").splitlines()
-    kept = [
-        line.removeprefix("+").strip()
-        for line in Path("tests/slow.txt").read_text(encoding="utf-8").splitlines()
-        if line.startswith("+")
-    ]
     found = sorted(
         (seconds, name)
-        for name, slow, seconds in map(json.loads, lines)
-        if not slow and seconds > SHOWN and not {name, name.partition("[")[0]}.intersection(kept)
+        for name, listed, seconds in map(json.loads, lines)
+        if not listed and seconds > SHOWN
     )
     for seconds, name in reversed(found):
         print(f"{seconds:6.2f} s  {name}")

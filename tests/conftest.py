@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import signal
 import tempfile
 import time
 import warnings
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -41,17 +42,27 @@ settings.register_profile("ci", deadline=None, print_blob=True, derandomize=True
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
 
-def slow_tests(text: str) -> tuple[set[str], set[str]]:
-    """Return what a list such as tests/slow.txt names: slow, and quick although it is slow."""
-    lines = [line.strip() for line in text.splitlines()]
-    names = [line for line in lines if line and not line.startswith("#")]
-    kept = {name.removeprefix("+").strip() for name in names if name.startswith("+")}
-    return {name for name in names if not name.startswith("+")}, kept
+class Listed:
+    """Lines of tests/slow.txt: a file, a test, a case, or cases with a * for any text."""
+
+    def __init__(self, lines: Iterable[str]) -> None:
+        names = list(lines)
+        self._names = {name for name in names if "*" not in name}
+        patterns = [re.escape(name).replace(r"\*", ".*") for name in names if "*" in name]
+        self._pattern = re.compile("|".join(patterns) or "(?!)", re.DOTALL)
+
+    def __contains__(self, nodeid: str) -> bool:
+        """Return whether a test's case, its function or its file is listed."""
+        names = (nodeid, nodeid.partition("[")[0], nodeid.partition("::")[0])
+        return not self._names.isdisjoint(names) or bool(self._pattern.fullmatch(nodeid))
 
 
-def is_listed(nodeid: str, names: set[str]) -> bool:
-    """Return whether the names have a test's case, its function or its file."""
-    return not names.isdisjoint((nodeid, nodeid.partition("[")[0], nodeid.partition("::")[0]))
+def slow_tests() -> tuple[Listed, Listed]:
+    """Return what tests/slow.txt lists: slow tests, and those that are quick all the same."""
+    text = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8")
+    names = [line for line in text.splitlines() if line and not line.startswith("#")]
+    kept = [name.removeprefix("+ ") for name in names if name.startswith("+")]
+    return Listed(name for name in names if not name.startswith("+")), Listed(kept)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -74,9 +85,9 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what tests/slow.txt lists."""
-    slow, kept = slow_tests((ROOT / "tests" / "slow.txt").read_text(encoding="utf-8"))
+    slow, kept = slow_tests()
     for item in items:
-        if is_listed(item.nodeid, slow) and not is_listed(item.nodeid, kept):
+        if item.nodeid in slow and item.nodeid not in kept:
             item.add_marker(pytest.mark.slow)
 
 
@@ -115,12 +126,14 @@ def pytest_terminal_summary(
     """
     totals: dict[str, Counter[str]] = {}
     times: list[str] = []
+    _, kept = slow_tests()
     for report in terminalreporter.stats.get("passed", ()):
         for title, figures in report.user_properties:
             if title.startswith("figures: "):
                 totals.setdefault(title, Counter()).update(figures)
             elif title == "cpu":
-                times.append(json.dumps([report.nodeid, "slow" in report.keywords, figures]))
+                listed = "slow" in report.keywords or report.nodeid in kept
+                times.append(json.dumps([report.nodeid, listed, figures]))
     for title, total in sorted(totals.items()):
         counts = ", ".join(f"{count} {name}" for name, count in total.items())
         terminalreporter.write_line(f"{title.removeprefix('figures: ')}: {counts}")

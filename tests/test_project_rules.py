@@ -242,7 +242,7 @@ def test_each_name_in_the_list_of_slow_tests_is_a_test(root: Path) -> None:
     assert len(names) == len(set(names)) > 100
     for name in names:
         path, _, rest = name.partition("::")
-        assert (root / path).is_file(), name
-        if rest:
-            text = (root / path).read_text(encoding="utf-8")
-            assert f"def {rest.partition('[')[0]}(" in text, name
+        files = list(root.glob(path))
+        assert files, name
+        wanted = f"def {rest.partition('[')[0]}(".removesuffix("*(")
+        assert any(wanted in file.read_text(encoding="utf-8") for file in files) or not rest, name
