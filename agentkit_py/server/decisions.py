@@ -37,6 +37,11 @@ class Decisions:
         """Return what the work gives, which goes on where this task is cancelled."""
         return await asyncio.shield(self.begin(work))
 
+    @property
+    def is_busy(self) -> bool:
+        """True while any is being taken."""
+        return bool(self._tasks)
+
     async def idle(self) -> None:
         """Wait until all is done."""
         while self._tasks:

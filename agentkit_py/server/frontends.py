@@ -206,8 +206,8 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
     exchange.asked = replace(asked, thread_id=job.thread_id)
     known = (await exchange.view()).of(message_id)
     has_reply = known is not None and bool(known.parts)
-    if has_reply:  # else it has not been answered, or is sent again after a failure
-        has_reply = (await exchange.end_of(message_id)).reason != "failed"
+    if has_reply:  # else it has not been answered, or is sent again after a failure or a stop
+        has_reply = (await exchange.end_of(message_id)).reason == "completed"
     if known is not None and (known.text != message[1] or (has_reply and asked.again)):
         raise ApiError(
             409, "already_answered", "A message that was answered cannot be said again or changed."

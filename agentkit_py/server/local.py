@@ -538,10 +538,11 @@ class LocalRuns(Backend):
         most = self._settings.limits.runs_per_user
         run_id = job.message.id or ""
         known = await self._settings.store.look_up(job.thread_id, run_id, job.user_id, most)
-        if known.own is not None and known.own.status in ("paused", "running"):
+        own = known.own
+        if own is not None and own.status in ("paused", "running"):
             own = await self.settle(job.user_id, job.thread_id, run_id)
-            if own is not None and own.status in ("paused", "running"):
-                return  # the message waits for a person, or is being answered
+        if own is not None and own.status in ("paused", "running", "completed"):
+            return  # the message waits for a person, is being answered, or was answered
         if self._same(job) is None and known.questions >= most:
             raise too_many(f"At most {most} answers can be under way at once.")
         idle = idle and not self._of(job.user_id, job.thread_id)

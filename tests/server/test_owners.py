@@ -360,3 +360,38 @@ async def test_a_run_that_was_stopped_or_failed_has_one_word_in_all_stores(
     run = await store.load_run("t1", "m1")
     assert run is not None
     assert run.status == ("stopped" if stop else "failed")
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/vercel", "/api/ag-ui"])
+async def test_a_stopped_message_is_answered_when_it_is_sent_again(store: Any, path: str) -> None:
+    """Also where the thread has a part of the reply: the call that was stopped."""
+    wait, begun, _ = waiting()
+    app = app_of(support(tool_call("wait", {}), "done", tools=(wait,), history=store))
+    bodies: dict[str, Any] = {
+        "/api/chat": message("Hi", "t1", id="m1"),
+        "/api/vercel": vercel_message("Hi"),
+        "/api/ag-ui": run_input("Hi"),
+    }
+    async with client_of(app) as ada:
+        await ada.post("/api/chat", json=bodies["/api/chat"])
+        await begun.wait()
+        await ada.post("/api/chat/cancel", json={"threadId": "t1"})
+        await ada.post(path, json=bodies[path])
+        await wait_until_idle(app)
+    run = await store.load_run("t1", "m1")
+    assert run is not None
+    assert run.status == "completed"
+    assert str((await store.load("t1"))[-1]) == "clerk: done"
+
+
+async def test_an_answer_that_a_person_approved_is_given_once(store: Any) -> None:
+    """The hook sends its message again; the run's record says that it was answered."""
+    paid: list[int] = []
+    app = app_of(support(CALL, "done", tools=(refund(paid),), history=store))
+    async with client_of(app) as ada:
+        question = await asked(app, store)
+        await ada.post(f"/api/approvals/{question.id}", json={"action": "approve"})
+        await wait_until_idle(app)
+        await said(app, "Money back!", "t1", id="m1")
+    assert paid == [5]
+    assert len(await store.load("t1")) == 3
