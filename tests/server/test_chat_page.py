@@ -13,9 +13,10 @@ from playwright.async_api import async_playwright, expect
 from starlette.staticfiles import StaticFiles
 
 from agentkit_py import MemoryHistory, tool
-from agentkit_py.testing import tool_call
+from agentkit_py.events.chunks import FAILED
+from agentkit_py.testing import error, tool_call
 from tests.server.test_staff_page import PATIENCE, is_wider, problems
-from tests.server.world import app_of, served, support
+from tests.server.world import app_of, served, support, waiting
 
 PAGE = Path(__file__).resolve().parents[2] / "examples" / "http_api" / "page"
 EVIL = "<img src=x onerror=alert(1)>"
@@ -73,6 +74,36 @@ async def test_the_chat_page_shows_replies_and_asks_for_decisions(
         await expect(lines).to_have_text(["Hi", *said, "Money back!", "clerk: refund", *ended])
         await browser.close()
     assert complaints == []
+
+
+async def test_the_chat_page_keeps_saying_that_a_message_was_not_answered(tmp_path: Path) -> None:
+    """Also when it is loaded again; and a message behind another says that it waits."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    if program is None:
+        pytest.skip("no chromium on PATH: apt-get install chromium")
+    expect.set_options(timeout=PATIENCE)
+    wait, begun, go = waiting()
+    network = support(tool_call("wait", {}), "Hello.", error(400, "no"), tools=(wait,))
+    app = app_of(network, auth="local")
+    app.mount("/", StaticFiles(directory=PAGE, html=True))
+    async with served(app) as url, async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        page = await browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        await page.goto(url)
+        lines = page.locator("#log p")
+        await page.get_by_label("Message").fill("Hi")
+        await page.get_by_label("Message").press("Enter")
+        await begun.wait()
+        await page.get_by_label("Message").fill("And now?")
+        await page.get_by_label("Message").press("Enter")
+        await expect(lines.last).to_have_text("It waits for its turn.")
+        go.set()
+        said = ["Hi", "clerk: wait", "Hello.", "And now?", FAILED]
+        await expect(lines).to_have_text(said)
+        await page.reload()
+        await expect(lines).to_have_text(said)
+        await browser.close()
 
 
 def test_the_guides_program_serves_page_and_api(tmp_path: Path) -> None:
