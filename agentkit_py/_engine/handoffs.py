@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, TypeAlias, cast
@@ -218,6 +218,28 @@ def handed_over(
     return None
 
 
+def earlier_handoffs(
+    messages: Sequence[Message], handoffs: Mapping[str, Mapping[str, tuple[Handoff[Any], Tool]]]
+) -> dict[str, HandedOver]:
+    """Return the newest handoff with an input to each agent, by the agent's name.
+
+    Args:
+        messages: A thread's messages.
+        handoffs: Each agent's handoffs by the names of their tools, by the agent's name.
+    """
+    found: dict[str, HandedOver] = {}
+    for message in messages:
+        if not isinstance(message, ToolResultMessage) or message.agent is None:
+            continue
+        result = AgentResult(message.agent, (), (message,))
+        taken = handed_over(result, dict(handoffs.get(message.agent, {})))
+        if taken is not None:
+            found.pop(taken[1].target, None)
+            if taken[1].input is not None:
+                found[taken[1].target] = taken[1]
+    return found
+
+
 class HandedOverView(HistoryProcessor):
     """Leaves of what was said before a handoff what goes along with it."""
 
@@ -272,10 +294,16 @@ class HandedOverInput(HistoryProcessor):
     Redaction masks it like any other.
     """
 
-    def __init__(self, handed: HandedOver) -> None:
-        """Make the text once, so that each request has the same message."""
+    def __init__(self, handed: HandedOver, *, from_history: bool = False) -> None:
+        """Make the text once, so that each request has the same message.
+
+        Args:
+            handed: The handoff.
+            from_history: It was made in an earlier run of the thread.
+        """
         self.handed = handed
-        self._text = TextMessage("user", "\n".join(_handover_lines(handed)), from_history=False)
+        lines = "\n".join(_handover_lines(handed))
+        self._text = TextMessage("user", lines, from_history=from_history)
 
     @property
     def name(self) -> str:

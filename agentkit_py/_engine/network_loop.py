@@ -20,7 +20,13 @@ from agentkit_py._engine.agent_loop import (
 from agentkit_py._engine.agent_spec import NetworkSpec
 from agentkit_py._engine.answers import with_earlier_output
 from agentkit_py._engine.concurrency import run_in_parallel
-from agentkit_py._engine.handoffs import LOOP, HandedOverInput, HandedOverView, handed_over
+from agentkit_py._engine.handoffs import (
+    LOOP,
+    HandedOverInput,
+    HandedOverView,
+    earlier_handoffs,
+    handed_over,
+)
 from agentkit_py._engine.instrumentation import Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
 from agentkit_py._engine.limits import LIMITS
@@ -142,6 +148,16 @@ class NetworkLoop:
                 self.run.add_agent(handoff.agent)
                 waiting.append(handoff.agent)
 
+    def _recall_handoffs(self) -> None:
+        """Give agents the inputs of earlier runs' handoffs, as far back as the thread is loaded."""
+        context = self._context
+        specs = (context.spec_of(agent) for agent in self.run.agents.values())
+        handoffs = {spec.name: spec.handoffs for spec in specs if spec.handoffs}
+        if not handoffs:
+            return
+        for target, handed in earlier_handoffs(context.transcript.history(), handoffs).items():
+            context.handed[target] = HandedOverInput(handed, from_history=True)
+
     async def is_enabled(self, agent: Any, /) -> bool:
         """Return whether the agent's lifecycle lets it run now."""
         spec = self._context.spec_of(agent)
@@ -161,6 +177,7 @@ class NetworkLoop:
         if thread.outcome is not None:
             self._repeat(thread.outcome)
             return run
+        self._recall_handoffs()
         facts: dict[str, Any] = {
             "run_id": run.run_id,
             "name": run.name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -106,6 +106,40 @@ async def test_the_input_of_a_handoff_reaches_its_target_whatever_is_filtered(
     assert all("A-4711" in str(messages) for messages in bodies)
     if not any("processors" in given for given in (network, agent)):
         assert bodies[1][: len(bodies[0])] == bodies[0]
+
+
+@pytest.mark.parametrize("history", ["whole", "brief"])
+@pytest.mark.parametrize(
+    ("network", "agent"),
+    [
+        ({"isolation": "own_tools"}, {}),
+        ({}, {"processors": [ToolCallFilter(include="own")]}),
+        ({"processors": [MessageWindow(2)]}, {}),
+        ({}, {}),
+    ],
+)
+async def test_the_input_of_a_handoff_reaches_its_target_in_later_runs_too(
+    runner: Runner, history: Any, network: dict[str, Any], agent: dict[str, Any]
+) -> None:
+    """The thread holds the call, which filters hide; of two handoffs the newer one counts."""
+    billing = named("billing", "One.", "Two.", "Three.", "Four.", **agent)
+    give = Handoff(billing, input_type=Matter, history=history)
+    calls = (
+        tool_call("transfer_to_billing", {"reason": f"order {order}"}) for order in ("A-1", "A-2")
+    )
+    desk = named("desk", *calls, handoffs=[give])
+    router = handoffs(desk, stay=True)
+    made = Network(name="n", agents=[desk], router=router, history=MemoryHistory(), **network)
+    await runner.run(made, "Money back!", thread_id="t")
+    await runner.run(made, "And when?", thread_id="t")
+    first, second = (str(body["messages"]) for body in model_of(billing).bodies)
+    assert "A-1" in first
+    assert "A-1" in second
+    assert second.index("A-1") < second.index("And when?")
+    run = await runner.run(replace(made, router=once(desk)), "Another one!", thread_id="t")
+    assert run.handoffs[0].input == {"reason": "order A-2"}
+    third = str(model_of(billing).bodies[2]["messages"])
+    assert "A-2" in third
 
 
 async def test_the_input_of_a_handoff_is_masked_like_everything(runner: Runner) -> None:
