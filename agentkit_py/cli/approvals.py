@@ -124,7 +124,7 @@ def _status(question: Question) -> str:
 
 
 @app.command()
-def answer(
+def answer(  # noqa: PLR0913 - the options of the command
     ctx: typer.Context,
     target: TargetArgument,
     question: Annotated[str, typer.Argument(metavar="ID", help="The question.")],
@@ -137,7 +137,12 @@ def answer(
             help="Decide on this call alone, and change its arguments; can be repeated.",
         ),
     ] = None,
-    reason: Annotated[str, typer.Option(help="The reason, which the model reads.")] = "",
+    reason: Annotated[
+        str, typer.Option(help="The reason, which the model reads, and not the user.")
+    ] = "",
+    to_user: Annotated[
+        str, typer.Option(help="Words for the user, which the model reads, too.")
+    ] = "",
     by: Annotated[str | None, typer.Option(metavar="ID", help="The one who answers.")] = None,
     db: DbOption = None,
 ) -> None:
@@ -157,7 +162,7 @@ def answer(
             asked = await store.load_question(question)
             if asked is None:
                 raise NotPendingError("", "there is no such question", question_id=question)
-            decision = Decision(approve, reason, by)
+            decision = Decision(approve, reason, by, to_user=to_user)
             calls = dict(_single(asked, one, decision) for one in call or ())
             problem = problem_with_arguments([found], asked, calls)
             if problem is not None:
@@ -166,7 +171,9 @@ def answer(
                 await change_open(store, question, partial(_decided, calls, by))
                 console.print("Decided. The run waits for the other calls of the question.")
                 return
-            given = ApprovalAnswer(approved=approve and not call, reason=reason, calls=calls)
+            given = ApprovalAnswer(
+                approved=approve and not call, reason=reason, calls=calls, to_user=to_user
+            )
             if asked.execution is not None:
                 client = _client(target, question)
                 await importlib.import_module("agentkit_py.inngest").answer_question(

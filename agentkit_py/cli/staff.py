@@ -21,7 +21,11 @@ app: typer.Typer = command_group(
 _Thread = Annotated[str, typer.Argument(metavar="THREAD", help="The thread.")]
 _By = Annotated[str, typer.Option("--by", metavar="ID", help="The id of the person.")]
 _Name = Annotated[
-    str, typer.Option("--name", help="The name that the user and agents read; the id unless given.")
+    str,
+    typer.Option(
+        "--name",
+        help="The name that the user and agents read; else users read Staff, and agents the id.",
+    ),
 ]
 
 

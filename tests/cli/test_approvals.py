@@ -71,6 +71,7 @@ def test_a_question_is_listed_and_answered_in_another_process(tmp_path: Path) ->
     assert first.startswith(f"{question}  open, expires in ")
     assert (asked, thread) == ('  clerk: refund {"amount":249}', "  thread t1")
     options = ["--approve", "--by", "mia", "--reason", "late train", "--db", str(db)]
+    options += ["--to-user", "We are sorry."]
     done = agentkit("approvals", "answer", "hats:later", question, *options, folder=tmp_path)
     assert (done.exit_code, done.output.split("\n")[:2]) == (
         0,
@@ -79,6 +80,10 @@ def test_a_question_is_listed_and_answered_in_another_process(tmp_path: Path) ->
     again = agentkit("approvals", "answer", "hats:later", question, *options, folder=tmp_path)
     assert (again.exit_code, "it is answered" in again.output) == (1, True)
     assert "0 questions" in agentkit("approvals", "list", "--db", str(db)).output
+    asked_then = asyncio.run(SqliteHistory(db).load_question(question))
+    assert asked_then is not None
+    assert asked_then.answer is not None
+    assert (asked_then.answer.reason, asked_then.answer.to_user) == ("late train", "We are sorry.")
     told = agentkit("approvals", "list", "--all", "--db", str(db)).output
     assert "mia" in told
 
