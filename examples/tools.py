@@ -88,7 +88,7 @@ async def what_the_model_reads() -> None:
     )
     clerk = Agent(name="clerk", system="You sell.", tools=[charge], model=model, max_iter=2)
     await clerk.run("Charge me.")
-    model.assert_saw("ValueError", "InvalidArgumentsError", "UnknownToolError")
+    model.assert_saw("ToolError", "InvalidArgumentsError", "UnknownToolError")
 
 
 # --8<-- [start:parallel]
