@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import Any
+from typing import Any, cast
 
 from starlette.applications import Starlette
 
@@ -48,8 +48,8 @@ def shop() -> Starlette:
 def leaves(value: Any) -> int:
     """Return the number of facts in JSON."""
     if isinstance(value, dict):
-        return sum(map(leaves, value.values()))
-    return sum(map(leaves, value)) if isinstance(value, list) else 1
+        return sum(map(leaves, cast("dict[str, Any]", value).values()))
+    return sum(map(leaves, cast("list[Any]", value))) if isinstance(value, list) else 1
 
 
 async def test_no_endpoint_and_no_stream_shows_a_customer_what_is_for_staff() -> None:
