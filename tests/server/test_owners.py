@@ -77,11 +77,11 @@ async def died(store: Any, question: Question, *, signed: bool = True) -> None:
     """Leave an answered run as a process that was killed leaves it while the tool works."""
     await record_answer(store, question.id, True, "ada")
     past = RunWorker(name="dead", alive_until=datetime.now(UTC) - timedelta(seconds=1))
-    await store.change_run(
-        question.thread_id,
-        question.run_id,
-        lambda run: replace(run, status="running", worker=past if signed else None),
-    )
+
+    def die(run: RunRecord) -> RunRecord:
+        return replace(run, status="running", worker=past if signed else None)
+
+    await store.change_run(question.thread_id, question.run_id, die)
 
 
 async def test_an_answer_and_a_stop_at_the_same_time_leave_no_run_without_an_owner(
