@@ -12,8 +12,9 @@ import pytest
 
 from agentkit_py import Agent, MemoryHistory, ToolContext, tool
 from agentkit_py._core.json import JsonObject
-from agentkit_py.errors import HistoryError, NonRetriableError
+from agentkit_py.errors import AgentKitError, HistoryError, NonRetriableError
 from agentkit_py.inngest import FunctionOptions, create_functions
+from agentkit_py.inngest.steps import acting, is_final
 from agentkit_py.stores import ThreadLease
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing.executor import ReplayExecutor, Run
@@ -216,3 +217,12 @@ async def test_a_call_beside_one_that_ends_the_run_goes_on_and_is_stored() -> No
     looked, wired, stopped = desk.read
     assert (looked, wired) == ('{"data":"found"}', '{"data":"ok"}')
     assert "frozen" in stopped
+
+
+@pytest.mark.parametrize("error", [HistoryError("disk full"), OSError("disk full")])
+def test_no_error_after_the_act_lets_the_step_run_again(error: Exception) -> None:
+    """Whatever fails once a handler has returned: the step is final, and says that it acted."""
+    with pytest.raises(AgentKitError) as caught, acting():
+        raise error
+    assert caught.value.acted
+    assert is_final(caught.value)
