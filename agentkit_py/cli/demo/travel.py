@@ -10,6 +10,8 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+from agentkit_py.errors import ToolError
+
 TODAY = "2030-06-04"
 """The day on which the demo takes place."""
 
@@ -17,7 +19,7 @@ CHANGE_FEE = 1500
 """The fee for changing a booking, in cents."""
 
 
-class TravelError(Exception):
+class TravelError(ToolError):
     """A request that cannot be done; the model reads the sentence and tells the customer."""
 
 
