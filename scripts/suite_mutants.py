@@ -9,7 +9,7 @@ all tests run with a line before each place that notes which test reached it; th
 own gets each change and runs the quick tests that reach it until one fails, the shortest first, as
 far as the seconds of processor time go. What they do not notice, slow tests are asked about in the
 same way. A change that nothing notices may be one that cannot be seen: the share counts only what
-is noticed. The folder keeps what was reached, for a run with the same seed, count and tests.
+is noticed. The folder keeps what was reached, for a run with the same places and tests.
 """
 
 from __future__ import annotations
@@ -214,6 +214,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=200, metavar="N")
     parser.add_argument("--seconds", type=float, default=60, help="for each place and kind of test")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="take each Nth test only")
+    parser.add_argument("--only", action="append", metavar="FILE:LINE", help="of those chosen")
     parser.add_argument("--folder", type=Path, help="keeps what was reached")
     given, selection = parser.parse_known_args()
     kept: Path | None = given.folder.resolve() if given.folder else None
@@ -228,6 +229,8 @@ def main() -> int:
         files = sorted((folder / "agentkit_py").rglob("*.py"))
         there = [one for path in files for one in places(folder, path) if not one.defines]
         chosen = random.Random(given.seed).sample(there, given.count)  # noqa: S311 - a sample that a seed repeats, no secret
+        if given.only:
+            chosen = [one for one in chosen if f"{one.path}:{one.line}" in given.only]
         print(f"seed {given.seed}: {len(chosen)} of {len(there)} places")
         return pytest.main(
             [
