@@ -25,6 +25,7 @@ from typing import (
 
 from agentkit_py._engine.agent_loop import TurnOptions, run_agent, warn_of_unread_results
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, System, with_instructions
+from agentkit_py._engine.agent_tools import AgentTools
 from agentkit_py._engine.answers import with_earlier_output
 from agentkit_py._engine.guardrails import (
     Guardrail,
@@ -243,7 +244,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """Definitions of its own tools, for models and routers."""
-        return self.resolve().tool_specs
+        return self.resolve().tools.specs
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -253,7 +254,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
     def may_have(self, tool: str) -> bool:
         """Return whether it has a tool of this name, or one of its servers may have it."""
-        return tool in self.resolve().tools or may_have(self.mcp_servers, tool)
+        return self.resolve().tools.may_have(tool)
 
     def resolve(self) -> AgentSpec:
         """Return the agent as it is now, ready to run.
@@ -299,17 +300,19 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             assistant=self.assistant,
             lifecycle=self.lifecycle,
             model=self.model,
-            tools=tools,
-            servers=tuple(self.mcp_servers),
-            allowed_tools=self.allowed_tools,
-            tool_choice=choice,
-            knowledge=search,
+            tools=AgentTools(
+                own=tools,
+                servers=tuple(self.mcp_servers),
+                allowed=self.allowed_tools,
+                choice=choice,
+                hosted=tuple(self.hosted_tools),
+                knowledge=search,
+                in_parallel=self.parallel_tools,
+            ),
             chain=self.chain,
             history=self.history,
             tokenizer=self.tokenizer,
             max_iter=self.max_iter,
-            parallel_tools=self.parallel_tools,
-            hosted_tools=tuple(self.hosted_tools),
             stream_before_response=self.stream_before_response,
             output=self._output(tools),
             handoffs=self._kept(
@@ -466,7 +469,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         """
         rights, allowed = options.get("allowed_tools", ()), None
         if rights != "own":
-            allowed = names_of(self.name, rights, self.resolve().tools, self.mcp_servers)
+            allowed = names_of(self.name, rights, self.resolve().tools.own, self.mcp_servers)
 
         async def run(context: RunContext, call: NestedCall) -> tuple[str, str | None]:
             agent = self if allowed is None else dataclasses.replace(self, allowed_tools=allowed)

@@ -232,7 +232,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         """
         rights, names = options.get("allowed_tools", ()), None
         if rights != "own":
-            tools = [name for agent in self.agents for name in agent.resolve().tools]
+            tools = [name for agent in self.agents for name in agent.resolve().tools.own]
             names = names_of(self.name, rights, tools, list(self._servers()))
 
         async def run(context: RunContext, call: NestedCall) -> tuple[str, str | None]:

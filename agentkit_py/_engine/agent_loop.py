@@ -158,16 +158,17 @@ class _AgentLoop:
         Raises:
             ToolSourceError: A server that is needed cannot be reached.
         """
-        run, agent, tools = self.run, self.turn.agent, self.turn.agent.tools
-        if agent.servers:
+        run, agent = self.run, self.turn.agent
+        tools = agent.tools.own
+        if agent.tools.servers:
             tools = await run.sources.tools(
-                agent.servers,
+                agent.tools.servers,
                 tools,
                 lambda ask: run.runtime.effect(f"{path}.tools", ask, run.changes),
                 partial(run.monitor.listing, self.turn.run_id),
             )
-        if agent.allowed_tools is not None:
-            tools = await agent.allowed(tools, run.context_of(agent))
+        if agent.tools.allowed is not None:
+            tools = await agent.tools.permitted(tools, run.context_of(agent))
         for part in self.parts:
             tools = {**tools, **await part.offered()}
         return tools

@@ -9,17 +9,17 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._engine.agent_tools import AgentTools
 from agentkit_py._engine.guardrails import NO_GUARDRAILS, GuardrailSpec
 from agentkit_py._engine.handoffs import Handoff
-from agentkit_py._engine.knowledge import KnowledgeFilters, KnowledgeSearch
+from agentkit_py._engine.knowledge import KnowledgeFilters
 from agentkit_py._engine.lifecycle import AgentContext, Lifecycle
 from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.output_types import OutputPlan, OutputSpec
 from agentkit_py._engine.tool import Tool
-from agentkit_py._engine.tool_sources import AllowedTools, ToolSource, allowed_names, may_have
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.models.base import HostedTool, Model, ToolChoice, ToolSpec
+from agentkit_py.models.base import Model
 from agentkit_py.models.compatible import model_named
 from agentkit_py.processors.base import HistoryProcessor, Tokenizer
 from agentkit_py.runtime.keys import bind_keys
@@ -89,20 +89,12 @@ class AgentSpec:
     assistant: str
     lifecycle: Lifecycle[Any]
     model: ModelChoice
-    tools: Mapping[str, Tool]
-    """Its own tools by name; what its servers have is found out when it runs."""
-
-    servers: Sequence[ToolSource]
-    allowed_tools: AllowedTools | None
-    tool_choice: ToolChoice
-    knowledge: KnowledgeSearch | None
+    tools: AgentTools
     chain: Sequence[HistoryProcessor]
     history: HistoryConfig | None
     tokenizer: Tokenizer
     max_iter: int
-    parallel_tools: bool
     stream_before_response: bool
-    hosted_tools: tuple[HostedTool, ...] = ()
     output: OutputSpec | None = None
     """The type of its outputs; None: text."""
 
@@ -113,23 +105,13 @@ class AgentSpec:
 
     guardrails: GuardrailSpec = NO_GUARDRAILS
 
-    @property
-    def tool_specs(self) -> tuple[ToolSpec, ...]:
-        """Definitions of its own tools, for models and routers."""
-        return tuple([tool.spec for tool in self.tools.values()])
-
     def confined_to(self, filters: KnowledgeFilters) -> AgentSpec:
         """Return the agent with more filters on its knowledge; without knowledge, as it is.
 
         Raises:
             ConfigurationError: A filter is none.
         """
-        search = self.knowledge
-        if search is None:
-            return self
-        confined = search.confined_to(filters)
-        tools = {n: confined.tool if t is search.tool else t for n, t in self.tools.items()}
-        return replace(self, knowledge=confined, tools=tools)
+        return replace(self, tools=self.tools.confined_to(filters))
 
     def plan_output(self, model: Model) -> OutputPlan | None:
         """Return how a model is asked for the output.
@@ -139,12 +121,8 @@ class AgentSpec:
         """
         if self.output is None:
             return None
-        has_tools = bool(self.tools or self.servers or self.hosted_tools or self.handoffs)
+        has_tools = bool(self.tools or self.handoffs)
         return self.output.plan(model, has_tools=has_tools, prefill=bool(self.assistant))
-
-    def may_have(self, tool: str) -> bool:
-        """Return whether it has a tool of this name, or one of its servers may have it."""
-        return tool in self.tools or may_have(self.servers, tool)
 
     async def system_prompt(self, context: AgentContext) -> str:
         """Return the system prompt of the next inference."""
@@ -157,22 +135,6 @@ class AgentSpec:
         """Return whether its lifecycle lets it run now."""
         hook = self.lifecycle.enabled
         return hook is None or bool(await resolve(hook(context)))
-
-    async def allowed(self, tools: Mapping[str, Tool], context: AgentContext) -> Mapping[str, Tool]:
-        """Return those of ``tools`` that are offered to the model now, and may be called.
-
-        Names that are no tools of the agent are left out: a state may know of more.
-
-        Raises:
-            ConfigurationError: The function gave something that is no list of names.
-        """
-        rights: Any = self.allowed_tools
-        if callable(rights):
-            rights = await resolve(rights(context))
-        if rights is None:
-            return tools
-        names = allowed_names(self.name, rights)
-        return {name: tool for name, tool in tools.items() if name in names}
 
 
 async def chosen_model(choice: ModelChoice, context: AgentContext, where: str) -> Model:

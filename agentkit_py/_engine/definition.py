@@ -57,7 +57,7 @@ def definition_of(
     specs = list(agents)
     for agent in specs:
         found[f"agent {agent.name}"] = short_digest(_agent(agent))
-        for name, tool in agent.tools.items():
+        for name, tool in agent.tools.own.items():
             found[f"tool {name} of {agent.name}"] = _tool(tool)
     if network is not None:
         names = [agent.name for agent in specs]
@@ -97,15 +97,15 @@ def _with_output(agent: AgentSpec) -> list[Any]:
 
 
 def _without_output(agent: AgentSpec) -> list[Any]:
-    options = (agent.system, agent.model, agent.allowed_tools, agent.tool_choice)
+    options = (agent.system, agent.model, agent.tools.allowed, agent.tools.choice)
     return [
         agent.assistant,
         agent.max_iter,
-        agent.parallel_tools,
+        agent.tools.in_parallel,
         [_named(option) for option in options],
         [_named(getattr(agent.lifecycle, name)) for name in _HOOKS],
         _chain(agent.chain),
-        *[one if isinstance(one, str) else dict(one) for one in agent.hosted_tools],
+        *[one if isinstance(one, str) else dict(one) for one in agent.tools.hosted],
     ]
 
 

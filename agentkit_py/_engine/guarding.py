@@ -122,10 +122,10 @@ class Guards:
     @staticmethod
     def are_needed(run: RunContext, agent: AgentSpec) -> bool:
         """Return whether an agent's turn has guardrails; what servers have is not known yet."""
-        tools = agent.tools.values()
+        tools = agent.tools.own.values()
         return bool(
             _spec_of(run, agent) is not NO_GUARDRAILS
-            or agent.servers
+            or agent.tools.servers
             or any(tool.guardrails is not NO_GUARDRAILS for tool in tools)
         )
 

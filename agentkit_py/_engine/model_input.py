@@ -166,11 +166,11 @@ class ModelInputBuilder:
     @property
     def own_tools(self) -> frozenset[str]:
         """Names of all tools that the agent has, whether they are offered now or not."""
-        agent = self.agent
-        if not agent.servers and not agent.hosted_tools:
-            return frozenset(agent.tools)
-        known = self.run.sources.known(agent.servers, agent.tools)
-        return frozenset((*known, *(one for one in agent.hosted_tools if isinstance(one, str))))
+        tools = self.agent.tools
+        if not tools.servers and not tools.hosted:
+            return frozenset(tools.own)
+        known = self.run.sources.known(tools.servers, tools.own)
+        return frozenset((*known, *(name for name in tools.hosted if isinstance(name, str))))
 
     @property
     def chains(self) -> Chains:
@@ -319,13 +319,13 @@ class ModelInputBuilder:
             tokenizer=agent.tokenizer,
             own_tools=self.own_tools,
         )
-        choice, plan = agent.tool_choice, self.turn.output
+        choice, plan = agent.tools.choice, self.turn.output
         if choice == "auto" and plan is not None and plan.is_forced:
             choice = "any"
         request = ModelRequest(
             messages=joined,
             tools=self.specs,
-            hosted=agent.hosted_tools,
+            hosted=agent.tools.hosted,
             # A tool that may not be called now cannot be asked for either.
             tool_choice=choice if choice in _CHOICES or choice in self.tools else "auto",
             agent=agent.name,
@@ -366,7 +366,7 @@ class ModelInputBuilder:
             return run.input.prompt(SYSTEM, "")
         if not isinstance(system, str):
             system = await agent.system_prompt(run.context_of(agent))
-        search = agent.knowledge
+        search = agent.tools.knowledge
         if search is not None and search.tool.name in self.tools:
             said = await self._knowledge_instructions()
             system = f"{system}\n\n{said}" if system else said
@@ -377,7 +377,7 @@ class ModelInputBuilder:
 
     async def _knowledge_instructions(self) -> str:
         """Return what the system prompt says of the agent's knowledge, found out once in a run."""
-        search, run, services = self.agent.knowledge, self.run, self.services
+        search, run, services = self.agent.tools.knowledge, self.run, self.services
         assert search is not None
         key = f"knowledge:{id(search)}"
         said = run.memory.get(key)

@@ -166,7 +166,7 @@ class NetworkLoop:
     def known_tools(self, agent: Any, /) -> Sequence[ToolSpec]:
         """Return an agent's tools as far as they are known without asking its servers."""
         spec = self._context.spec_of(agent)
-        known = self._context.sources.known(spec.servers, spec.tools)
+        known = self._context.sources.known(spec.tools.servers, spec.tools.own)
         return [tool.spec for tool in known.values()]
 
     async def run_to_end(self) -> NetworkRun:

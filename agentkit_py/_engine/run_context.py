@@ -445,7 +445,7 @@ class RunContext:
 
     def _check_filters(self, specs: Sequence[AgentSpec]) -> None:
         """Refuse filters that would filter nothing; keep them for a run that pauses."""
-        searched = any(spec.knowledge for spec in specs)
+        searched = any(spec.tools.knowledge for spec in specs)
         if self.knowledge_filters is not None and not searched and not self.nesting.depth:
             raise ConfigurationError(
                 "run(knowledge_filters=…): no agent of this run has knowledge=… to search"

@@ -160,12 +160,12 @@ def _why_apart(agent: AgentSpec, chains: Chains) -> str:
         f"{hiding} may hide something from it": bool(hiding),
         "its system prompt is a function": not isinstance(agent.system, str),
         "its on_start may change what it sees": agent.lifecycle.on_start is not None,
-        "its knowledge is described in its system prompt": agent.knowledge is not None,
-        "its servers say which tools it has": bool(agent.servers),
-        "its rights are a function": callable(agent.allowed_tools),
-        "its hosted tools could be called in other agents' turns": bool(agent.hosted_tools),
+        "its knowledge is described in its system prompt": agent.tools.knowledge is not None,
+        "its servers say which tools it has": bool(agent.tools.servers),
+        "its rights are a function": callable(agent.tools.allowed),
+        "its hosted tools could be called in other agents' turns": bool(agent.tools.hosted),
         "it begins its answers itself": bool(agent.assistant),
-        "its tool_choice is said in its system prompt": agent.tool_choice != "auto",
+        "its tool_choice is said in its system prompt": agent.tools.choice != "auto",
         "its handoffs are offered in its turns only": bool(agent.handoffs),
         "its output has a form of its own": agent.output is not None,
     }
@@ -197,9 +197,9 @@ def _all_sign(agents: Sequence[tuple[AgentSpec, Chains]], network: NetworkSpec) 
 
 def _tools_of(agent: AgentSpec) -> dict[str, ToolSpec]:
     """Return the definitions of the tools that an agent has at any time."""
-    rights = agent.allowed_tools
+    rights = agent.tools.allowed
     names = None if rights is None or callable(rights) else allowed_names(agent.name, rights)
-    return {n: t.spec for n, t in agent.tools.items() if names is None or n in names}
+    return {n: t.spec for n, t in agent.tools.own.items() if names is None or n in names}
 
 
 def _authors(messages: Sequence[Message]) -> Iterator[tuple[str, Message]]:

@@ -153,7 +153,7 @@ class ToolRunner:
         """Return whether calls run at the same time: as they did when the run came here first."""
         runtime, key = self.run.runtime, f"{self.path}.together"
         if runtime.recorded(key) is None:
-            if not self.agent.parallel_tools or len(waiting) < 2:  # noqa: PLR2004 - one is alone
+            if not self.agent.tools.in_parallel or len(waiting) < 2:  # noqa: PLR2004 - one is alone
                 return False
             ids = [one.step_id for one in waiting]
             if any(runtime.remembers(one) or runtime.remembers(f"{one}.") for one in ids):
@@ -212,13 +212,13 @@ class ToolRunner:
         offer = f"Available: {listed}." if listed else "There are no tools now."
         shared = self.run.shared if self.turn.shares_prefix else None
         owner = None if shared is None else shared.owner_of(call.name)
-        if owner is not None and not self.agent.may_have(call.name):
+        if owner is not None and not self.agent.tools.may_have(call.name):
             text = f"{call.name!r} is a tool of {owner!r}; you are {self.agent.name!r}. {offer}"
             return error_content("ToolNotAllowedError", text)
-        if self.agent.may_have(call.name):
+        if self.agent.tools.may_have(call.name):
             text = f"{call.name!r} may not be called now. {offer}"
             return error_content("ToolNotAllowedError", text)
-        offer = offer if self.tools or self.agent.tools else "This agent has no tools."
+        offer = offer if self.tools or self.agent.tools.own else "This agent has no tools."
         return error_content("UnknownToolError", f"There is no tool {call.name!r}. {offer}")
 
     async def _approve(self, prepared: Sequence[Prepared], asked: list[int] | None) -> None:

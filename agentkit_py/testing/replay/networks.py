@@ -475,9 +475,9 @@ class Speakers:
             found.append(
                 Speaker(
                     name=agent.name,
-                    tools=frozenset((*spec.tools, *hosted)),
+                    tools=frozenset((*spec.tools.own, *hosted)),
                     levels=[*levels, ("run", processors)],
-                    has=spec.may_have,
+                    has=spec.tools.may_have,
                 )
             )
         return cls(found)
