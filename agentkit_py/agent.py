@@ -41,7 +41,9 @@ from agentkit_py._engine.knowledge import (
     KnowledgeSearch,
 )
 from agentkit_py._engine.lifecycle import NO_HOOKS, Lifecycle
-from agentkit_py._engine.limits import (
+from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
+from agentkit_py._engine.network_run import AgentLike
+from agentkit_py._engine.option_checks import (
     expect,
     expect_context,
     expect_count,
@@ -51,8 +53,6 @@ from agentkit_py._engine.limits import (
     expect_model,
     expect_one_of,
 )
-from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
-from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.output_types import EndStrategy, OutputSpec, OutputType, OutputValidator
 from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered, waits_already
 from agentkit_py._engine.prompt import HistoryMode

@@ -16,7 +16,11 @@ from agentkit_py._engine.guardrails import (
     InputGuardrail,
     OutputGuardrail,
 )
-from agentkit_py._engine.limits import (
+from agentkit_py._engine.model_input import ModelInputBuilder
+from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
+from agentkit_py._engine.network_loop import NetworkLoop, RouterContext
+from agentkit_py._engine.network_run import DONE, NetworkRun, RunOutputT
+from agentkit_py._engine.option_checks import (
     expect,
     expect_count,
     expect_function,
@@ -25,10 +29,6 @@ from agentkit_py._engine.limits import (
     expect_model,
     expect_one_of,
 )
-from agentkit_py._engine.model_input import ModelInputBuilder
-from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
-from agentkit_py._engine.network_loop import NetworkLoop, RouterContext
-from agentkit_py._engine.network_run import DONE, NetworkRun, RunOutputT
 from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered, waits_already
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run

@@ -11,9 +11,9 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.handoffs import Handoff
 from agentkit_py._engine.lifecycle import AgentContext, Lifecycle, ResultContext
-from agentkit_py._engine.limits import expect_context
 from agentkit_py._engine.network_loop import Routed, RouterContext, RouterFunction, Together
 from agentkit_py._engine.network_run import HandedOver, HandoffHistory
+from agentkit_py._engine.option_checks import expect_context
 from agentkit_py._engine.tool import ToolContext, create_tool
 from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.errors import ConfigurationError, RoutingError

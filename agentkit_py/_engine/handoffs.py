@@ -14,8 +14,8 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import as_object, dumps
 from agentkit_py._core.validation import TOOL_NAME, slugify
 from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.limits import expect_count
 from agentkit_py._engine.network_run import AgentLike, HandedOver, HandoffHistory
+from agentkit_py._engine.option_checks import expect_count
 from agentkit_py._engine.tool import Tool, ToolContext, create_tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, TextMessage, ToolResultMessage

@@ -13,7 +13,7 @@ from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall, Monitor, Rehearsal
 from agentkit_py._engine.lifecycle import Start, StartContext
-from agentkit_py._engine.limits import START, expect
+from agentkit_py._engine.option_checks import START, expect
 from agentkit_py._engine.prompt import join_history
 from agentkit_py._engine.reasoning import (
     LEVELS,

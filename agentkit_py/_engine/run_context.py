@@ -19,8 +19,9 @@ from agentkit_py._engine.handoffs import HandedOverInput
 from agentkit_py._engine.instrumentation import Instrument, Monitor, StreamingConfig, logger
 from agentkit_py._engine.knowledge import KnowledgeFilters, described
 from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.limits import NO_LIMITS, Meter, RunBudget, RunLimits, check_options
+from agentkit_py._engine.limits import NO_LIMITS, Meter, RunBudget, RunLimits
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
+from agentkit_py._engine.option_checks import check_options
 from agentkit_py._engine.prompt import HistoryMode, assemble
 from agentkit_py._engine.shared_prefix import SharedPrefix, shared_prefix
 from agentkit_py._engine.state_changes import StateChanges

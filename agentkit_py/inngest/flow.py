@@ -10,7 +10,7 @@ from typing import Any, get_args
 import inngest
 
 from agentkit_py._core.validation import wrong_number
-from agentkit_py._engine.limits import expect_one_of
+from agentkit_py._engine.option_checks import expect_one_of
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.inngest.guard import OnVersionMismatch
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from agentkit_py._core.json import as_object
 from agentkit_py._core.validation import slugify
-from agentkit_py._engine.limits import expect_one_of
+from agentkit_py._engine.option_checks import expect_one_of
 from agentkit_py.agent import Agent
 from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import (

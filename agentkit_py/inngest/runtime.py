@@ -18,7 +18,7 @@ import inngest
 from inngest import experimental
 
 from agentkit_py._core.json import JsonValue, as_object
-from agentkit_py._engine.limits import expect_one_of
+from agentkit_py._engine.option_checks import expect_one_of
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,

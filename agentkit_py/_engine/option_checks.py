@@ -1,0 +1,171 @@
+"""Checks of options: values of a wrong kind are refused with their name, before a run begins."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from agentkit_py._core.validation import wrong_word
+from agentkit_py._engine.instrumentation import StreamingConfig
+from agentkit_py._engine.limits import RunLimits
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.config import HistoryConfig
+from agentkit_py.models.base import Model
+from agentkit_py.models.compatible import model_named
+
+MODEL = 'a model, e.g. openai("gpt-4o") or "openai:gpt-4o", or a function that chooses one'
+START = "agentkit_py.lifecycle.Start(prompt, history, stop=…), or None"
+RESULT = "an AgentResult, e.g. ctx.result.with_messages([…]), or None"
+HISTORY = 'a store or HistoryConfig, e.g. SqliteHistory("support.db")'
+
+
+def expect(
+    where: str, name: str, value: object, kinds: type | tuple[type, ...], wanted: str
+) -> None:
+    """Refuse a value of another kind; None is always allowed.
+
+    Raises:
+        ConfigurationError: It is of another kind.
+    """
+    if value is not None and not isinstance(value, kinds):
+        raise ConfigurationError(f"{where}: {name} must be {wanted}, got {value!r:.80}")
+
+
+def expect_context(where: str, name: str, function: object, *, or_none: bool = False) -> None:
+    """Refuse a function that cannot be called with one context.
+
+    Args:
+        where: Whose it is.
+        name: What it is for.
+        function: The function; anything that is not callable passes.
+        or_none: Whether it may also take nothing.
+
+    Raises:
+        ConfigurationError: It takes something else.
+    """
+    if not callable(function):
+        return
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # built in
+        return
+    for given in [(None,), ()] if or_none else [(None,)]:
+        with suppress(TypeError):
+            signature.bind(*given)
+            return
+    names = list(signature.parameters)
+    use = f", and use {', '.join(f'ctx.{one}' for one in names)}" if len(names) > 1 else ""
+    raise ConfigurationError(
+        f"{where}: {name} gets one context: write (ctx){use}; it takes ({', '.join(names)})"
+    )
+
+
+def expect_history(where: str, history: object) -> None:
+    """Refuse what is no store, and callbacks that do not take one context.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    if history is None:
+        return
+    expect(where, "history", history, HistoryConfig, HISTORY)
+    for name in ("create_thread", "get", "append_user_message", "append_results"):
+        given = getattr(history, name, None)
+        if getattr(given, "__self__", None) is not history:  # a store's own methods are not given
+            expect_context(where, f"history's {name}", given)
+
+
+def expect_model(where: str, name: str, value: object) -> None:
+    """Refuse what is no model, no name of one and no function that chooses one.
+
+    Raises:
+        ConfigurationError: It is none of them, or the name names nothing.
+    """
+    if isinstance(value, str):
+        try:
+            model_named(value)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{where}: {name} must be {MODEL}: {error}") from error
+    elif not callable(value):
+        expect(where, name, value, Model, MODEL)
+
+
+def expect_list(where: str, name: str, value: object) -> None:
+    """Refuse what is no list of things: one thing that was not put into a list, mostly.
+
+    Raises:
+        ConfigurationError: It is no list.
+    """
+    if isinstance(value, list | tuple):  # nearly always, and much quicker to tell
+        return
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ConfigurationError(
+            f"{where}: {name} must be a list, got {value!r:.80}; put it into [ ]"
+        )
+
+
+def expect_function(where: str, name: str, value: object) -> None:
+    """Refuse what cannot be called.
+
+    Raises:
+        ConfigurationError: It cannot.
+    """
+    if not callable(value):
+        raise ConfigurationError(f"{where}: {name} must be a function, got {value!r:.80}")
+
+
+def expect_one_of(where: str, name: str, value: object, known: tuple[object, ...]) -> None:
+    """Refuse what is none of the known words.
+
+    Raises:
+        ConfigurationError: It is none of them.
+    """
+    wrong = wrong_word(name, value, known)
+    if wrong:
+        raise ConfigurationError(f"{where}: {wrong}")
+
+
+def expect_count(where: str, name: str, value: object) -> None:
+    """Refuse what is no whole number, 0 or more.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    expect(where, name, value, int, "a whole number")
+    if isinstance(value, bool) or (isinstance(value, int) and value < 0):
+        raise ConfigurationError(f"{where}: {name} must be 0 or more, got {value}")
+
+
+_OPTIONS: dict[str, tuple[type, str]] = {
+    "thread_id": (str, "a text"),
+    "limits": (RunLimits, "RunLimits(…)"),
+    "streaming": (StreamingConfig, "StreamingConfig(…)"),
+    "max_iter": (int, "a whole number"),
+}
+_FUNCTIONS = ("observer", "approver")
+_WITH_METHODS = {
+    "budget": ("begin", "a budget of somebody, Budgets(…).of(user=…)"),
+    "runtime": ("infer", "a runtime, DirectRuntime(…)"),
+    "tracing": ("of_run", "a Tracing(…)"),
+}
+
+
+def check_options(options: dict[str, Any]) -> None:
+    """Refuse options of ``run`` of the wrong kind.
+
+    Raises:
+        ConfigurationError: A value is of the wrong kind.
+    """
+    for name, value in options.items():
+        if name == "model":
+            expect_model("run()", name, value)
+        elif name in _OPTIONS:
+            expect("run()", name, value, *_OPTIONS[name])
+        elif name in _FUNCTIONS and value is not None and not callable(value):
+            raise ConfigurationError(f"run(): {name} must be a function, got {value!r:.80}")
+        elif name in _WITH_METHODS and value is not None:
+            method, wanted = _WITH_METHODS[name]
+            if not hasattr(value, method):
+                raise ConfigurationError(f"run(): {name} must be {wanted}, got {value!r:.80}")
