@@ -34,7 +34,7 @@ MAX_PAUSES = 10
 
 
 class TurnOptions(NamedTuple):
-    """Options of one agent turn."""
+    """Options of an agent's turn."""
 
     path: str
     """Step id prefix, unique in the run."""
@@ -67,7 +67,7 @@ async def choose_model(run: RunContext, agent: AgentSpec, options: TurnOptions) 
 
 
 async def run_agent(run: RunContext, agent: AgentSpec, options: TurnOptions) -> AgentResult:
-    """Run one agent's turn with its events; return its last result."""
+    """Run an agent's turn with its events; return its last result."""
     model = await choose_model(run, agent, options)
     path, runtime, monitor = options.path, run.runtime, run.monitor
     run_id, message_id = runtime.new_id(f"{path}/run"), runtime.new_id(f"{path}/message")
@@ -102,7 +102,7 @@ async def run_agent(run: RunContext, agent: AgentSpec, options: TurnOptions) -> 
 async def builder_without_turn(
     run: RunContext, agent: AgentSpec, options: TurnOptions
 ) -> ModelInputBuilder:
-    """Return what builds an agent's next input, where no turn follows and nothing is saved."""
+    """Return a builder of an agent's next input, where no turn follows and nothing is saved."""
     model, path = await choose_model(run, agent, options), options.path
     loop = _AgentLoop.of(run, run.turn_of(agent, model, path, path, path), options)
     tools = await loop.offered_tools(path)
@@ -129,7 +129,7 @@ async def _run_judge(
 
 @dataclass(frozen=True, slots=True)
 class _AgentLoop:
-    """The loop of one turn."""
+    """The loop of a turn."""
 
     run: RunContext
     turn: Turn
@@ -143,7 +143,7 @@ class _AgentLoop:
         return cls(run, turn, options, parts_of(run, turn, run_judge, keep=options.keep))
 
     def turn_with_parts(self) -> TakeTurn:
-        """Return what takes the turn."""
+        """Return the turn with its parts around it."""
         take_turn: TakeTurn = self._take_turn
         for part in reversed(self.parts):
             take_turn = part.around_turn(take_turn)
@@ -220,7 +220,7 @@ class _AgentLoop:
         return result
 
     async def _end_at_once(self, stop_reason: str) -> AgentResult:
-        """End a turn without a model call; the network goes on with its result."""
+        """End a turn without a model call; the network continues with its result."""
         result = replace(self._empty_result(), stop_reason=stop_reason)
         if self.options.keep and self.run.network is not None:
             return await self.run.add(result)
@@ -230,7 +230,7 @@ class _AgentLoop:
         return empty_result(self.run, self.turn, "stopped")
 
     async def _infer(self, number: int) -> Inference | None:
-        """Make one inference with its tool calls; None: `on_start` stopped the turn."""
+        """Make an inference with its tool calls; None: `on_start` stopped the turn."""
         run, turn = self.run, self.turn
         path = f"{turn.path}.{number}"
         with run.runtime.within(path):

@@ -1,4 +1,4 @@
-"""Guarding: an agent's turn under its guardrails, and what becomes of it where one trips."""
+"""Guarding: the guardrails of an agent's turn are called, and a tripped guardrail stops it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Trip:
     """The message that is withheld, in a run with several."""
 
     def error(self, agent: str) -> GuardrailTripped:
-        """Return the error that it ends with if it has no reply."""
+        """Return the error of the run, where the guardrail has no reply."""
         return GuardrailTripped(
             self.guardrail.label,
             self.stage,
@@ -74,7 +74,7 @@ class Trip:
 
     @property
     def finish(self) -> Finish:
-        """The end of the reply that stands in place of what was stopped."""
+        """The end of the reply in place of the stopped one."""
         details: dict[str, JsonValue] = {"guardrail": self.guardrail.label, "stage": self.stage}
         if self.message_id is not None:
             details["message"] = self.message_id
@@ -82,10 +82,10 @@ class Trip:
 
 
 class TurnStopped(Exception):  # noqa: N818 - it ends a turn, not a run
-    """A guardrail stops the turn; raised and caught within it."""
+    """Raised where a guardrail stops the turn, and caught within the turn."""
 
     def __init__(self, trip: Trip, result: AgentResult | None = None) -> None:
-        """Keep what tripped, and the result as far as it may be kept."""
+        """Keep the guardrail, and the part of the result that may stay."""
         super().__init__(trip.tripwire.reason)
         self.trip = trip
         self.result = result
@@ -93,7 +93,7 @@ class TurnStopped(Exception):  # noqa: N818 - it ends a turn, not a run
 
 @dataclass(frozen=True, slots=True)
 class _InputCheck:
-    """A guardrail that is to judge a message of the user."""
+    """A guardrail that checks a message of the user."""
 
     step_id: str
     guardrail: Guardrail[Any]
@@ -121,7 +121,7 @@ class Guards:
 
     @staticmethod
     def are_needed(run: RunContext, agent: AgentSpec) -> bool:
-        """Return whether an agent's turn has guardrails; what servers have is not known yet."""
+        """Return whether an agent's turn has guardrails; tools of servers may have some."""
         tools = agent.tools.own.values()
         return bool(
             _spec_of(run, agent) is not NO_GUARDRAILS
@@ -132,34 +132,36 @@ class Guards:
     # Input.
 
     def _pending(self, *, beside: bool) -> list[_InputCheck]:
-        """Return the input guardrails that have not judged a message of this run."""
+        """Return the input guardrails that have not checked a message of this run yet."""
         if not self.spec.input.guardrails:
             return []
         return [
-            one
+            check
             for number, given in enumerate((self.run.input, *self.run.heard))
-            for one in self._checks_of(number, given)
-            if one.guardrail.run_in_parallel is beside and one.key not in self.run.judged
+            for check in self._checks_of(number, given)
+            if check.guardrail.run_in_parallel is beside and check.key not in self.run.judged
         ]
 
     def _checks_of(self, number: int, given: RunInput) -> list[_InputCheck]:
         return [
             _InputCheck(
-                f"{self.turn.path}.input.{index}.{one.label}{f'.{number}' if number else ''}",
-                one,
+                f"{self.turn.path}.input.{index}.{guardrail.label}{f'.{number}' if number else ''}",
+                guardrail,
                 given,
             )
-            for index, one in enumerate(self.spec.input.guardrails)
+            for index, guardrail in enumerate(self.spec.input.guardrails)
         ]
 
     async def check_input(self) -> None:
-        """Have the input judged by what must have judged it before a model sees it.
+        """Run the input guardrails that have to pass before the first model call.
 
         Raises:
-            TurnStopped: One tripped.
+            TurnStopped: A guardrail tripped.
             ConfigurationError: A redactor of the agent came too late for this run's input.
         """
-        late = [one for one in self.spec.input.redactors if one not in self.run.masks]
+        late = [
+            redactor for redactor in self.spec.input.redactors if redactor not in self.run.masks
+        ]
         if late:
             raise ConfigurationError(
                 f"Agent {self.turn.agent.name!r} has a Redactor in input_guardrails, and joined "
@@ -168,10 +170,10 @@ class Guards:
         await self._check(self._pending(beside=False))
 
     async def check_heard(self) -> None:
-        """Have the message that came last judged by all, before a model sees it.
+        """Run all input guardrails on the latest message, before a model sees it.
 
         Raises:
-            TurnStopped: One tripped.
+            TurnStopped: A guardrail tripped.
         """
         await self._check(self._checks_of(len(self.run.heard), self.run.heard[-1]))
 
@@ -184,28 +186,30 @@ class Guards:
                 raise TurnStopped(trip)
 
     async def with_checks(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Make a model call, with the input guardrails that run beside it.
+        """Make a model call, and run the parallel input guardrails at the same time.
 
         Raises:
-            TurnStopped: One tripped.
+            TurnStopped: A guardrail tripped.
         """
         pending = self._pending(beside=True)
         if not pending:
             return await call()
-        checks = [partial(self._judge_input, one) for one in pending]
-        answer, *found = await self.run.runtime.with_checks(call, checks)
-        trips = [one for one in found if isinstance(one, Trip)]
+        checks = [partial(self._judge_input, check) for check in pending]
+        answer, *outcomes = await self.run.runtime.with_checks(call, checks)
+        trips = [outcome for outcome in outcomes if isinstance(outcome, Trip)]
         fate: Any = ("cancelled" if answer is None else "discarded") if trips else None
-        for check, one in zip(pending, found, strict=True):
+        for check, outcome in zip(pending, outcomes, strict=True):
             self.run.judged.add(check.key)
-            if not isinstance(one, Exception):
-                verdict = one and one.tripwire
-                await self._announce(check.guardrail, "input", verdict, fate=fate if one else None)
+            if not isinstance(outcome, Exception):
+                verdict = outcome and outcome.tripwire
+                await self._announce(
+                    check.guardrail, "input", verdict, fate=fate if outcome else None
+                )
         if trips:
             raise TurnStopped(replace(trips[0], model_call=fate))
-        for one in (*found, answer):
-            if isinstance(one, Exception):
-                raise one
+        for outcome in (*outcomes, answer):
+            if isinstance(outcome, Exception):
+                raise outcome
         return cast("T", answer)
 
     async def _judge_input(self, check: _InputCheck) -> Trip | None:
@@ -215,16 +219,16 @@ class Guards:
             check.given,
         )
         asked = UserMessage(given.message.content)
-        found = await self._judge(check.step_id, guardrail, "input", context, given.text, asked)
-        if not isinstance(found, Tripwire):
+        verdict = await self._judge(check.step_id, guardrail, "input", context, given.text, asked)
+        if not isinstance(verdict, Tripwire):
             return None
         message_id = given.message.id if self.run.heard else None
-        return Trip(guardrail, "input", found, message_id=message_id)
+        return Trip(guardrail, "input", verdict, message_id=message_id)
 
     # Output.
 
     async def check_output(self, path: str, result: AgentResult, value: Any) -> AgentResult:
-        """Return a result with its output masked, judged.
+        """Return a result with its output masked, once guardrails have passed it.
 
         Args:
             path: Step id prefix of the inference.
@@ -244,14 +248,14 @@ class Guards:
         for index, guardrail in enumerate(self.spec.output.guardrails):
             step_id = f"{path}.output.{index}.{guardrail.label}"
             context = self.run.context_of(self.turn.agent)
-            found = await self._judge(step_id, guardrail, "output", context, given, given)
-            await self._announce(guardrail, "output", found)
-            if isinstance(found, Tripwire):
-                raise TurnStopped(Trip(guardrail, "output", found), result)
+            verdict = await self._judge(step_id, guardrail, "output", context, given, given)
+            await self._announce(guardrail, "output", verdict)
+            if isinstance(verdict, Tripwire):
+                raise TurnStopped(Trip(guardrail, "output", verdict), result)
         return result
 
     def mask_output(self, result: AgentResult) -> AgentResult:
-        """Return a reply without an output, masked."""
+        """Return the reply masked; it holds no output."""
         for redactor in self.spec.output.redactors:
             result, _ = self._masked(redactor, result, NO_VALUE)
         return result
@@ -301,7 +305,7 @@ class Guards:
         arguments: Any,
         make_context: Callable[[], ToolContext],
     ) -> Trip | str | None:
-        """Return what stands against a call: a reason for the model, or what stops the run."""
+        """Return why a call is refused, a text for the model, or the trip that stops the run."""
         checks = self._of_tool(tool).tool_input
         if not checks.guardrails:
             return None
@@ -312,7 +316,7 @@ class Guards:
     async def check_result(
         self, step_id: str, tool: Tool, content: JsonValue, make_context: Callable[[], ToolContext]
     ) -> Trip | str | None:
-        """Return what stands against a result; see `check_call`."""
+        """Return why a result is withheld; see `check_call`."""
         checks = self._of_tool(tool).tool_output
         if not checks.guardrails:
             return None
@@ -342,10 +346,14 @@ class Guards:
             changes = StateChanges(context.state, self.run.network)
         for index, guardrail in enumerate(checks.guardrails):
             name = f"{step_id}.{stage}.{index}.{guardrail.label}"
-            found = await self._judge(name, guardrail, stage, context, given, text, changes=changes)
-            await self._announce(guardrail, stage, found, tool=tool)
-            if found is not None:
-                return found if isinstance(found, str) else Trip(guardrail, stage, found, tool)
+            verdict = await self._judge(
+                name, guardrail, stage, context, given, text, changes=changes
+            )
+            await self._announce(guardrail, stage, verdict, tool=tool)
+            if verdict is not None:
+                return (
+                    verdict if isinstance(verdict, str) else Trip(guardrail, stage, verdict, tool)
+                )
         return None
 
     # All.
@@ -367,10 +375,10 @@ class Guards:
             step_id: A function's step, or the prefix of an agent's.
             guardrail: The guardrail.
             stage: What is checked.
-            context: What functions get.
+            context: The context for functions.
             given: The input, output, arguments or result.
-            asked: The same as agents get it.
-            changes: Records what a function changes in the state.
+            asked: The same, in the form for agents.
+            changes: Records the changes that a function makes to the state.
         """
         judge = guardrail.agent
         verdict: Any
@@ -390,16 +398,16 @@ class Guards:
     def _verdict(
         self, key: str, guardrail: Guardrail[Any], stage: GuardrailStage, output: Any
     ) -> JsonValue:
-        """Return what ``trips`` says of an agent's output; once a step keeps it, that counts."""
-        known = self.run.runtime.recorded(key)
-        if isinstance(known, dict):
-            verdict = known["verdict"]
+        """Return the verdict of ``trips`` on an agent's output, as a step remembers it."""
+        recorded = self.run.runtime.recorded(key)
+        if isinstance(recorded, dict):
+            verdict = recorded["verdict"]
         else:
             assert guardrail.trips is not None
-            said = guardrail.trips(output)
-            if isinstance(said, bool):
-                said = f"{guardrail.label} tripped" if said else None
-            verdict = _plain(guardrail, stage, said, _json(output))
+            returned = guardrail.trips(output)
+            if isinstance(returned, bool):
+                returned = f"{guardrail.label} tripped" if returned else None
+            verdict = _plain(guardrail, stage, returned, _json(output))
         self.run.runtime.decide(
             key, lambda: {"verdict": verdict}, f"Guardrail {guardrail.label!r}, trips="
         )
@@ -435,19 +443,19 @@ class Guards:
         self,
         guardrail: Guardrail[Any],
         stage: GuardrailStage,
-        found: GuardrailVerdict,
+        verdict: GuardrailVerdict,
         *,
         tool: str | None = None,
         fate: Literal["cancelled", "discarded"] | None = None,
     ) -> None:
         if self.run.monitor.is_active:
-            is_trip = isinstance(found, Tripwire)
+            is_trip = isinstance(verdict, Tripwire)
             event = GuardrailChecked(
                 **self.turn.facts,
                 guardrail=guardrail.label,
                 stage=stage,
-                verdict="passed" if found is None else "tripped" if is_trip else "refused",
-                reason=found.reason if isinstance(found, Tripwire) else found or "",
+                verdict="passed" if verdict is None else "tripped" if is_trip else "refused",
+                reason=verdict.reason if isinstance(verdict, Tripwire) else verdict or "",
                 tool=tool,
                 model_call=fate,
             )
@@ -456,7 +464,7 @@ class Guards:
     # The end.
 
     def replied(self, trip: Trip, result: AgentResult) -> AgentResult:
-        """Return a result with what stands in place of what was stopped.
+        """Return a result with the reply of a guardrail in place of the stopped one.
 
         Raises:
             ConfigurationError: The guardrail's reply is no output of the agent.
@@ -501,10 +509,10 @@ def _spec_of(run: RunContext, agent: AgentSpec) -> GuardrailSpec:
 def _plain(
     guardrail: Guardrail[Any], stage: GuardrailStage, verdict: object, info: JsonValue = None
 ) -> Any:
-    """Return a verdict as JSON; where no model goes on to read a reason, it is a tripwire.
+    """Return a verdict as JSON; a reason that no model would read becomes a tripwire.
 
     Raises:
-        ConfigurationError: It is no verdict.
+        ConfigurationError: The guardrail returned something other than a verdict.
     """
     if isinstance(verdict, str) and verdict and stage in ("input", "output"):
         verdict = Tripwire(verdict)
@@ -541,5 +549,5 @@ def _dumped(member: Member, value: Any) -> Any:
 
 
 def input_masks(specs: Sequence[GuardrailSpec]) -> tuple[Redactor, ...]:
-    """Return what masks the input of a run, each once."""
-    return tuple(dict.fromkeys(one for spec in specs for one in spec.input.redactors))
+    """Return the redactors of a run's input, each once."""
+    return tuple(dict.fromkeys(redactor for spec in specs for redactor in spec.input.redactors))

@@ -1,4 +1,4 @@
-"""Guardrails: checks of what an agent is asked, of what it says, and of its tool calls."""
+"""Guardrails: checks of an agent's input, of its output, and of its tool calls."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Tripwire:
     """The answer in place of the error: a text, or an output of the agent's type."""
 
     info: JsonValue = None
-    """Facts beside the reason, as JSON."""
+    """Further facts, as JSON."""
 
 
 GuardrailVerdict: TypeAlias = Tripwire | str | None
-"""None: nothing stands against it. A text: the reason why it is stopped; of a tool's call or
-result: what the model reads instead, as the run goes on. A `Tripwire` stops the run."""
+"""None: it passes. A text: the reason for the refusal; for a tool's call or result the model reads
+it instead, and the run continues. A `Tripwire` stops the run."""
 
 InputGuardrail: TypeAlias = (
     Callable[[AgentContext[StateT], str], GuardrailVerdict | Awaitable[GuardrailVerdict]]
@@ -53,14 +53,14 @@ OutputGuardrail: TypeAlias = (
 
 @dataclass(frozen=True, eq=False)
 class Guardrail(Generic[T]):
-    """A guardrail with options, or one that asks an agent."""
+    """A guardrail with options, or with an agent that judges."""
 
     check: AgentLike[Any] | Callable[..., GuardrailVerdict | Awaitable[GuardrailVerdict]]
-    """A function, or an agent that gets what is checked as its input."""
+    """A function, or an agent whose input is the value to check."""
 
     trips: Callable[[T], GuardrailVerdict | bool] | None = None
-    """Says of an agent's output (its text, if it has no ``output_type``) whether it stands against
-    what was checked: a verdict, or True. For agents only."""
+    """Turns the agent's output (its text, if it has no ``output_type``) into a verdict, or True to
+    stop the run. For agents only."""
 
     name: str | None = None
     """The name in errors, events and traces; None: that of the function or agent."""
@@ -69,7 +69,7 @@ class Guardrail(Generic[T]):
     """The answer of a run that it stops, where its verdict has no ``reply``; None: an error."""
 
     run_in_parallel: bool = False
-    """Input guardrails: run beside the agent's first model call instead of before it. A tripwire
+    """Input guardrails: run during the agent's first model call instead of before it. A tripwire
     ends that call; an Inngest step cannot be ended, so its reply is dropped there. Tools wait."""
 
     if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Checks:
 
     guardrails: tuple[Guardrail[Any], ...] = ()
     redactors: tuple[Redactor, ...] = ()
-    """Mask what is checked."""
+    """Mask the checked value."""
 
     def __add__(self, other: Checks) -> Checks:
         """Return both, these first."""
@@ -174,7 +174,7 @@ class GuardrailSpec:
         """Return the guardrails that an agent, network or tool was given, by stage.
 
         Raises:
-            ConfigurationError: Something in a list is no guardrail, or not for this stage.
+            ConfigurationError: An item of a list is no guardrail, or not for this stage.
         """
         if not any(given.values()):
             return NO_GUARDRAILS

@@ -1,4 +1,4 @@
-"""Handoffs: tools by which an agent gives the conversation to another, and what goes along."""
+"""Handoffs: tools by which an agent hands the conversation over, and the history to go along."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ LOOP = "handoff_loop"
 class Handoff(Generic[T]):
     """A tool by which an agent gives the conversation to another.
 
-    The agent's turn ends with the call, and the network goes on with the other agent.
+    The call ends the agent's turn, and the network continues with the other agent.
     """
 
     agent: AgentLike[Any] | str
-    """The agent that goes on, which joins the network, or the name of one that is in it."""
+    """The next agent, which joins the network, or the name of an agent that is in it."""
 
     input_type: type[T] | None = None
-    """The type of what the model says when it hands over: the fields of an object are the tool's
-    arguments, anything else is its argument ``input``; None: it says nothing."""
+    """The type of the model's input to the handoff: the fields of an object are the tool's
+    arguments, anything else is its argument ``input``; None: there is no input."""
 
     when: Callable[[AgentContext[Any]], bool | Awaitable[bool]] | None = None
     """Returns whether the model may hand over now; None: always."""
@@ -61,10 +61,10 @@ class Handoff(Generic[T]):
     """The tool's description; None: made of the agent's description."""
 
     max_repeats: int = 2
-    """The most times that it may happen in one run; once more ends it with ``"handoff_loop"``."""
+    """The most times that it may happen in a run; once more ends it with ``"handoff_loop"``."""
 
     def __post_init__(self) -> None:
-        """Check what was given.
+        """Check the options.
 
         Raises:
             ConfigurationError: It cannot be used.
@@ -93,7 +93,7 @@ class Handoff(Generic[T]):
 
     @property
     def target(self) -> str:
-        """The name of the agent who goes on."""
+        """The name of the next agent."""
         return self.agent if isinstance(self.agent, str) else self.agent.name
 
     @property
@@ -153,7 +153,7 @@ class Handoff(Generic[T]):
 
 
 def _is_object(kind: Any) -> bool:
-    """Return whether what the model gives is an object with fields."""
+    """Return whether values of a type are objects with fields."""
     from pydantic import ConfigDict, TypeAdapter  # noqa: PLC0415 - slow to load
     from pydantic.errors import PydanticUserError  # noqa: PLC0415 - slow to load
 
@@ -171,7 +171,7 @@ HandoffLike: TypeAlias = AgentLike[Any] | Handoff[Any]
 
 
 def handoff_facts(given: object) -> tuple[object, ...]:
-    """Return a handoff with what its tool is made of, which may change later."""
+    """Return a handoff with the facts that its tool is made of; they may change later."""
     agent: object = cast("Handoff[Any]", given).agent if isinstance(given, Handoff) else given
     if isinstance(agent, AgentLike):
         return cast("object", given), agent.name, agent.description
@@ -182,7 +182,7 @@ def handoff_map(agent: str, given: Sequence[object]) -> dict[str, tuple[Handoff[
     """Return an agent's handoffs and their tools, by the tools' names.
 
     Raises:
-        ConfigurationError: One is no handoff, or two have one name.
+        ConfigurationError: An item is no handoff, or two have the same name.
     """
     found: dict[str, tuple[Handoff[Any], Tool]] = {}
     for one in given:
@@ -241,10 +241,10 @@ def earlier_handoffs(
 
 
 class HandedOverView(HistoryProcessor):
-    """Leaves of what was said before a handoff what goes along with it."""
+    """Leaves the part of the earlier history that goes along with a handoff."""
 
     def __init__(self, handed: HandedOver) -> None:
-        """Keep what happened."""
+        """Keep the handoff."""
         self.handed = handed
         self._text: TextMessage | None = None
 
@@ -262,7 +262,7 @@ class HandedOverView(HistoryProcessor):
     async def process(
         self, messages: Sequence[Message], context: ProcessorContext
     ) -> Sequence[Message]:
-        """Return the messages since the handoff, behind what goes along."""
+        """Return the messages since the handoff, after the history that goes along."""
         handed, end = self.handed, self._end(messages)
         before, after = messages[:end], messages[end:]
         if isinstance(handed.history, HistoryProcessor):
@@ -272,7 +272,7 @@ class HandedOverView(HistoryProcessor):
         return [self._said(messages), *after]
 
     def _said(self, messages: Sequence[Message]) -> TextMessage:
-        """Return the text in place of what was said before; made once, from the full history."""
+        """Return the text in place of the earlier history; made once, from the full history."""
         if self._text is None:
             lines = _handover_lines(self.handed)
             if self.handed.history == "summary":

@@ -50,17 +50,17 @@ class StartContext(AgentContext[StateT]):
     """The history as the processors left it, calls and results whole."""
 
     processing: ProcessorContext = field(default_factory=ProcessorContext, repr=False)
-    """The context that the processors had: who asks, the agent's tools, what is protected."""
+    """The context of the processors: the user, the agent's tools, the protected messages."""
 
     async def apply(self, *processors: Processor | Sequence[Processor]) -> Messages:
-        """Return what processors leave of the history; what is protected stays.
+        """Return the history as processors leave it; protected messages stay.
 
         Args:
             processors: Processors in their order, or lists of them as ``processors=`` takes them.
 
         Raises:
-            ConfigurationError: One of them is no processor.
-            ProcessorError: One of them failed.
+            ConfigurationError: An item is no processor.
+            ProcessorError: A processor failed.
         """
         given: list[Processor] = []
         for one in processors:

@@ -1,4 +1,4 @@
-"""Limits of a run, the meter that says when one is reached, and checks of what a run is given."""
+"""Limits of a run, and the meter that compares a run's use with them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class RunLimits:
     """Seconds from the run's start after which no further model call is made."""
 
     tool_timeout: float | None = None
-    """Seconds one tool call may take; then it is cancelled and the model reads an error."""
+    """Seconds that a tool call may take; then it is cancelled and the model reads an error."""
 
     max_inferences: int | None = None
     """Model calls, those of routing agents included."""
@@ -80,7 +80,7 @@ class RunBudget(Protocol):
         """Count the run, once.
 
         Raises:
-            BudgetExceededError: There may be no further one now.
+            BudgetExceededError: The budget allows no further run now.
         """
         ...
 
@@ -91,7 +91,7 @@ _NOTHING = Usage()
 
 @dataclass(slots=True)
 class Meter:
-    """Counts what a run has used."""
+    """Counts a run's inferences, tokens and cost."""
 
     limits: RunLimits
     started: datetime
@@ -103,7 +103,7 @@ class Meter:
     cost: float = 0.0
 
     def add(self, model: str, usage: Usage | None) -> None:
-        """Count one model call."""
+        """Count a model call."""
         self.inferences += 1
         if usage is None:
             return
@@ -112,7 +112,7 @@ class Meter:
             self.cost += self.limits.price(model, usage)
 
     def read(self, model: Model, body: object) -> ModelReply:
-        """Return a model's answer as messages, counted; one that says nothing costs tokens, too.
+        """Return a model's answer as messages, and count it; an empty answer costs tokens, too.
 
         Raises:
             ModelResponseError: The answer is not what the API promises.
@@ -126,7 +126,7 @@ class Meter:
         return reply
 
     def add_forks(self, forks: Sequence[Meter]) -> None:
-        """Add the counts of copies of this meter, one for each agent that ran in parallel."""
+        """Add the counts of this meter's copies, each of an agent that ran in parallel."""
         inferences, usage, cost = self.inferences, self.usage, self.cost
         for fork in forks:
             self.inferences += fork.inferences - inferences
@@ -134,7 +134,7 @@ class Meter:
             self.cost += fork.cost - cost
 
     def reached(self, now: Callable[[], datetime]) -> str | None:
-        """Name of the limit that is reached, None if the run may go on."""
+        """Return the name of the limit that is reached; None: the run may continue."""
         limits = self.limits
         if limits.max_inferences is not None and self.inferences >= limits.max_inferences:
             return "max_inferences"

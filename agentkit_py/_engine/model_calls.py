@@ -1,4 +1,4 @@
-"""Model calls: a request, what is asked instead where it fails, and the pieces of the reply."""
+"""Model calls: a request, the alternatives where it fails, and the pieces of the reply."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def emit_context(builder: ModelInputBuilder, model_input: ModelInput) -> N
 
 
 async def _call_alternatives(request: _Request) -> ModelAnswer:
-    """Call the model's alternatives until one of them answers."""
+    """Call the model's alternatives in order until a call succeeds."""
     builder, report, failures = request.builder, request.input.report, list[ReportEntry]()
     model, run = builder.turn.model, builder.run
 
@@ -121,7 +121,7 @@ async def _call_alternatives(request: _Request) -> ModelAnswer:
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request to one model."""
+    """A request to a single model."""
 
     builder: ModelInputBuilder
     input: ModelInput
@@ -145,7 +145,7 @@ class _Request:
         return ModelAnswer(model if read_as is model else None, request.input, body, reply)
 
     def send(self) -> Awaitable[object]:
-        """Return the request under way; what watches the run sees it."""
+        """Return the request to await, watched if anything watches the run."""
         run, model = self.builder.run, self.builder.turn.model
         model_of_request = model.for_request(self.input.request)
         # HTTP bodies are not copied, since no other code sees them.

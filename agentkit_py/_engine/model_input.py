@@ -94,26 +94,30 @@ class TurnServices:
     async def ask_model(
         self, step_id: str, model: Model, messages: Sequence[Message]
     ) -> ModelReply:
-        """Ask a model; the run's meter counts it."""
+        """Call a model; the run's meter counts the call."""
         run, agent = self.run, self.turn.agent
         request = ModelRequest(messages=tuple(messages), agent=agent.name)
 
-        async def ask(one: Model, step: str) -> Replied:
-            step = f"{step_id}{step}"
-            call = ModelCall(run_id=self.turn.run_id, step_id=step, model=one, request=request)
+        async def call_model(alternative: Model, suffix: str) -> Replied:
+            step = f"{step_id}{suffix}"
+            call = ModelCall(
+                run_id=self.turn.run_id, step_id=step, model=alternative, request=request
+            )
             with run.monitor.model_call(call):
-                body = await run.runtime.infer(step, one, lambda: one.encode(request))
-            return Replied(read_reply(one, body, run.runtime, step, run.meter.read)[1])
+                body = await run.runtime.infer(
+                    step, alternative, lambda: alternative.encode(request)
+                )
+            return Replied(read_reply(alternative, body, run.runtime, step, run.meter.read)[1])
 
-        asked = run.guarded(bind_keys(model, run.context_of(agent)))
-        return (await first_answer(asked, ask, run.runtime, step_id)).reply
+        guarded = run.guarded(bind_keys(model, run.context_of(agent)))
+        return (await first_answer(guarded, call_model, run.runtime, step_id)).reply
 
     async def once(self, step_id: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
         """Run ``handler`` in a step."""
         return await self.run.runtime.effect(step_id, handler, NoChanges())
 
     async def announce(self, activity: str, stage: Stage, facts: dict[str, Any]) -> None:
-        """Emit an event of what a processor does."""
+        """Emit an event of a processor's activity."""
         event = ContextActivity(**self.turn.facts, activity=activity, stage=stage, facts=facts)
         await self.run.monitor.emit(event)
 
@@ -149,7 +153,7 @@ class ModelInputBuilder:
     """Services for processors, made here unless given; None in a dry build."""
 
     def __post_init__(self) -> None:
-        """Find out what the turn says."""
+        """Read agent, shared prefix and services from the turn."""
         run, turn = self.run, self.turn
         self.agent = turn.agent
         self.shared = run.shared if turn.shares_prefix else None
@@ -180,7 +184,7 @@ class ModelInputBuilder:
         return self.run.chains_of(self.agent)
 
     async def build(self) -> ModelInput:
-        """Return what the model is to see now."""
+        """Return the input of the next model call."""
         agent = self.agent
         run = self.run
         if not run.are_known(agent):
@@ -240,12 +244,12 @@ class ModelInputBuilder:
     def for_model(
         self, made: ModelInput, model: Model, entries: Sequence[ReportEntry] = ()
     ) -> tuple[ModelInputBuilder, ModelInput]:
-        """Return the same input for another model, and what builds further ones for it.
+        """Return the same input for another model, and a builder of further inputs for it.
 
         Args:
             made: The input.
-            model: The model that gets it.
-            entries: What the report says besides.
+            model: The other model.
+            entries: Further entries of the report.
         """
         own = replace(self, turn=self.turn._replace(model=model))
         kept = [entry for entry in made.report.entries if entry.level not in LEVELS]
@@ -368,27 +372,27 @@ class ModelInputBuilder:
             system = await agent.system_prompt(run.context_of(agent))
         search = agent.tools.knowledge
         if search is not None and search.tool.name in self.tools:
-            said = await self._knowledge_instructions()
-            system = f"{system}\n\n{said}" if system else said
+            instructions = await self._knowledge_instructions()
+            system = f"{system}\n\n{instructions}" if system else instructions
         plan = self.turn.output
         if plan is not None and plan.instructions:
             system = f"{system}\n\n{plan.instructions}" if system else plan.instructions
         return run.input.prompt(system, agent.assistant)
 
     async def _knowledge_instructions(self) -> str:
-        """Return what the system prompt says of the agent's knowledge, found out once in a run."""
+        """Return the system prompt's text about the agent's knowledge, read once in a run."""
         search, run, services = self.agent.tools.knowledge, self.run, self.services
         assert search is not None
         key = f"knowledge:{id(search)}"
-        said = run.memory.get(key)
-        if said is None:
+        instructions = run.memory.get(key)
+        if instructions is None:
             if services is None or not search.agentic:
-                said = await search.instructions(run.state)
+                instructions = await search.instructions(run.state)
             else:
                 step_id = services.step_id("knowledge")
-                said = await services.once(step_id, lambda: search.instructions(run.state))
-            run.memory[key] = said
-        return str(said)
+                instructions = await services.once(step_id, lambda: search.instructions(run.state))
+            run.memory[key] = instructions
+        return str(instructions)
 
     async def _load(self, prompt: Sequence[Message]) -> None:
         """Load as much of the thread as the processors want to see."""
@@ -457,7 +461,11 @@ class ModelInputBuilder:
             processing=replace(
                 processing,
                 own_view=True,
-                hiding=tuple(one for _, one in steps_of(self.chains) if not one.same_for_all),
+                hiding=tuple(
+                    processor
+                    for _, processor in steps_of(self.chains)
+                    if not processor.same_for_all
+                ),
             ),
         )
         start = await resolve(hook(context))
@@ -508,7 +516,7 @@ OVERFLOW = "ContextOverflow"
 async def halved(
     history: Sequence[Message], sent: int, prompt: int, context: ProcessorContext
 ) -> tuple[Sequence[Message], str]:
-    """A history with which the request has about half of the tokens that were too many.
+    """Return a history with which the request has about half of its tokens.
 
     The newest messages stay, calls with their results; the agent's own current calls stay too, with
     shorter results if nothing else helps.
@@ -516,11 +524,11 @@ async def halved(
     Args:
         history: The history that was sent.
         sent: Tokens that were sent.
-        prompt: Those of them that no history can save.
-        context: What says which messages are protected, and how tokens are counted.
+        prompt: The part of them that is not history.
+        context: Names the protected messages, and the tokenizer.
 
     Returns:
-        The history, and what was done, for the report.
+        The history, and the reason for the report.
     """
     tokenizer = context.tokenizer
     assert tokenizer is not None

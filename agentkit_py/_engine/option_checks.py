@@ -34,16 +34,16 @@ def expect(
 
 
 def expect_context(where: str, name: str, function: object, *, or_none: bool = False) -> None:
-    """Refuse a function that cannot be called with one context.
+    """Refuse a function that cannot be called with a context alone.
 
     Args:
-        where: Whose it is.
-        name: What it is for.
+        where: The agent, network or call that has the option.
+        name: The option.
         function: The function; anything that is not callable passes.
-        or_none: Whether it may also take nothing.
+        or_none: The function may also take no argument.
 
     Raises:
-        ConfigurationError: It takes something else.
+        ConfigurationError: The function has other parameters.
     """
     if not callable(function):
         return
@@ -63,7 +63,7 @@ def expect_context(where: str, name: str, function: object, *, or_none: bool = F
 
 
 def expect_history(where: str, history: object) -> None:
-    """Refuse what is no store, and callbacks that do not take one context.
+    """Refuse anything but a store, and callbacks that do not take a context alone.
 
     Raises:
         ConfigurationError: It is none.
@@ -78,10 +78,10 @@ def expect_history(where: str, history: object) -> None:
 
 
 def expect_model(where: str, name: str, value: object) -> None:
-    """Refuse what is no model, no name of one and no function that chooses one.
+    """Refuse anything but a model, a model's name, or a function that chooses a model.
 
     Raises:
-        ConfigurationError: It is none of them, or the name names nothing.
+        ConfigurationError: It is something else, or there is no model of that name.
     """
     if isinstance(value, str):
         try:
@@ -93,10 +93,10 @@ def expect_model(where: str, name: str, value: object) -> None:
 
 
 def expect_list(where: str, name: str, value: object) -> None:
-    """Refuse what is no list of things: one thing that was not put into a list, mostly.
+    """Refuse anything but a list, e.g. an item that was not put into a list.
 
     Raises:
-        ConfigurationError: It is no list.
+        ConfigurationError: It is something else.
     """
     if isinstance(value, list | tuple):  # nearly always, and much quicker to tell
         return
@@ -107,20 +107,20 @@ def expect_list(where: str, name: str, value: object) -> None:
 
 
 def expect_function(where: str, name: str, value: object) -> None:
-    """Refuse what cannot be called.
+    """Refuse anything but a function.
 
     Raises:
-        ConfigurationError: It cannot.
+        ConfigurationError: It cannot be called.
     """
     if not callable(value):
         raise ConfigurationError(f"{where}: {name} must be a function, got {value!r:.80}")
 
 
 def expect_one_of(where: str, name: str, value: object, known: tuple[object, ...]) -> None:
-    """Refuse what is none of the known words.
+    """Refuse a value that is not among the known ones.
 
     Raises:
-        ConfigurationError: It is none of them.
+        ConfigurationError: It is not among them.
     """
     wrong = wrong_word(name, value, known)
     if wrong:
@@ -128,10 +128,10 @@ def expect_one_of(where: str, name: str, value: object, known: tuple[object, ...
 
 
 def expect_count(where: str, name: str, value: object) -> None:
-    """Refuse what is no whole number, 0 or more.
+    """Refuse anything but a whole number of 0 or more.
 
     Raises:
-        ConfigurationError: It is none.
+        ConfigurationError: It is something else.
     """
     expect(where, name, value, int, "a whole number")
     if isinstance(value, bool) or (isinstance(value, int) and value < 0):

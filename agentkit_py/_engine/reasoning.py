@@ -1,4 +1,4 @@
-"""Reasoning of earlier replies in a run: what a report says of it, and what a refusal leads to."""
+"""Reasoning of earlier replies in a run: its entries in reports, and the way after a refusal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentkit_py.processors.report import ContextReport, ReportEntry
 LEVEL = NAME = "reasoning"
 COMPACTION = "compaction"
 LEVELS = (LEVEL, COMPACTION)
-"""Levels of the entries that tell what an adapter does with a request."""
+"""Levels of the entries that describe how an adapter changes a request."""
 
 _CHANGES = ("messages", "gap", "head")
 _NONE: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ def _refused_by(model: Model) -> str:
 
 
 def with_adapters_word(model: Model, request: ModelRequest, report: ContextReport) -> ContextReport:
-    """Return a report with what the model's adapter does: summaries used, reasoning left out."""
+    """Return a report with the adapter's entries: summaries used, reasoning left out."""
     summed_up = None
     if request.compaction is not None or OpaqueMessage in {*map(type, request.messages)}:
         summed_up = _summed_up(model, request, report)
@@ -46,7 +46,7 @@ def with_adapters_word(model: Model, request: ModelRequest, report: ContextRepor
 
 
 def _summed_up(model: Model, request: ModelRequest, report: ContextReport) -> ReportEntry | None:
-    """Return what a report says of the model's own summary; None: there is none, nor a wish."""
+    """Return the entry on the model's own summary; None: there is none, and none was requested."""
     opaque = [m for m in request.messages if isinstance(m, OpaqueMessage)]
     there = [m for m in opaque if is_compaction(m) and m.agent == request.agent]
     if not there and (request.compaction is None or model.takes.compaction):
@@ -66,7 +66,7 @@ def _summed_up(model: Model, request: ModelRequest, report: ContextReport) -> Re
 def reasoning_left_out(
     model: Model, request: ModelRequest, report: ContextReport
 ) -> ReportEntry | None:
-    """Return what a report says of the reasoning that is not sent; None: all is."""
+    """Return the entry on reasoning that is not sent; None: all is sent."""
     left_out = model.adapter.left_out(model, request)
     if not left_out:
         return None
@@ -97,7 +97,7 @@ def _entry(report: ContextReport, reason: str, gone: set[int]) -> ReportEntry:
 
 
 def fallback_entry(report: ContextReport, other: Model, error: Exception) -> ReportEntry:
-    """Return what a report says of a model that failed, so that another one was asked."""
+    """Return the entry on a model that failed, so that another model was called."""
     return ReportEntry(
         level="model",
         name="fallback",
@@ -111,13 +111,13 @@ def fallback_entry(report: ContextReport, other: Model, error: Exception) -> Rep
 def bound_reply(
     model: Model, request: ModelRequest, messages: Sequence[Message], *, healed: bool
 ) -> tuple[Message, ...]:
-    """Return a reply's messages as they are kept: with what their reasoning belongs to.
+    """Return a reply's messages, their reasoning bound to the request.
 
     Args:
         model: The model that replied.
-        request: What it was asked.
+        request: The request.
         messages: The reply.
-        healed: Whether the request was refused before, because of the reasoning that it held.
+        healed: The provider had refused the request because of its reasoning.
     """
     bound = model.bind(request, messages)
     return mark_refused(bound, host_of(model), request.refused) if healed else bound

@@ -69,8 +69,8 @@ class SharedPrefix:
     def takes_in(self, agent: AgentSpec, model: Model) -> bool:
         """Return whether the agent's requests to the model begin as those of the others."""
         role = self.roles.get(agent.name)
-        known = role is not None and role.agent is agent.agent
-        return known and model.takes.system_inside and not isinstance(model, FallbackModel)
+        is_same = role is not None and role.agent is agent.agent
+        return is_same and model.takes.system_inside and not isinstance(model, FallbackModel)
 
     def why_apart(self, agent: AgentSpec, model: Model) -> str:
         """Return why an agent has a beginning of its own."""
@@ -91,25 +91,25 @@ class SharedPrefix:
     def announced(self, messages: Sequence[Message], reader: str) -> list[Message]:
         """Return a conversation with a system message wherever another agent begins to speak.
 
-        The last one is for ``reader``, who speaks next. No message stands between a call and its
+        The last message is for ``reader``, who speaks next. None comes between a call and its
         result.
         """
-        found: list[Message] = []
-        said: set[str] = set()
+        announced: list[Message] = []
+        introduced: set[str] = set()
         offered = frozenset(spec.name for spec in self.tools)
         acting, waiting = "", 0
         for author, message in (*_authors(messages), (reader, None)):
             if author and author != acting and not waiting:
                 acting, role = author, self.roles.get(author)
                 if role is not None:
-                    text = AGAIN.format(agent=author) if author in said else role.text
-                    found.append(role_message(text, role.tools - offered, offered - role.tools))
+                    text = AGAIN.format(agent=author) if author in introduced else role.text
+                    announced.append(role_message(text, role.tools - offered, offered - role.tools))
                     offered = role.tools
-                    said.add(author)
+                    introduced.add(author)
             if message is not None:
-                found.append(message)
+                announced.append(message)
                 waiting = _waiting(waiting, message)
-        return found
+        return announced
 
     def share(self, request: ModelRequest) -> ModelRequest:
         """Return a request of an agent's with the common beginning, and its role at the end."""
@@ -125,14 +125,14 @@ class SharedPrefix:
 def shared_prefix(
     agents: Sequence[tuple[AgentSpec, Chains]], network: NetworkSpec | None, mode: HistoryMode
 ) -> SharedPrefix | None:
-    """Return what a network's agents share; None: each has a beginning of its own.
+    """Return the prefix that a network's agents share; None: each has a prefix of its own.
 
     Args:
         agents: The agents, with the processors that the history goes through for each.
         network: Their network.
         mode: The order of prompt and history.
     """
-    if network is None or network.prefix == "own" or mode == "typescript" or len(agents) < 2:  # noqa: PLR2004 - one agent shares with nobody
+    if network is None or network.prefix == "own" or mode == "typescript" or len(agents) < 2:  # noqa: PLR2004 - a single agent shares nothing
         return None
     specs: dict[str, ToolSpec] = {}
     roles: dict[str, Role] = {}
@@ -152,7 +152,7 @@ def shared_prefix(
 
 
 def _why_apart(agent: AgentSpec, chains: Chains) -> str:
-    """Return what keeps an agent from sharing; empty: nothing."""
+    """Return why an agent cannot share the prefix; empty: it can."""
     hiding = next((p.name for _, chain in chains for p in chain if not p.same_for_all), "")
     sums_up = any(isinstance(p, ProviderCompaction) for _, chain in chains for p in chain)
     facts = {

@@ -1,4 +1,4 @@
-"""Parts of an agent's turn: each concern beside input, model call and tools, a class each.
+"""Parts of an agent's turn: all concerns but input, model call and tools, a class each.
 
 The agent loop knows `Part` and `Inference` only. To add a concern, write a part in a module of its
 own, and make it in `parts_of`.

@@ -1,4 +1,4 @@
-"""Parts of an agent's turn: what a part may do, and the inference that parts see and change."""
+"""Parts of an agent's turn: their methods, and the inference that they see and change."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Inference:
         self.is_paused = result.finish_reason == "pause" and not self.calls
 
     def settle(self, index: int, content: JsonValue) -> None:
-        """Give a call a result without running it; the last one given counts."""
+        """Give a call a result without running it; the last result counts."""
         self.settled[index] = content
 
     def guard_calls(self, guards: Guards) -> None:
@@ -93,7 +93,7 @@ class Inference:
         self.is_last, self._stop_reason = True, stop_reason
 
     def repeat(self) -> None:
-        """Ask the model for another reply without counting this one."""
+        """Ask the model for another reply, and do not count this inference."""
         self.is_repeated = True
 
 
@@ -115,11 +115,11 @@ class Part:
         return False
 
     def around_turn(self, take_turn: TakeTurn) -> TakeTurn:
-        """Return what takes the turn; the first part's is the outermost."""
+        """Return the turn, wrapped; the wrapper of the first part is the outermost."""
         return take_turn
 
     async def begin(self) -> str | None:
-        """Prepare the first inference; return why the turn ends without one."""
+        """Prepare the first inference; return why the turn ends without any."""
 
     async def before_call(self, number: int) -> str | None:
         """Prepare an inference; return why the turn ends before it.
@@ -128,11 +128,11 @@ class Part:
         """
 
     async def offered(self) -> Mapping[str, Tool]:
-        """Return tools beside the agent's, by name."""
+        """Return tools that are offered with the agent's, by name."""
         return {}
 
     def around_call(self, call_model: CallModel) -> CallModel:
-        """Return what makes the model call; the first part's is the outermost."""
+        """Return the model call, wrapped; the wrapper of the first part is the outermost."""
         return call_model
 
     async def replied(self, inference: Inference) -> None:

@@ -1,4 +1,4 @@
-"""Guardrails of a turn: what they check, and the reply in place of what they stop."""
+"""Guardrails of a turn: when they run, and the reply in place of a stopped one."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Guardrails(Part):
         await self.guards.check_input()
 
     def around_call(self, call_model: CallModel) -> CallModel:
-        """Return the call, with the input guardrails that run beside it."""
+        """Return the call, during which the parallel input guardrails run."""
         if not self.guards.spec.input.guardrails:
             return call_model
         return partial(self.guards.with_checks, call_model)
@@ -81,7 +81,7 @@ class Guardrails(Part):
         inference.replace_result(_without_reasoning_for_users(result))
 
     async def _stop(self, trip: Trip, result: AgentResult | None) -> AgentResult:
-        """Add what stands in place of what a guardrail stopped; return it.
+        """Add the reply in place of the stopped one; return it.
 
         Raises:
             GuardrailTripped: The guardrail has no reply.

@@ -1,4 +1,4 @@
-"""Handoffs of an agent: tools that end its turn, so that the network goes on with another agent."""
+"""Handoffs of an agent: tools that end its turn, so that the network continues with another."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ class Hooks(Part):
         return self.turn.agent.lifecycle.on_response is not None
 
     async def replied(self, inference: Inference) -> None:
-        """Put in the place of a reply what `on_response` returns."""
+        """Replace a reply by the result that `on_response` returns."""
         hook = self.turn.agent.lifecycle.on_response
         if hook is not None:
             returned = await resolve(hook(self._context(inference.result)))

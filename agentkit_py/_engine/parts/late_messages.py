@@ -1,4 +1,4 @@
-"""Late messages: what the user sends while a run is at work."""
+"""Late messages: those that the user sends during a run."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ class Output(Part):
 
     reader: AnswerReader
     redactors: Sequence[Redactor]
-    """Mask what the model is told of an answer that does not fit; it may quote the answer."""
+    """Mask the error about an answer that does not fit; it may quote the answer."""
 
     _answer: Answer = field(default_factory=Answer, init=False)
     """The answer in the last reply."""
@@ -41,7 +41,7 @@ class Output(Part):
         return self.reader.plan.tools
 
     def around_call(self, call_model: CallModel) -> CallModel:
-        """Return the call; an empty reply of it is no output."""
+        """Return the call; an empty reply is an `OutputError`."""
 
         async def call() -> ModelAnswer:
             try:
@@ -63,7 +63,7 @@ class Output(Part):
             inference.replace_result(replace(result, value=answer.value))
 
     async def after_tools(self, inference: Inference) -> None:
-        """End the turn with the output, or tell the model what is wrong with its answer."""
+        """End the turn with the output, or ask for another answer."""
         answer, reader = self._answer, self.reader
         if answer.value is not NO_VALUE:
             await self._emit(inference.result.value)
