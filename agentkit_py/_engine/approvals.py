@@ -109,17 +109,19 @@ class CallDesk:
         if run.approver is None:
             opening = None if record is None else record.open
             answer = await runtime.ask(step_id, request, opening)
+        else:
+            ask = partial(_ask_here, run.approver, request)
             if record is not None:
-                close = partial(record.close, answer)
-                first = await runtime.effect(f"{step_id}.closed", close, run.changes)
-                answer = answer if first is None else ApprovalAnswer.from_dict(first)
+                ask = partial(_recorded, record, ask, lasting=runtime.durable)
+            # A step, so that a durable run does not ask its person again on each replay.
+            given = await runtime.effect(step_id, ask, run.changes)
+            answer = None if given is None else ApprovalAnswer.from_dict(given)
+        if record is None:
             return answer
-        ask = partial(_ask_here, run.approver, request)
-        if record is not None:
-            ask = partial(_recorded, record, ask, lasting=runtime.durable)
-        # A step, so that a durable run does not ask its person again on each replay.
-        given = await runtime.effect(step_id, ask, run.changes)
-        return None if given is None else ApprovalAnswer.from_dict(given)
+        # A step of its own: a store that fails must not have the person asked again.
+        close = partial(record.close, answer)
+        first = await runtime.effect(f"{step_id}.closed", close, run.changes)
+        return answer if first is None else ApprovalAnswer.from_dict(first)
 
 
 async def _recorded(
@@ -128,18 +130,16 @@ async def _recorded(
     *,
     lasting: bool,
 ) -> dict[str, Any] | None:
-    """Ask, and keep the question with its answer; a durable run that is stopped asks again."""
+    """Ask, and keep the question meanwhile; a durable run that is stopped asks again."""
     if lasting:
         await record.open()
     try:
-        given = await ask()
+        return await ask()
     except CancelledError:
         if not lasting:
             with anyio.CancelScope(shield=True):
                 await record.stop()
         raise
-    await record.close(None if given is None else ApprovalAnswer.from_dict(given))
-    return given
 
 
 async def _ask_here(approver: Approver, request: ApprovalRequest) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ import tenacity
 
 from agentkit_py._core.json import tamed, to_bytes
 from agentkit_py.errors import (
+    AbruptExitError,
     ConfigurationError,
     ModelConnectionError,
     ModelError,
@@ -31,12 +32,16 @@ from agentkit_py.models.base import Assembler, Model, RetryPolicy, copy_model
 from agentkit_py.models.binding import account_tag
 from agentkit_py.models.http_errors import error_from_response, error_in_body, hide_keys
 from agentkit_py.models.replies import partial_messages
+from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.guards import guarded
 from agentkit_py.runtime.port import DeltaSink
 
 T = TypeVar("T")
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 """Waits for so many seconds."""
+
+_BROKEN = (httpx.RequestError, httpx.InvalidURL, AbruptExitError)
+"""Errors of an exchange; the last: something inside of the HTTP library was cancelled."""
 
 _CLOSING = 0.25
 """Seconds that a server has for closing a stream after its end, so that the connection is kept."""
@@ -77,14 +82,19 @@ class HttpRequest:
         model = self.model
         url = model.adapter.url(model)
         headers = await self._signed(url, headers, content)
-        try:
-            request = self.client.stream(
-                "POST", url, content=content, headers=headers, timeout=model.timeout
-            )
+        request = self.client.stream(
+            "POST", url, content=content, headers=headers, timeout=model.timeout
+        )
+
+        async def exchange() -> httpx.Response:
             async with request as response:
                 bound(response)
                 await self._read(response)
-        except (httpx.RequestError, httpx.InvalidURL) as error:
+                return response
+
+        try:
+            response = await contained(exchange)
+        except _BROKEN as error:
             raise to_model_error(model, error) from error
         return self._answer(response)
 
@@ -126,21 +136,25 @@ class HttpRequest:
             headers=headers,
             timeout=model.timeout,  # between two pieces, too
         )
-        try:
+
+        async def exchange() -> object:
             async with request as response:
                 is_stream = response.is_success and _is_stream(model, response)
                 bound(response, lines=is_stream and model.adapter.decoder(model) is None)
                 if is_stream:
                     return await read_stream(model, response, assembler, pieces)
                 await self._read(response)
-        except (httpx.RequestError, httpx.InvalidURL) as error:
-            raise to_model_error(model, error) from error
+            return self._answer(response)
+
+        try:
+            return await contained(exchange)
+        except _BROKEN as error:
+            raise pieces.failure(model, to_model_error(model, error)) from error
         except ModelError as error:
             failure = pieces.failure(model, error)
             if failure is error:
                 raise
             raise failure from error
-        return self._answer(response)
 
     def _answer(self, response: httpx.Response) -> object:
         """Return the JSON of an answer that is no stream."""

@@ -12,12 +12,17 @@ import inngest
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, SqliteHistory, ToolContext, tool
-from agentkit_py.errors import ConfigurationError, NotPendingError
+from agentkit_py.errors import ConfigurationError, HistoryError, NotPendingError
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.events.approvals import APPROVAL_EVENT
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import Question
-from agentkit_py.inngest import answer_question, create_functions, send_answers
+from agentkit_py.inngest import (
+    AgentKitMiddleware,
+    answer_question,
+    create_functions,
+    send_answers,
+)
 from agentkit_py.stores import PostgresHistory
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Wait
@@ -164,6 +169,39 @@ async def test_a_direct_run_keeps_the_question_that_its_approver_answers(
         assert [one.status for one in seen[0]] == ["open"]
         closed = await only(store, status=None)
         assert (closed.status, closed.answered_by, closed.reason) == ("answered", "boss", "so")
+
+
+async def test_a_store_that_fails_after_an_answer_does_not_have_the_person_asked_again() -> None:
+    """The function saves the answer again, and the call is made once."""
+    failures = ["the disk is full"]
+    asked: list[object] = []
+
+    class Full(MemoryHistory):
+        async def change_question(self, *args: Any, **options: Any) -> Any:
+            if failures:
+                raise HistoryError(failures.pop())
+            return await super().change_question(*args, **options)
+
+    def approver(request: object) -> ApprovalAnswer:
+        asked.append(request)
+        return ApprovalAnswer(approved=True, reason="worn")
+
+    store = Full()
+    agent = clerk(store, *ASKED)
+    client = inngest.Inngest(
+        app_id="app", is_production=False,
+        middleware=[AgentKitMiddleware.configured(inference="local")],
+    )  # fmt: skip
+
+    @client.create_function(fn_id="desk", trigger=inngest.TriggerEvent(event="app/desk"), retries=3)
+    async def desk(ctx: inngest.Context) -> None:
+        await agent.run("hi", thread_id="t", approver=approver)
+
+    run = await ReplayExecutor(client, [desk], check=False).run("app/desk", {})
+    assert (run.status, failures) == ("completed", [])
+    assert len(asked) == 1
+    closed = await only(store, status=None)
+    assert (closed.status, closed.reason) == ("answered", "worn")
 
 
 async def test_a_run_that_is_cancelled_while_it_asks_waits_for_nobody(store: Any) -> None:

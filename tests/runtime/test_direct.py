@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import socket
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +25,7 @@ from agentkit_py.errors import (
     ModelError,
     ModelHTTPError,
     ModelResponseError,
+    ModelStreamError,
     ModelTimeoutError,
     ProviderUnavailableError,
     RateLimitError,
@@ -309,6 +311,58 @@ async def test_a_models_own_key_comes_before_the_environments() -> None:
     runtime = DirectRuntime(transport=fake.transport, environment={"OPENAI_API_KEY": "sk-other"})
     agent = Agent(name="a", system="S", model=make("openai", api_key=KEY))
     assert (await agent.run("q?", runtime=runtime)).text == "hi"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_transport_in_which_something_is_cancelled_is_tried_again(
+    *, streamed: bool
+) -> None:
+    """It is an error of the model's connection; the run itself was not cancelled."""
+    fake = FakeProvider(["hi"])
+    failures: list[type[BaseException]] = [SystemExit, asyncio.CancelledError]
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if failures:
+            raise failures.pop()
+        return await fake.transport.handle_async_request(request)
+
+    runtime = DirectRuntime(transport=httpx.MockTransport(answer), environment={}, sleep=Waits())
+    agent = Agent(name="a", system="S", model=make("openai", api_key=KEY))
+
+    async def ask_once() -> str:
+        if not streamed:
+            return (await agent.run("q?", runtime=runtime)).text
+        stream = agent.stream("q?", runtime=runtime)
+        async for _ in stream:
+            pass
+        return stream.result.text
+
+    assert await ask_once() == "hi"
+    failures.extend([asyncio.CancelledError] * 3)
+    with pytest.raises(ModelConnectionError, match="something inside it was cancelled"):
+        await ask_once()
+
+
+async def test_a_stream_in_which_something_is_cancelled_breaks_off() -> None:
+    """After its first piece nothing is tried again; what had arrived is kept."""
+    begun: list[int] = []
+
+    async def pieces() -> AsyncIterator[bytes]:
+        begun.append(1)
+        choice = {"index": 0, "delta": {"role": "assistant", "content": "Half"}}
+        yield b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n"
+        raise asyncio.CancelledError
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, headers={"content-type": "text/event-stream"}, content=pieces())
+
+    runtime = DirectRuntime(transport=httpx.MockTransport(answer), environment={}, sleep=Waits())
+    agent = Agent(name="a", system="S", model=make("openai", api_key=KEY))
+    with pytest.raises(ModelStreamError, match="cancelled") as caught:
+        async for _ in agent.stream("q?", runtime=runtime):
+            pass
+    assert "Half" in str(caught.value.messages)
+    assert begun == [1]
 
 
 async def test_a_server_of_ones_own_may_need_no_key() -> None:
