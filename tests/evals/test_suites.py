@@ -153,6 +153,14 @@ async def test_evaluators_say_why(
     assert verdict.reason
 
 
+async def test_answered_by_says_who_answered_or_that_no_agent_did() -> None:
+    """Its name has the agents that were expected."""
+    check = answered_by("a", "b")
+    assert check.name == "answered by a → b"
+    said = [(await check(outcome(agents=agents))).reason for agents in (["b", "b", "a"], [])]
+    assert said == ["b → a answered", "nobody answered"]
+
+
 async def test_suite_sees_calls_and_contexts() -> None:
     """Over a single agent, with a recorded thread before, and repeated."""
 
@@ -209,6 +217,9 @@ async def test_wrong_suites_are_refused(tmp_path: Path) -> None:
     case = Case(name="x", input="q")
     with pytest.raises(ConfigurationError, match="two cases called 'x'"):
         Suite(target=support.network, cases=[case, case])
+    with pytest.raises(ConfigurationError, match="concurrency=0"):
+        Suite(target=support.network, cases=[case], concurrency=0)
+    assert Suite(target=support.network, cases=[case], concurrency=1).concurrency == 1
     with pytest.raises(ConfigurationError, match="within"):
         within()
     with pytest.raises(ConfigurationError, match=r"within\(tokens=-1\)"):
