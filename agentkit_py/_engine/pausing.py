@@ -352,11 +352,19 @@ async def _give_back(store: QuestionStore, thread_id: str, run_id: str, worker: 
     await store.change_run(thread_id, run_id, change)
 
 
-async def end_lost(store: QuestionStore, thread_id: str, run_id: str) -> bool:
+async def end_lost(
+    store: QuestionStore, thread_id: str, run_id: str, *, is_answered: bool = False
+) -> bool:
     """End a run whose process has died; return whether it was one.
 
     It is not taken again: the call that a person allowed may have been made. A run that an older
     version of this library took has no sign of life, and gets time to end.
+
+    Args:
+        store: The store.
+        thread_id: The thread.
+        run_id: The run.
+        is_answered: Whether its answer is in the thread, so that only its record lacks the end.
     """
     now, lost = datetime.now(UTC), list[RunRecord]()
 
@@ -365,7 +373,11 @@ async def end_lost(store: QuestionStore, thread_id: str, run_id: str) -> bool:
         if run.is_taken and run.worker is None:
             return replace(run, worker=RunWorker(name="", alive_until=now + _TO_END))
         lost[:] = [run] if run.is_lost(now) else []
-        ended = replace(run, status="failed", stop_reason=LOST, journal=None, worker=None)
+        ended = replace(run, journal=None, worker=None)
+        if is_answered:
+            ended = replace(ended, status="completed")
+        else:
+            ended = replace(ended, status="failed", stop_reason=LOST)
         return ended if lost else None
 
     await store.change_run(thread_id, run_id, end)

@@ -756,10 +756,25 @@ class LocalRuns(Backend):
                     with suppress(ApiError):  # it is logged
                         await self.go_on(question)
                     break
-        elif run.is_lost(datetime.now(UTC)) and await end_lost(store, thread_id, message_id):
-            self._tell_end(user_id, thread_id, message_id, HAS_DIED)
-            return await store.load_run(thread_id, message_id)
+        elif run.is_lost(datetime.now(UTC)):
+            is_answered = await self._is_answered(store, user_id, thread_id, run)
+            if await end_lost(store, thread_id, message_id, is_answered=is_answered):
+                end = ReplyEnd(reason="completed") if is_answered else HAS_DIED
+                self._tell_end(user_id, thread_id, message_id, end)
+                return await store.load_run(thread_id, message_id)
         return run
+
+    async def _is_answered(
+        self, store: QuestionStore, user_id: str, thread_id: str, run: RunRecord
+    ) -> bool:
+        """Return whether a run had given its answer, of which its record says nothing yet."""
+        asked = await waited_for(store, thread_id, run)
+        times = [one.answered_at for one in asked if one.answered_at is not None]
+        turn = (await view_of(for_user(self._settings.store, user_id), thread_id)).of(run.id)
+        if turn is None or not times or turn.changed_at <= max(times):
+            return False  # what is there, an earlier attempt has said
+        last = turn.parts[-1] if turn.parts else None
+        return last is not None and last.type == "text" and not last.by_staff
 
     def _tell_queued(self, job: Job) -> None:
         """Publish that a message waits for its turn, beside the chunks of runs."""

@@ -13,7 +13,15 @@ import pytest
 from starlette.applications import Starlette
 from starlette.types import Message
 
-from agentkit_py import MemoryHistory, PostgresHistory, SqliteHistory, Tool, tool
+from agentkit_py import (
+    AgentResult,
+    MemoryHistory,
+    PostgresHistory,
+    SqliteHistory,
+    TextMessage,
+    Tool,
+    tool,
+)
 from agentkit_py._core.json import dumps
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import Question, record_answer
@@ -154,6 +162,27 @@ async def test_a_run_whose_process_died_ends_in_every_stream(
         found = await events(ada, "/api/ag-ui", run_input())
     assert (found[-1]["type"], paid) == ("RUN_FINISHED", [5])
     assert (await store.load_run("t1", "m1")).status == "completed"
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_an_answer_counts_whose_process_died_before_it_recorded_its_end(
+    store: Any, *, is_new: bool
+) -> None:
+    """It is in the thread, and not given again; what an earlier attempt said is no answer."""
+    paid: list[int] = []
+    network = support(CALL, CALL, "done", tools=(refund(paid),), history=store)
+    question = await asked(app_of(network), store)
+    before = AgentResult("clerk", [TextMessage("assistant", "Paid.")])
+    before = replace(before, created_at=question.asked_at)
+    await died(store, question)
+    after = AgentResult("clerk", [TextMessage("assistant", "Paid.")])
+    await store.append("t1", [after if is_new else before])
+    async with client_of(app_of(network)) as ada:
+        found = await events(ada, "/api/ag-ui", run_input())
+        assert found[-1]["type"] == ("RUN_FINISHED" if is_new else "RUN_ERROR")
+    run = await store.load_run("t1", "m1")
+    assert run is not None
+    assert run.status == ("completed" if is_new else "failed")
 
 
 async def test_a_page_of_the_hook_hears_that_a_runs_process_died(store: Any) -> None:
