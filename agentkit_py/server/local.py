@@ -58,7 +58,7 @@ from agentkit_py.events.types import ToolFinished
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
 from agentkit_py.history.runs import Known, RunRecord
 from agentkit_py.history.stopping import STOPPED
-from agentkit_py.messages import UserMessage
+from agentkit_py.messages import UserMessage, text_of_parts
 from agentkit_py.network import Network
 from agentkit_py.results import AgentResult
 from agentkit_py.runs import ENDS_IN_ORDER, RunOptions, StreamingConfig
@@ -538,11 +538,8 @@ class LocalRuns(Backend):
         most = self._settings.limits.runs_per_user
         run_id = job.message.id or ""
         known = await self._settings.store.look_up(job.thread_id, run_id, job.user_id, most)
-        own = known.own
-        if own is not None and own.status in ("paused", "running"):
-            own = await self.settle(job.user_id, job.thread_id, run_id)
-        if own is not None and own.status in ("paused", "running", "completed"):
-            return  # the message waits for a person, is being answered, or was answered
+        if known.own is not None and await self._is_taken_care_of(job, known.own):
+            return
         if self._same(job) is None and known.questions >= most:
             raise too_many(f"At most {most} answers can be under way at once.")
         idle = idle and not self._of(job.user_id, job.thread_id)
@@ -564,6 +561,25 @@ class LocalRuns(Backend):
                 self._do(self._leave_line(job, run))
         elif not run.is_at_work:
             await self._store_message(job)
+
+    async def _is_taken_care_of(self, job: Job, own: RunRecord) -> bool:
+        """Return whether a message waits for a person, is being answered, or was answered.
+
+        With a lease, a message's run finds out itself that it was answered.
+        """
+        run: RunRecord | None = own
+        if own.status in ("paused", "running"):
+            run = await self.settle(job.user_id, job.thread_id, own.id)
+        if run is None or run.status in ("paused", "running"):
+            return run is not None
+        store = for_user(self._settings.store, job.user_id)
+        if run.status != "completed" or store.lease is not None:
+            return False
+        turn = (await view_of(store, job.thread_id)).of(own.id)
+        if turn is None or turn.text != text_of_parts(job.message.content):
+            return False
+        self._tell_end(job.user_id, job.thread_id, own.id, ReplyEnd(reason="completed"))
+        return True
 
     async def _leave_line(self, job: Job, run: LocalRun | None) -> None:
         """Keep a message in line until it is stored."""

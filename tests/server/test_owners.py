@@ -414,13 +414,18 @@ async def test_a_stopped_message_is_answered_when_it_is_sent_again(store: Any, p
 
 
 async def test_an_answer_that_a_person_approved_is_given_once(store: Any) -> None:
-    """The hook sends its message again; the run's record says that it was answered."""
+    """The hook sends its message again, and stops waiting: the run's record says how it ended."""
     paid: list[int] = []
     app = app_of(support(CALL, "done", tools=(refund(paid),), history=store))
-    async with client_of(app) as ada:
+    async with served(app) as url, client_of(app) as ada, listening(url) as stream:
         question = await asked(app, store)
         await ada.post(f"/api/approvals/{question.id}", json={"action": "approve"})
+        await stream.until("stream.ended")
         await wait_until_idle(app)
         await said(app, "Money back!", "t1", id="m1")
+        await stream.until("stream.ended")
+        assert len(await store.load("t1")) == 3
+        if store.lease is None:
+            await said(app, "Other words", "t1", id="m1")
+            await stream.until("error")  # the id is another message's
     assert paid == [5]
-    assert len(await store.load("t1")) == 3
