@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TypeAlias
 
 from agentkit_py.messages import (
@@ -23,6 +24,7 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
+    derived,
 )
 
 CallIndex: TypeAlias = tuple[int, int]
@@ -334,7 +336,10 @@ def _with_calls(message: ToolCallMessage, kept: Sequence[int]) -> ToolCallMessag
     """Return a call message with only the calls at the indices ``kept``."""
     if len(kept) == len(message.tools):
         return message
-    return replace(message, tools=tuple(message.tools[number] for number in kept))
+    tools = tuple(message.tools[number] for number in kept)
+    made = derived(message, ("calls", *kept), partial(replace, message, tools=tools))
+    assert isinstance(made, ToolCallMessage)
+    return made
 
 
 def is_same(one: Messages, other: Messages) -> bool:

@@ -142,11 +142,11 @@ class ToolCallFilter(ConfiguredProcessor):
         )
 
 
-def _used_tools(message: Message, tools: Sequence[str]) -> TextMessage:
+def _used_tools(message: Message, tools: Sequence[str]) -> Message:
     """Return the line that stands for calls, in the words of the upstream proposal."""
     one = len(tools) == 1
     line = f"Used **{tools[0]}** tool" if one else f"Used tools: {', '.join(tools)}"
-    return line_for(message, line)
+    return derived(message, ("used", *tools), partial(line_for, message, line))
 
 
 def line_for(message: Message, text: str) -> TextMessage:

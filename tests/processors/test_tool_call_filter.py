@@ -197,3 +197,16 @@ def test_reason_names_the_removed_calls() -> None:
     assert ToolCallFilter(include=["b", "a"]).reason == "only calls of a, b"
     assert ToolCallFilter(exclude=["b"]).reason == "no calls of b"
     assert ToolCallFilter(include=[]).reason == "only calls of no tool"
+
+
+async def test_partly_kept_calls_and_lines_in_their_place_are_the_same_in_each_request() -> None:
+    """So that their tokens are counted once, and providers cache what was sent."""
+    calls = [ToolCall("c1", "search", {}), ToolCall("c2", "book", {})]
+    history: list[Message] = [
+        ToolCallMessage(calls),
+        *(ToolResultMessage(call, {"data": "x"}) for call in calls),
+    ]
+    policy = ToolCallFilter(exclude=["search"], persist_results=True)
+    first, second = [await apply_processors(history, [policy]) for _ in range(2)]
+    assert [message.type for message in first] == ["text", "tool_call", "tool_result"]
+    assert [id(message) for message in first] == [id(message) for message in second]
