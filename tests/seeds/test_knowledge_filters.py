@@ -193,8 +193,8 @@ async def test_filter_precedence_user_uses_the_users_alone_where_the_models_is_i
     """The model's filters are not even read; the schema it is shown is the usual one."""
     agent = cook(recipes, asked, knowledge_filters=[{"cuisine": "thai"}], filter_precedence="user")
     assert await sources(agent) == ["thai-2020", "thai-2024"]
-    usual = cook(recipes, []).resolve().knowledge
-    search = agent.resolve().knowledge
+    usual = cook(recipes, []).resolve().tools.knowledge
+    search = agent.resolve().tools.knowledge
     assert search is not None
     assert usual is not None
     assert search.tool.spec.parameters == usual.tool.spec.parameters
