@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from agentkit_py._core.extension_points import provided_by as _provided_by
+
 if TYPE_CHECKING:
     from agentkit_py.agent import Agent, RoutingAgent, create_agent, create_routing_agent
     from agentkit_py.errors import AgentKitError
@@ -62,6 +64,15 @@ __all__ = [
     "openai",
     "tool",
 ]
+
+# Lower layers call these functions and know no module above them.
+_provided_by(
+    {
+        "agentkit_py.runtime.asking": "model.respond",
+        "agentkit_py.inngest.runtime": "inngest.runtime_of inngest.refuse_undurable",
+        "agentkit_py.inngest.functions": "inngest.tool",
+    }
+)
 
 if not TYPE_CHECKING:  # else every misspelled name would be an Any
     from agentkit_py._core.lazy import lazily as _lazily

@@ -246,3 +246,19 @@ def test_each_name_in_the_list_of_slow_tests_is_a_test(root: Path) -> None:
         assert files, name
         wanted = f"def {rest.partition('[')[0]}(".removesuffix("*(")
         assert any(wanted in file.read_text(encoding="utf-8") for file in files) or not rest, name
+
+
+def test_no_modules_import_each_other_in_a_circle_at_run_time(root: Path) -> None:
+    """Imports inside functions count too: each part can be read, and tried, without those above."""
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import house; print(house.cycles(house.runtime_imports(house.parsed())))",
+        ],
+        cwd=root / "scripts",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "[]\n", done.stdout + done.stderr

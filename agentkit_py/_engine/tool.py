@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import (
 )
 
 from agentkit_py._core.awaiting import is_async_callable
+from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonValue, as_object, copied
 from agentkit_py._core.validation import TOOL_NAME
 from agentkit_py._engine.guardrails import NO_GUARDRAILS, Guardrail, GuardrailSpec, GuardrailVerdict
@@ -379,6 +379,9 @@ def tool(
 ToolLike: TypeAlias = Tool | Callable[..., Any]
 """A tool, or a bare function that becomes one."""
 
+inngest_tool_maker: ExtensionPoint[Callable[[Any], Tool]] = ExtensionPoint("inngest.tool")
+"""Makes a tool of an Inngest function, which the tool invokes."""
+
 _known: weakref.WeakKeyDictionary[Callable[..., Any], Tool] = weakref.WeakKeyDictionary()
 
 
@@ -391,8 +394,7 @@ def as_tool(given: ToolLike) -> Tool:
     if isinstance(given, Tool):
         return given
     if type(given).__module__.startswith("inngest"):
-        # By name, since the engine knows no SDK; whoever has such a function has the SDK.
-        return importlib.import_module("agentkit_py.inngest").inngest_tool(given)
+        return inngest_tool_maker.get()(given)
     if not callable(given):
         raise ToolDefinitionError(f"{given!r:.60}", "a tool must be a Tool or a function")
     try:

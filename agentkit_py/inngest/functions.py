@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from agentkit_py._core.json import as_object
 from agentkit_py._core.validation import slugify
 from agentkit_py._engine.option_checks import expect_one_of
+from agentkit_py._engine.tool import inngest_tool_maker
 from agentkit_py.agent import Agent
 from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import (
@@ -488,3 +489,6 @@ def inngest_tool(
         handler=invoke,
         steps=True,
     )
+
+
+inngest_tool_maker.register(inngest_tool)

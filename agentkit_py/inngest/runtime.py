@@ -48,7 +48,12 @@ from agentkit_py.inngest.steps import (
 )
 from agentkit_py.models.base import Model, RetryPolicy, copy_model
 from agentkit_py.runtime.containing import contained
-from agentkit_py.runtime.current import choose_runtime, set_ambient
+from agentkit_py.runtime.current import (
+    choose_runtime,
+    runtime_of_context,
+    set_ambient,
+    undurable_refusal,
+)
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, computed_id, take_watch
 from agentkit_py.runtime.recorded import (
@@ -107,7 +112,11 @@ class InngestRuntime:
     replaying = False
     pauses = False
 
-    def recording(self, *_: object) -> InngestRuntime:
+    def recording(
+        self,
+        journal: Mapping[str, Any] | None,
+        answers: Mapping[str, ApprovalAnswer | None],
+    ) -> InngestRuntime:
         """Return itself: its function waits for the answer, and Inngest keeps what was done."""
         return self
 
@@ -539,6 +548,9 @@ def runtime_of(ctx: inngest.Context, **options: Any) -> InngestRuntime:
     return found
 
 
+runtime_of_context.register(runtime_of)
+
+
 def patched(name: str) -> bool:
     """Return whether the run that asks takes the new way: True, unless it is already past here.
 
@@ -654,6 +666,7 @@ class AgentKitMiddleware(inngest.Middleware):
             result.error = self._runtime.to_caller_error(error)
 
 
+@undurable_refusal.register
 def refuse_undurable() -> None:
     """Refuse a run that no middleware has made durable, inside a function.
 

@@ -11,9 +11,9 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from importlib import import_module
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypedDict
 
+from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonObject, copied, find_non_json
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError
@@ -449,8 +449,13 @@ class Model:
         said = [TextMessage("user", messages)] if isinstance(messages, str) else messages
         head = [TextMessage("system", system)] if system else []
         request = ModelRequest(messages=(*head, *said), tools=tuple(tools), tool_choice=tool_choice)
-        # By name, since this layer does no I/O.
-        return await import_module("agentkit_py.runtime.asking").respond(self, request, step_id)
+        return await responder.get()(self, request, step_id)
+
+
+responder: ExtensionPoint[Callable[[Model, ModelRequest, str], Awaitable[ModelReply]]] = (
+    ExtensionPoint("model.respond")
+)
+"""Asks a model without an agent, in a step of a name; the runtime's, since models do no I/O."""
 
 
 class ModelOptions(TypedDict, total=False):

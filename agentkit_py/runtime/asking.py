@@ -15,7 +15,7 @@ from agentkit_py.errors import (
     ModelStreamError,
     RejectedReplyError,
 )
-from agentkit_py.models.base import Model, ModelReply, ModelRequest
+from agentkit_py.models.base import Model, ModelReply, ModelRequest, responder
 from agentkit_py.models.fallback import FallbackModel, ReplyCheck
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.guards import shared_breaker
@@ -166,6 +166,7 @@ def read_reply(
         return other, read(other, body)
 
 
+@responder.register
 async def respond(model: Model, request: ModelRequest, step_id: str) -> ModelReply:
     """Ask a model without an agent, in the runtime that is here."""
     runtime = choose_runtime()

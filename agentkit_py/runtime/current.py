@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from typing import Any
 
+from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.runtime.port import Runtime
+
+runtime_of_context: ExtensionPoint[Callable[[Any], Runtime]] = ExtensionPoint("inngest.runtime_of")
+"""Returns the runtime of an Inngest function's context."""
+
+undurable_refusal: ExtensionPoint[Callable[[], None]] = ExtensionPoint("inngest.refuse_undurable")
+"""Refuses a run inside an Inngest function that no middleware has made durable."""
 
 _ambient: ContextVar[Runtime | None] = ContextVar("agentkit_runtime", default=None)
 
@@ -48,14 +55,13 @@ def _of_context(context: object) -> Runtime:
         raise ConfigurationError(
             f"ctx must be the context of an Inngest function, got {context!r:.80}"
         )
-    # By name, since this layer knows no SDK; whoever has such a context has the SDK installed.
-    return importlib.import_module("agentkit_py.inngest.runtime").runtime_of(context)
+    return runtime_of_context.get()(context)
 
 
 def _refuse_undurable() -> None:
     """Refuse a run in an Inngest function that would repeat the run with each of its steps."""
     if "inngest" in sys.modules:
-        importlib.import_module("agentkit_py.inngest.runtime").refuse_undurable()
+        undurable_refusal.get()()
 
 
 @cache
