@@ -394,7 +394,9 @@ class ToolRunner:
             return one.refused
         if not one.tool.steps:
             call = self._watched(one, partial(self._checked, one, state, opened))
-            return await run.runtime.effect(one.step_id, call, changes)
+            content = await run.runtime.effect(one.step_id, call, changes)
+            self._check_state(state)
+            return content
         if one.tool.check is not None:
             again = partial(_check, one, self._context(one, state, may_step=False))
             name = f"{one.step_id}.check"
@@ -404,12 +406,27 @@ class ToolRunner:
         with run.runtime.within(one.step_id):
             context = self._context(one, state, may_step=True, opened=opened)
             content = await self._watched(one, partial(self._invoke, one, context))()
+        self._check_state(state)
         run.runtime.decide(
             f"{one.step_id}.result",
             lambda: short_digest(content),
             f"Tool {one.call.name!r} of {self.agent.name!r} gave a result with digest",
         )
         return content
+
+    def _check_state(self, state: State[Any]) -> None:
+        """Refuse a state that the run could not keep at its end, before a model is asked again.
+
+        Raises:
+            StateError: The tool, which has acted, has put something into it that is no JSON.
+        """
+        if not self.run.thread.keeps_state:
+            return
+        try:
+            state.dump()
+        except StateError as error:
+            error.acted = True
+            raise
 
     def _watched(self, one: Prepared, handler: CallTool) -> CallTool:
         monitor, tool = self.run.monitor, one.tool

@@ -34,7 +34,7 @@ from agentkit_py.history.staff import (
     note_user_message,
     staff_store,
 )
-from agentkit_py.history.stopping import NoteKeeper, late_reply
+from agentkit_py.history.stopping import NoteKeeper, RunNotes, late_reply
 from agentkit_py.messages import UserMessage
 from agentkit_py.results import AgentResult
 from agentkit_py.runtime.port import Codec, Recordable, Runtime

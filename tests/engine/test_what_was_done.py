@@ -254,6 +254,45 @@ async def test_a_state_that_is_no_json_is_refused_before_a_model_is_asked(
     assert list(await store.list_threads()) == []
 
 
+@pytest.mark.parametrize("steps", [False, True])
+@pytest.mark.parametrize("parallel", [False, True])
+async def test_a_tool_that_makes_the_state_no_json_ends_the_run_and_stands_as_made(
+    runner: Runner, *, parallel: bool, steps: bool
+) -> None:
+    """At once, not after another model call; the run with a lease keeps its state."""
+    world = World()
+
+    @tool
+    async def pay(ctx: ToolContext) -> str:
+        """Pay."""
+        world.ledger.append("paid")
+        ctx.state.data["day"] = date(2027, 1, 1)
+        return "paid 5"
+
+    @tool(name="pay", steps=True)
+    async def pay_in_steps(ctx: ToolContext) -> str:
+        """Pay in a step."""
+        await ctx.step.run("money", lambda: "moved")
+        ctx.state.data["day"] = date(2027, 1, 1)
+        world.ledger.append("paid")
+        return "paid 5"
+
+    store = MemoryHistory(lease=ThreadLease())
+    model = ScriptedModel(tool_calls(("look", {}), ("pay", {})), "Well.")
+    agent = Agent(
+        name="a", system="S", tools=[world.look, pay_in_steps if steps else pay], model=model,
+        max_iter=3, history=store, parallel_tools=parallel,
+    )  # fmt: skip
+    with pytest.raises(StateError, match=r"data\.day"):
+        await runner.run(agent, "Pay.", thread_id="t")
+    assert len(model.bodies) == 1
+    assert (await runner.run(agent, "And now?", thread_id="t")).text == "Well."
+    read = [one["content"] for one in model.bodies[1]["messages"] if one["role"] == "tool"]
+    assert read[0] == '{"data":"found"}'
+    assert "paid 5" in read[1] or "The call was carried out" in read[1]
+    assert steps or world.ledger == ["paid"]
+
+
 @pytest.mark.parametrize("value", [b"\xff\xd8", {"file": b"\xff"}, [bytearray(b"\xff")]])
 async def test_bytes_that_are_no_text_are_an_error_that_the_model_reads(
     runner: Runner, value: Any
