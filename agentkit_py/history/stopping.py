@@ -4,11 +4,11 @@ A run that ends by an error, or is cancelled, keeps such a reply: each call stan
 done, failed, not known, or not made. What a replay remembers of calls is taken as if it had just
 been done.
 
-A durable run that is stopped from outside cannot save anything itself. One that holds a lease notes
-each call in its store when the call begins and when it is done, inside the call's own step; whoever
-hears of the stop makes results of its notes. A step that was still at work then finds its execution
-stopped, and adds what it brings as one more result, marked. A note after the call never fails its
-step: what it says is in the step's output as well.
+A durable run that is stopped from outside cannot save anything itself. So it notes each call in
+its store when the call begins and when it is done, inside the call's own step; whoever hears of the
+stop makes results of its notes. A step that was still at work then finds its execution stopped, and
+adds what it brings as one more result, marked. A note after the call never fails its step: what it
+says is in the step's output as well.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _error(name: str, message: str, done: Mapping[str, JsonValue] | None = None)
 
 
 class NoteKeeper(Protocol):
-    """The lease of a run, as far as its calls need it."""
+    """Keeps what calls of a run do: the run's lease, or `RunNotes` where it has none."""
 
     def will_note(self) -> None:
         """Remember that there are notes, which are to be dropped when the run has ended."""
@@ -117,6 +117,43 @@ class NoteKeeper(Protocol):
     async def land(self, result: AgentResult) -> None:
         """Add a result that comes after the run was stopped."""
         ...
+
+
+@dataclass(slots=True)
+class RunNotes:
+    """Notes of the calls of a durable run that has no lease, kept until its results are saved."""
+
+    store: RunStore
+    thread_id: str
+    owner: str
+    """The run's name, with the execution by which it may be stopped."""
+
+    append: Callable[[Sequence[AgentResult]], Awaitable[None]]
+    """Adds results to the thread."""
+
+    _noted: bool = field(default=False, init=False)
+
+    def will_note(self) -> None:
+        """Remember that there are notes, which are to be dropped when the results are saved."""
+        self._noted = True
+
+    async def note(self, notes: Mapping[str, JsonObject]) -> bool:
+        """Keep notes; False if the run was stopped."""
+        return await self.store.note_calls(self.thread_id, self.owner, notes)
+
+    async def land(self, result: AgentResult) -> None:
+        """Add a result that comes after the run was stopped."""
+        await self.append([result])
+
+    async def drop(self) -> None:
+        """Drop the notes, as the results that they tell of are saved; never fails."""
+        if not self._noted:
+            return
+        self._noted = False
+        try:
+            await self.store.drop_notes(self.thread_id, self.owner)
+        except Exception:
+            logger.warning("Notes of calls could not be dropped", exc_info=True)
 
 
 @dataclass(slots=True)

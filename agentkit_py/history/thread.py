@@ -195,6 +195,9 @@ class Thread:
     _refused: bool = field(default=False, init=False)
     """True if the store refused the last results."""
 
+    _notes: RunNotes | None = field(default=None, init=False)
+    """Keeps notes of the calls of a run without a lease, where it may be stopped from outside."""
+
     def _context(self, **facts: Any) -> HistoryContext:
         return HistoryContext(
             state=self.state,
@@ -232,6 +235,8 @@ class Thread:
     @property
     def keeps_state(self) -> bool:
         """True if the record of the run keeps the state's data, which must be JSON then."""
+        if self.outer_thread is not None:
+            return self.outer_thread.keeps_state
         return self.settings is not None and isinstance(self.config, RunStore)
 
     @property
@@ -450,9 +455,21 @@ class Thread:
 
     @property
     def keeper(self) -> NoteKeeper | None:
-        """The lease that keeps notes of calls, where the run may be stopped from outside."""
+        """The keeper of notes of calls, where the run may be stopped from outside."""
         lease = self.lease or self.outer_lease
-        return lease if lease is not None and lease.is_stoppable else None
+        if lease is not None:
+            return lease if lease.is_stoppable else None
+        if self.config is None and self.outer_thread is not None:
+            return self.outer_thread.keeper
+        if self._notes is None and self._is_stoppable and isinstance(self.config, RunStore):
+            thread_id, append = self.state.thread_id, self._append_results_now
+            assert thread_id is not None, "a run that has a store has a thread once it is open"
+            self._notes = RunNotes(self.config, thread_id, self._owner(), append)
+        return self._notes
+
+    @property
+    def _is_stoppable(self) -> bool:
+        return self.runtime.execution is not None and self.state.thread_id is not None
 
     def _show(self, outcome: RunRecord) -> None:
         """Leave the state as that run left it: without later results."""
@@ -663,7 +680,10 @@ class Thread:
                     raise
                 late = [late_reply(result) for result in context.new_results]
                 context = replace(context, new_results=late)
-        return _if_taken_over(await resolve(function(context)))
+        returned = await resolve(function(context))
+        if self._notes is not None and context.new_results:
+            await self._notes.drop()
+        return _if_taken_over(returned)
 
     async def _once(
         self, name: str, call: Callable[[], Awaitable[T]], codec: Codec[T] | None = None

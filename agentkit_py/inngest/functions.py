@@ -24,6 +24,7 @@ from agentkit_py.errors import (
     ToolDefinitionError,
 )
 from agentkit_py.events.chunks import for_hook, without_details
+from agentkit_py.history.runs import RunStore
 from agentkit_py.inngest.flow import FunctionOptions
 from agentkit_py.inngest.realtime import (
     Publish,
@@ -90,8 +91,8 @@ def create_functions(
     The server rounds integers beyond 2^53: in ``input`` and ``state`` they are refused, unless they
     are written as ``{"$number": "1150000000000000001"}``, as the output writes them.
 
-    The event `CANCEL_EVENT` with the same thread and user stops the run. Where a store has a
-    ``lease``, one more function frees the threads of stopped runs: see `stop_function`.
+    The event `CANCEL_EVENT` with the same thread and user stops the run. Where there is a store,
+    one more function adds what stopped runs had done to their threads: see `stop_function`.
 
     Args:
         client: The SDK's client.
@@ -129,11 +130,10 @@ def create_functions(
         )
         made.append(_function(client, kind, item, own, middleware, realtime))
     stores = {id(item.history): item.history for _, item in named}
-    carries = realtime == "store"
-    leased = [s for s in stores.values() if isinstance(s, HistoryStore) and (s.lease or carries)]
-    if not leased:
+    kept = [s for s in stores.values() if isinstance(s, HistoryStore) and isinstance(s, RunStore)]
+    if not kept:
         return made
-    return [*made, stop_function(client, leased, made, streams=carries)]
+    return [*made, stop_function(client, kept, made, streams=realtime == "store")]
 
 
 def _check_carries(targets: Sequence[Target]) -> None:

@@ -311,9 +311,8 @@ def stop_function(
     """Make the function that frees the threads of runs that were cancelled or have failed.
 
     `create_functions` makes one for its networks and agents. Serve one for functions of your own
-    that run networks whose stores have a ``lease``. However a run is stopped (by the API, an event,
-    the dashboard, a time-out), what its tools had done is added to its thread, and the next message
-    is answered.
+    that run networks with stores. However a run is stopped (by the API, an event, the dashboard, a
+    time-out), what its tools had done is added to its thread, and the next message is answered.
 
     Args:
         client: The SDK's client.
@@ -323,7 +322,7 @@ def stop_function(
             through the stores.
 
     Raises:
-        ConfigurationError: A store has no leases.
+        ConfigurationError: A store can have no leases.
     """
     for store in stores:
         if not isinstance(store, RunStore):

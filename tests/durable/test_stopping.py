@@ -44,6 +44,14 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> HistoryStore:
     return PostgresHistory(url, schema=schema, connections=4, lease=lease)
 
 
+@pytest.fixture(params=["a lease", "no lease"])
+def any_store(request: pytest.FixtureRequest, store: HistoryStore) -> HistoryStore:
+    """A store of each kind, with leases and without."""
+    if request.param == "no lease":
+        store.lease = None
+    return store
+
+
 class Desk:
     """A network as a function, whose tools may stop its run while they work."""
 
@@ -118,9 +126,10 @@ def contents(results: list[AgentResult]) -> list[Any]:
 
 
 async def test_the_next_message_is_answered_at_once_and_sees_what_was_done(
-    store: HistoryStore,
+    any_store: HistoryStore,
 ) -> None:
     """The first of two calls is done, the second under way: the model reads both."""
+    store = any_store
     async with store:
         calls = tool_calls(("pay", {"amount": 1}), ("pay", {"amount": 2}))
         desk = Desk(store, calls, "As I said.")
@@ -142,9 +151,10 @@ async def test_the_next_message_is_answered_at_once_and_sees_what_was_done(
 
 
 async def test_the_second_of_two_calls_that_were_done_stands_in_the_thread(
-    store: HistoryStore,
+    any_store: HistoryStore,
 ) -> None:
     """The run is stopped before it could save the reply that made them."""
+    store = any_store
     async with store:
         calls = tool_calls(("pay", {"amount": 1}), ("pay", {"amount": 2}))
         desk = Desk(store, calls, "Paid both.")
@@ -170,8 +180,9 @@ async def stop_after(desk: Desk, step: str) -> None:
     assert run.status == "cancelled"
 
 
-async def test_a_run_that_is_stopped_anywhere_frees_its_thread(store: HistoryStore) -> None:
+async def test_a_run_that_is_stopped_anywhere_frees_its_thread(any_store: HistoryStore) -> None:
     """After each request: the next message is answered, and no call is lost or made twice."""
+    store = any_store
     async with store:
         calls = tool_calls(("pay", {"amount": 1}), ("pay", {"amount": 2}))
         desk = Desk(store)
@@ -199,8 +210,9 @@ async def test_a_run_that_is_stopped_anywhere_frees_its_thread(store: HistorySto
         raise AssertionError("the run never ended")
 
 
-async def test_what_a_tools_steps_have_done_stands_in_the_thread(store: HistoryStore) -> None:
+async def test_what_a_tools_steps_have_done_stands_in_the_thread(any_store: HistoryStore) -> None:
     """Also what the step gives that was at work when the run was stopped."""
+    store = any_store
     async with store:
         desk = Desk(store, tool_call("pay_twice", {}), "Fine.")
         desk.stop_at, desk.next = 2, ["And now?"]
@@ -288,7 +300,9 @@ async def test_a_cancelled_direct_run_keeps_the_calls_that_were_done(store: Hist
         assert (await agent.run("And?", thread_id="t")).text == "Fine."
 
 
-async def test_what_a_nested_run_did_stands_in_the_call_of_it_alone(store: HistoryStore) -> None:
+async def test_what_a_nested_run_did_stands_in_the_call_of_it_alone(
+    any_store: HistoryStore,
+) -> None:
     """Its own calls are none of its caller's, who reads what they did in one result."""
 
     @tool
@@ -307,6 +321,7 @@ async def test_what_a_nested_run_did_stands_in_the_call_of_it_alone(store: Histo
         await ctx.step.sleep("rest", 10**9)
         return "never"
 
+    store = any_store
     async with store:
         calls = tool_calls(("look", {"order": "A1"}), ("book", {"order": "B2"}))
         model = ScriptedModel(tool_call("helper", {"task": "all"}), calls, "As I said.")

@@ -222,14 +222,15 @@ async def test_a_cancelled_function_stops_and_its_stream_ends() -> None:
     shop = hosted(tool_call("refund", {"amount": 5}), "done", tools=(refund,))
     await shop.chat("Hi", "t1")
     await shop.executor.advance(1)
+    run = shop.runs[-1]
     await shop.post("/api/threads", {"threadId": "t2"}, "eve")
     stop = "/api/chat/cancel"
     assert (await shop.post(stop, {"threadId": "t1", "userId": "ada"}, "eve")).status_code == 404
     assert (await shop.post(stop, {"threadId": "t2", "userId": "ada"}, "eve")).status_code == 200
-    assert shop.runs[-1].status == "running"
+    assert run.status == "running"
     answer = await shop.post(stop, {"threadId": "t1"})
     assert answer.json() == {"success": True, "cancelled": 1}
-    assert shop.runs[-1].status == "cancelled"
+    assert run.status == "cancelled"
     assert paid == []
     sent = [event["data"] for event in shop.executor.events if event["name"] == CANCEL_EVENT]
     assert sent[-1] == {"userId": "ada", "threadId": "t1"}

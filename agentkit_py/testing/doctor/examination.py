@@ -143,7 +143,7 @@ async def _execute(
         check=check,
         kill=() if kill is None else kill,
     )
-    (started,) = executor.configs
+    started, *_ = executor.configs  # the other one adds to threads what stopped runs had done
 
     def answer(wait: Wait) -> Mapping[str, Any] | None:
         found = re.search(r"approvalId == '([^']+)'", wait.expression or "")
