@@ -383,8 +383,10 @@ class _Base:
     _memo: _Memo | None = field(default=None, init=False, repr=False, compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Without the memo. (Not __getstate__: frozen slotted dataclasses each get their own.)
-        facts = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        # Without the memo, and without an exception, which may be nothing that can be copied.
+        # (Not __getstate__: frozen slotted dataclasses each get their own.)
+        names = [f.name for f in fields(self) if f.init and f.name != "error"]
+        facts = {name: getattr(self, name) for name in names}
         return _restore, (type(self), facts)
 
 
@@ -467,6 +469,9 @@ class ToolResultMessage(_Base):
     stop_reason: StopReason | None = field(default="tool", kw_only=True)
 
     type: Literal["tool_result"] = field(default="tool_result", kw_only=True)
+    error: Exception | None = field(default=None, kw_only=True, repr=False, compare=False)
+    """The exception that the tool raised, with its traceback, in the run that made the call; it is
+    no part of the JSON, so replays of a durable run and later runs do not have it."""
 
     @property
     def is_error(self) -> bool:

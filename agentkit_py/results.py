@@ -14,7 +14,8 @@ from typing_extensions import TypeVar
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py.codec import message_from_dict, message_to_dict
-from agentkit_py.errors import InvalidRecordError
+from agentkit_py.errors import InvalidRecordError, ModelRetry, ToolError
+from agentkit_py.events.for_users import reference_of
 from agentkit_py.messages import (
     CITATIONS,
     ContentPart,
@@ -111,6 +112,13 @@ class AgentResult:
     """The output of the agent's turn, after its last result: an object of its ``output_type``, or
     the text. `NO_VALUE` where there is none; stores do not keep it."""
 
+    failed_calls: Sequence[ToolResultMessage] = field(
+        default=(), repr=False, kw_only=True, compare=False
+    )
+    """On the last result of an agent's turn: the calls of the turn whose tools raised something
+    that was not meant for the model (`ToolError` and `ModelRetry` are), each with its ``error``.
+    Of a durable run those that this process made; stores do not keep them."""
+
     def __post_init__(self) -> None:
         """Normalise lists to tuples, the time to UTC, and sign the messages."""
         output = _signed(self.output, self.agent_name)
@@ -193,6 +201,11 @@ class AgentResult:
         return self.finish if self.finish is not None and self.finish.is_cut else None
 
     @property
+    def errors(self) -> tuple[Exception, ...]:
+        """The exceptions of the `failed_calls`."""
+        return tuple([call.error for call in self.failed_calls if call.error is not None])
+
+    @property
     def citations(self) -> tuple[JsonObject, ...]:
         """The sources that the reply names, in its order, as the provider gives them."""
         return tuple([one for message in self.output for one in _cited(message.provider_metadata)])
@@ -227,6 +240,7 @@ class AgentResult:
             self,
             output=tuple([sided(m, past=past) for m in self.output]),
             tool_calls=tuple([sided(m, past=past) for m in self.tool_calls]),
+            failed_calls=() if past else self.failed_calls,
         )
 
     def with_sides(self, *, past: bool) -> AgentResult:
@@ -246,9 +260,10 @@ class AgentResult:
         )
 
     def __str__(self) -> str:
-        """The author, the messages, and the reason why the agent's turn ended."""
+        """The author, the messages, the errors of tools, and why the agent's turn ended."""
         reason = f" ({self.stop_reason})" if self.stop_reason else ""
         lines = [line for message in self.messages if (line := _line_of(message))]
+        lines += [_line_of(call) for call in self.failed_calls if call not in self.tool_calls]
         return f"{self.agent_name}: " + "\n  ".join([*lines, ""]).rstrip() + reason
 
     def with_messages(self, output: Iterable[Message]) -> AgentResult:
@@ -272,6 +287,7 @@ class AgentResult:
             staff=self.staff,
             context=self.context,
             value=self.value,
+            failed_calls=self.failed_calls,
         )
 
     def to_dict(self, *, full: bool = False) -> dict[str, Any]:
@@ -365,9 +381,15 @@ class AgentRunResult(Generic[OutputT]):
         """Reason why the turn ended; None: by itself."""
         return self.result.stop_reason
 
+    @property
+    def errors(self) -> tuple[Exception, ...]:
+        """The exceptions that tools raised in the run; see `AgentResult.failed_calls`."""
+        return self.result.errors
+
     def __str__(self) -> str:
-        """The author and the output."""
-        return f"{self.result.agent_name}: {self.text}"
+        """The author, the output, and the errors of tools."""
+        failed = [_line_of(call) for call in self.result.failed_calls]
+        return "\n  ".join([f"{self.result.agent_name}: {self.text}", *failed])
 
 
 def text_of_output(result: AgentResult) -> str:
@@ -448,8 +470,12 @@ def _line_of(message: Message) -> str:
             return message.text
         case ToolCallMessage(tools=tools):
             return "; ".join(f"{call.name}({dumps(call.arguments)})" for call in tools)
-        case ToolResultMessage(tool=tool, content=content):
+        case ToolResultMessage(tool=tool, content=content, error=None):
             return f"{tool.name} → {dumps(content)[:200]}"
+        case ToolResultMessage(tool=tool, content=content):
+            error = as_object((as_object(content) or {}).get("error")) or {}
+            what = f"{error.get('name')}: {error.get('message')}"
+            return f"{tool.name} raised {what[:200]} (reference {reference_of(content)} in the log)"
         case ReasoningMessage():
             return ""
         case OpaqueMessage():
@@ -594,6 +620,16 @@ def _tokens(value: object, where: str, name: str) -> int:
     return value
 
 
+def is_unmeant(message: ToolResultMessage) -> bool:
+    """Return whether a tool raised an exception that was not meant for the model."""
+    return message.error is not None and not isinstance(message.error, ToolError | ModelRetry)
+
+
 def sided(message: Message, *, past: bool) -> Message:
-    """Return the message marked as from before the current run or of it: itself if it is so."""
+    """Return the message marked as from before the current run or of it: itself if it is so.
+
+    An exception belongs to the run that made the call, and its traceback holds what that run held.
+    """
+    if past and type(message) is ToolResultMessage and message.error is not None:
+        return replace(message, from_history=True, error=None)
     return message if message.from_history is past else replace(message, from_history=past)

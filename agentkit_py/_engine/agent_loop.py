@@ -22,8 +22,9 @@ from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_calls import ToolRunner
 from agentkit_py.errors import MissingModelError
 from agentkit_py.events.types import RunCompleted, RunFailed, RunInterrupted, RunStarted
+from agentkit_py.messages import ToolResultMessage
 from agentkit_py.models.base import Model
-from agentkit_py.results import AgentResult
+from agentkit_py.results import AgentResult, is_unmeant
 from agentkit_py.runtime.containing import contained
 
 MAX_ITER = "max_iter"
@@ -179,6 +180,7 @@ class _AgentLoop:
             if (reason := await part.begin()) is not None:
                 return await self._end_at_once(reason)
         last: AgentResult | None = None
+        failed: list[ToolResultMessage] = []
         number = counted = pauses = 0
         paused = False
         while True:
@@ -188,11 +190,14 @@ class _AgentLoop:
             inference = await self._infer(number)
             if inference is None:  # `on_start` stopped the turn
                 return last or await self._end_at_once("on_start")
+            failed += filter(is_unmeant, inference.result.tool_calls)
             number, paused = number + 1, inference.is_paused
             counted, pauses = counted + inference.counts, pauses + paused
             continues = inference.continues
             ended = self._reached(inference, counted, pauses) if continues else inference.ended_by
             is_last = ended is not None or not continues
+            if is_last and failed:
+                inference.replace_result(replace(inference.result, failed_calls=tuple(failed)))
             last = await self._add(inference, ended, is_last=is_last)
             if is_last:
                 return last

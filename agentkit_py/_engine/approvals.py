@@ -39,6 +39,9 @@ class CallDesk:
     run: RunContext
     turn: Turn
     steps: CallSteps
+    error: Exception | None = None
+    """The error with which the run of an agent or network as a tool ended."""
+
     _key: str | None = None
 
     @property

@@ -148,6 +148,7 @@ class Instrumentation(Protocol):
         handler: CallTool,
         *,
         lasting: bool,
+        raised: Callable[[], Exception | None],
     ) -> CallTool:
         """Return ``handler``, watched.
 
@@ -157,6 +158,7 @@ class Instrumentation(Protocol):
             description: The tool's description.
             handler: Carries the call out.
             lasting: The call is no step by itself: a replay makes it again.
+            raised: Says, once the handler is done, what the tool's code raised.
         """
         return handler
 
@@ -407,11 +409,20 @@ class Monitor:
             one.request_sent(call)
 
     def tool_call(
-        self, step_id: str, call: ToolCall, description: str, handler: CallTool, *, lasting: bool
+        self,
+        step_id: str,
+        call: ToolCall,
+        description: str,
+        handler: CallTool,
+        *,
+        lasting: bool,
+        raised: Callable[[], Exception | None],
     ) -> CallTool:
         """Return ``handler``, watched by all; see `Instrumentation.tool_call`."""
         for one in self.instruments:
-            handler = one.tool_call(step_id, call, description, handler, lasting=lasting)
+            handler = one.tool_call(
+                step_id, call, description, handler, lasting=lasting, raised=raised
+            )
         return handler
 
     def listing(self, run_id: str, server: str, ask: ListTools) -> ListTools:

@@ -9,6 +9,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
 
 from agentkit_py._core.json import JsonObject
+from agentkit_py._core.secrets import without_secrets
 from agentkit_py._core.validation import slugify
 from agentkit_py._engine.agent_spec import ModelChoice, chosen_model
 from agentkit_py._engine.approvals import CallDesk
@@ -162,7 +163,8 @@ async def _invoke(nested: Nested, options: AsToolOptions, given: Any, ctx: ToolC
         await run.finalize(error)
         if is_control_error(error):
             raise
-        return _answer(run, f"{type(error).__name__}: {error}", ok=False)
+        desk.error = error  # logged with the call, and kept on its result
+        return _answer(run, f"{type(error).__name__}: {without_secrets(str(error))}", ok=False)
     stopped = f"It was stopped: {limit}."
     return _answer(run, text if limit is None else f"{text}\n{stopped}".strip(), ok=limit is None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, cast, overload
 
 from typing_extensions import TypeVar
@@ -20,7 +20,7 @@ from agentkit_py.messages import Usage
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.processors.base import HistoryProcessor
 from agentkit_py.processors.report import ContextReport
-from agentkit_py.results import NO_VALUE, AgentResult
+from agentkit_py.results import NO_VALUE, AgentResult, is_unmeant
 from agentkit_py.state import State, StateT
 
 DONE = "done"
@@ -150,7 +150,8 @@ class NetworkRun(Generic[StateT, RunOutputT]):
 
     def __str__(self) -> str:
         """The entries of this run with their authors, open questions, and why it ended."""
-        lines = [str(entry) for entry in self._transcript.of_this_run()]
+        entries = self._transcript.of_this_run()
+        lines = [str(replace(entry, failed_calls=())) for entry in entries]  # said by their calls
         for question in self.pending:
             calls = "; ".join(f"{one.name}({dumps(one.arguments)})" for one in question.calls)
             asks = ": ".join(filter(None, (question.message, calls)))
@@ -211,6 +212,15 @@ class NetworkRun(Generic[StateT, RunOutputT]):
         if result.value is not NO_VALUE or is_open or agent is None:
             return result.value
         return result.text if agent.output_type is None else NO_VALUE
+
+    @property
+    def errors(self) -> list[Exception]:
+        """The exceptions that tools raised in this run and that were not meant for the model.
+
+        Each has its traceback. Of a durable run those of the calls that this process made.
+        """
+        calls = [call for result in self.results for call in result.tool_calls if is_unmeant(call)]
+        return [call.error for call in calls if call.error is not None]
 
     @property
     def usage(self) -> Usage:

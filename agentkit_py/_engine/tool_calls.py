@@ -28,6 +28,7 @@ from agentkit_py._engine.tool import (
     Tool,
     ToolContext,
 )
+from agentkit_py._engine.tool_errors import ToolTimeout, is_first, log_failure
 from agentkit_py._engine.tool_values import (
     InvalidArguments,
     data_content,
@@ -37,13 +38,10 @@ from agentkit_py._engine.tool_values import (
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
-    ModelRetry,
     ReplayError,
     StateError,
-    ToolError,
     is_control_error,
 )
-from agentkit_py.events.for_users import reference_of
 from agentkit_py.events.types import ToolFinished, ToolStarted
 from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.messages import Finish, Message, ToolCall, ToolCallMessage, ToolResultMessage
@@ -79,6 +77,9 @@ class Prepared:
 
     trip: Trip | None = None
     """The guardrail that stops the run because of the result."""
+
+    error: Exception | None = None
+    """The exception that was raised, where this process made the call."""
 
 
 @dataclass(slots=True)
@@ -293,7 +294,7 @@ class ToolRunner:
 
     async def _examine(self, one: Prepared) -> dict[str, Any]:
         context = self._context(one, self.run.state, may_step=False)
-        refused = await _check(one, context)
+        refused = await self._check(one, context)
         if refused is not None:
             return {"refused": refused, "ask": False}
         assert one.tool is not None
@@ -303,7 +304,7 @@ class ToolRunner:
         except Exception as error:
             if is_control_error(error):
                 raise
-            return {"refused": raised_content(error), "ask": False}
+            return {"refused": self._raised(one, error), "ask": False}
         return {"refused": None, "ask": bool(ask)}
 
     async def _run_together(self, prepared: Sequence[Prepared]) -> None:
@@ -351,7 +352,9 @@ class ToolRunner:
             content = {**content, "note": note}
         if self.reply is not None:
             self.reply.contents[one.index] = content
-        result = ToolResultMessage(one.call, content, agent=self.agent.name, from_history=False)
+        result = ToolResultMessage(
+            one.call, content, agent=self.agent.name, from_history=False, error=one.error
+        )
         if self.run.monitor.is_active:
             await self.run.monitor.emit(ToolFinished(**self.turn.facts, result=result))
         return result
@@ -398,7 +401,7 @@ class ToolRunner:
             self._check_state(state)
             return content
         if one.tool.check is not None:
-            again = partial(_check, one, self._context(one, state, may_step=False))
+            again = partial(self._check, one, self._context(one, state, may_step=False))
             name = f"{one.step_id}.check"
             refused = await run.runtime.effect(name, again, changes)
             if refused is not None:
@@ -433,7 +436,9 @@ class ToolRunner:
         if tool is None or not monitor.is_active:
             return handler
         return monitor.tool_call(
-            one.step_id, one.call, tool.description, handler, lasting=tool.steps
+            *(one.step_id, one.call, tool.description, handler),
+            lasting=tool.steps,
+            raised=lambda: one.error,
         )
 
     async def _checked(
@@ -443,7 +448,7 @@ class ToolRunner:
         context = self._context(one, state, may_step=False)
         refused = None
         if one.tool is not None and one.tool.check is not None:
-            refused = await _check(one, context)
+            refused = await self._check(one, context)
         if refused is not None:
             return refused
         if opened is None:
@@ -477,12 +482,59 @@ class ToolRunner:
         tries = runtime.attempt
         while True:
             content, error = await self._attempt(tool, one, context)
-            if (guards := self._guards_of(tool)) is not None:
-                content = _masked(guards, tool, content)
-            if error is None or tries >= tool.retries:
+            again = error is not None and tries < tool.retries
+            content = self._failed(one, tool, content, error or _nested_error(context), again=again)
+            if error is None or not again:
                 return content
             await runtime.try_again(min(tool.backoff * 2**tries, _LONGEST_BACKOFF), error)
             tries += 1
+
+    def _failed(
+        self, one: Prepared, tool: Tool, content: JsonValue, error: Exception | None, *, again: bool
+    ) -> JsonValue:
+        """Return a result masked; where the call failed, log it and keep the exception."""
+        if (guards := self._guards_of(tool)) is not None:
+            content = _masked(guards, tool, content)
+        one.error = error
+        is_failed = error is not None or (isinstance(content, dict) and "error" in content)
+        if is_failed and self._is_news(one, tool):
+            log_failure(tool.name, self.agent.name, content, error, again=again)
+        return content
+
+    def _is_news(self, one: Prepared, tool: Tool) -> bool:
+        """Return whether a failure is not logged yet: tools with steps fail in each replay."""
+        runtime = self.run.runtime
+        if not tool.steps:
+            return True
+        known = runtime.recorded(f"{one.step_id}.result") is not None
+        return not known and is_first(runtime.new_id(f"{one.step_id}/failed"))
+
+    def _raised(self, one: Prepared, error: Exception) -> JsonValue:
+        """Return what the model reads where a check of the call, or a rule of it, raised."""
+        assert one.tool is not None
+        return self._failed(one, one.tool, raised_content(error), error, again=False)
+
+    async def _check(self, one: Prepared, context: ToolContext) -> JsonValue | None:
+        """Return what stands against the call, as the model reads it; a failing check does, too.
+
+        Raises:
+            ConfigurationError: The check returned something else than a sentence or None.
+        """
+        if one.tool is None or one.tool.check is None:
+            return None
+        try:
+            problem = await resolve(one.tool.check(context))
+        except Exception as error:
+            if is_control_error(error):
+                raise
+            return self._raised(one, error)
+        if problem is None:
+            return None
+        if not isinstance(problem, str):
+            raise ConfigurationError(
+                f"The check of {one.tool.name} must return a sentence or None, got {problem!r:.80}"
+            )
+        return error_content("PreconditionError", problem)
 
     async def _attempt(
         self, tool: Tool, one: Prepared, context: ToolContext
@@ -505,15 +557,10 @@ class ToolRunner:
         except Exception as error:
             if _ends_run(error):
                 raise
-            content = raised_content(error)
-            if not isinstance(error, ToolError | ModelRetry):
-                said = "Tool %r of agent %r raised an error (reference %s)"
-                reference = reference_of(content)
-                logger.error(said, tool.name, self.agent.name, reference, exc_info=error)
-            return content, error
+            return raised_content(error), error
         if timer is not None and timer.cancelled_caught:
             late = f"{tool.name} took more than {limit} s"
-            return error_content("ToolTimeoutError", late), TimeoutError(late)
+            return error_content("ToolTimeoutError", late), ToolTimeout(late)
         return data_content(tool.name, value), None
 
 
@@ -567,27 +614,10 @@ def _may_need_approval(one: Prepared) -> bool:
     return one.refused is None and one.tool is not None and one.tool.needs_approval is not False
 
 
-async def _check(one: Prepared, context: ToolContext) -> JsonValue | None:
-    """Return what stands against the call, as the model reads it; a failing check does, too.
-
-    Raises:
-        ConfigurationError: The check returned something else than a sentence or None.
-    """
-    if one.tool is None or one.tool.check is None:
-        return None
-    try:
-        problem = await resolve(one.tool.check(context))
-    except Exception as error:
-        if is_control_error(error):
-            raise
-        return raised_content(error)
-    if problem is None:
-        return None
-    if not isinstance(problem, str):
-        raise ConfigurationError(
-            f"The check of {one.tool.name} must return a sentence or None, got {problem!r:.80}"
-        )
-    return error_content("PreconditionError", problem)
+def _nested_error(context: ToolContext) -> Exception | None:
+    """Return what the run of an agent or network as a tool ended with, which its result says."""
+    services = context.services
+    return services.error if isinstance(services, CallDesk) else None
 
 
 def _call(tool: Tool, arguments: Any, context: ToolContext) -> Awaitable[Any]:

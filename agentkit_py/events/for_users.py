@@ -23,6 +23,21 @@ STOPPED_CALL = "RunStoppedError"
 EXPIRED = "ApprovalTimeoutError"
 """The name of the error that stands for a call which no person decided in time."""
 
+REFUSED_CALLS = frozenset(
+    {
+        "GuardrailError",
+        "HandoffError",
+        "IncompleteReplyError",
+        "InvalidArgumentsError",
+        "InvalidOutputError",
+        "PreconditionError",
+        "ToolNotAllowedError",
+        "UnknownToolError",
+    }
+)
+"""Names of the errors of calls that were not carried out, or whose results were withheld: the
+library's own words for the model. Nothing was raised, and the log has nothing of them."""
+
 FAILED = "ToolFailedError"
 """The name that users get for every other error of a call."""
 
@@ -33,8 +48,8 @@ def result_for_user(content: Any, *, error_texts: bool = False) -> Any:
     """Return a call's result as the user gets it.
 
     Of a refusal it is what the person wrote to the user. Of an error it is what the tool says to
-    the user (`ToolError`), else that something failed, with a reference that the log has, too: the
-    text of an error names hosts, tables and people.
+    the user (`ToolError`), else that something failed, with the reference under which the log has
+    it, if it has: the text of an error names hosts, tables and people.
 
     Args:
         content: The result.
@@ -49,7 +64,9 @@ def result_for_user(content: Any, *, error_texts: bool = False) -> Any:
         return {"error": {"name": DENIED, "message": error.get("toUser") or _REFUSED}}
     if error_texts:
         return content
-    words = error.get("toUser") or f"Something went wrong (reference {reference_of(content)})."
+    reference = f" (reference {reference_of(content)})"
+    reference = "" if error.get("name") in REFUSED_CALLS else reference
+    words = error.get("toUser") or f"Something went wrong{reference}."
     return {"error": {"name": FAILED, "message": words}}
 
 

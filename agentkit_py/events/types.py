@@ -160,6 +160,11 @@ class ToolFinished(_Event):
     message_id: str
     result: ToolResultMessage
 
+    @property
+    def error(self) -> Exception | None:
+        """The exception that the tool raised; None where it raised none, or in another process."""
+        return self.result.error
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardrailChecked(_Event):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+import traceback
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -12,6 +13,8 @@ from datetime import timedelta
 from typing import Any, TypeVar, cast
 
 from agentkit_py._core.json import JsonObject, dumps
+from agentkit_py._core.secrets import without_secrets
+from agentkit_py._core.untrusted import clean
 from agentkit_py._engine.instrumentation import Instrumentation, ListTools, ModelCall
 from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py.budgets import Prices
@@ -269,7 +272,8 @@ class Recorder(Instrumentation):
             waiting = self._running[event.run_id, call_id]
             key = waiting.popleft() if waiting else call_id
             result = message_json(event.result)
-            self.record("tool.finished", tool=key, runId=event.run_id, result=result)
+            raised = {} if event.error is None else {"traceback": traceback_text(event.error)}
+            self.record("tool.finished", tool=key, runId=event.run_id, result=result, **raised)
             return
         call = event.call
         waiting = self._keys[event.run_id, call.id]
@@ -308,6 +312,11 @@ class Recorder(Instrumentation):
 def error_text(error: BaseException) -> str:
     """Return an error's type and message."""
     return f"{type(error).__name__}: {error}"
+
+
+def traceback_text(error: BaseException) -> str:
+    """Return an exception with its traceback, without secrets."""
+    return without_secrets(clean("".join(traceback.format_exception(error))))
 
 
 def data_of(state: State[Any]) -> dict[str, Any] | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+import traceback
 from asyncio import CancelledError
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from agentkit_py._core.json import JsonValue, as_object, dumps
+from agentkit_py._core.secrets import without_secrets
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import EmptyReplyError, ModelHTTPError
 from agentkit_py.events.types import GuardrailChecked
@@ -163,6 +165,21 @@ _LEFT_OUT = "(left out)"
 def _json(value: Any) -> str:
     """Return JSON that exporters can write: replies may hold half of a surrogate pair."""
     return dumps(value)
+
+
+def exception_attributes(error: Exception, words: Words | None) -> Attributes:
+    """Return an exception as OpenTelemetry has it: its text, which may quote content, with words.
+
+    The stack alone holds files and lines of code, and no values.
+    """
+    found: Attributes = {"exception.type": type(error).__name__}
+    if words is None:
+        found["exception.stacktrace"] = "".join(traceback.format_tb(error.__traceback__))
+        return found
+    found["exception.message"] = words.text(without_secrets(str(error)))
+    stack = "".join(traceback.format_exception(error))
+    found["exception.stacktrace"] = words.text(without_secrets(stack))
+    return found
 
 
 class Words:

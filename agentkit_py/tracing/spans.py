@@ -194,6 +194,9 @@ class Opened(ABC):
     context: Context = field(init=False)
     """The context in which it is the current span."""
 
+    exception: Attributes | None = field(default=None, init=False)
+    """The exception that its code raised, in OpenTelemetry's attributes."""
+
     @contextmanager
     def current(self) -> Generator[None]:
         """Make it the current span in the block."""
@@ -227,6 +230,8 @@ class Opened(ABC):
 
     def _finish(self, span: Span, began: int, ended: int, description: str | None) -> None:
         span.set_attributes(self.attributes)
+        if self.exception is not None:
+            span.add_event("exception", self.exception, timestamp=ended)
         if ERROR in self.attributes:
             span.set_status(Status(StatusCode.ERROR, description))
         span.end(ended)

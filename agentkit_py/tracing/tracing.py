@@ -41,6 +41,7 @@ from agentkit_py.tracing.attributes import (
     OPERATION,
     Attributes,
     Words,
+    exception_attributes,
     of_error,
     of_guardrail,
     of_model,
@@ -172,7 +173,14 @@ class MeasuredRun(Instrumentation):
         return MeasuredCall(self, call.step_id, model, attributes)
 
     def tool_call(
-        self, step_id: str, call: ToolCall, description: str, handler: CallTool, *, lasting: bool
+        self,
+        step_id: str,
+        call: ToolCall,
+        description: str,
+        handler: CallTool,
+        *,
+        lasting: bool,
+        raised: Callable[[], Exception | None],
     ) -> CallTool:
         """The handler with a span around it."""
         attributes: Attributes = {
@@ -196,12 +204,12 @@ class MeasuredRun(Instrumentation):
             )
             with self.measuring(opened, lasting=lasting):
                 content = await handler()
-            self._end_tool(opened, content)
+            self._end_tool(opened, content, raised())
             return content
 
         return measured
 
-    def _end_tool(self, opened: Opened, content: JsonValue) -> None:
+    def _end_tool(self, opened: Opened, content: JsonValue, raised: Exception | None) -> None:
         error = as_object((as_object(content) or {}).get("error"))
         attributes: Attributes = {}
         description = None
@@ -210,6 +218,8 @@ class MeasuredRun(Instrumentation):
         if self.words is not None:
             attributes["gen_ai.tool.call.result"] = self.words.value(content)
             description = None if error is None else self.words.text(str(error.get("message", "")))
+        if raised is not None:
+            opened.exception = exception_attributes(raised, self.words)
         opened.end(attributes, description)
 
     def processors(self, step_id: str) -> Around:

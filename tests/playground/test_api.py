@@ -22,7 +22,7 @@ from agentkit_py.playground.runs import MAX_RUNS, Playground, RecordedRun
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import together
 from agentkit_py.testing import FakeProvider, Raw, tool_call
-from tests.playground.world import SECRET, playground, scripted, shop_model, until_done
+from tests.playground.world import SECRET, playground, scripted, shop, shop_model, until_done
 
 LOCAL = "http://localhost:8420"
 
@@ -562,3 +562,25 @@ def test_cached_tokens_have_their_own_price(tmp_path: Path) -> None:
     file = tmp_path / "prices.json"
     file.write_text('{"currency": "EUR", "models": {"m": {"input": 2, "output": 8, "cached": 1}}}')
     assert Prices.read(file) == Prices({"m": Price(2, 8, 1)}, "EUR")
+
+
+async def test_a_tool_that_raises_shows_its_traceback(tmp_path: Path) -> None:
+    """The developer reads where, without secrets."""
+
+    @tool
+    def look_up(order: str) -> str:
+        """Look an order up."""
+        raise LookupError("no order at postgres://shop:hunter2@db")
+
+    network = shop(tmp_path)
+    network.agents[1].tools = [look_up]
+    played = Playground(network)
+    async with client(create_playground(played)) as api:
+        done = await run(api, played, "Where is my order?")
+        thread = (await api.get(f"/dev-api/threads/{done.thread_id}")).json()
+    events = thread["runs"][0]["events"]
+    (traceback,) = [one["traceback"] for one in events if "traceback" in one]
+    assert "test_api.py" in traceback
+    assert "LookupError: no order" in traceback
+    assert "hunter2" not in traceback
+    await played.close()

@@ -60,3 +60,21 @@ async def test_a_failing_redactor_ends_no_run_and_content_is_left_out(
     assert names == ["invoke_agent clerk", "chat gpt-4o", "execute_tool half", "chat gpt-4o"]
     assert "my secret" not in json.dumps([dict(said(s)) for s in collected.spans], default=str)
     assert [r.name for r in caplog.records].count("agentkit_py.tracing") == 1
+
+
+def lost(order: str) -> str:
+    """Lose an order."""
+    raise LookupError(order)
+
+
+@pytest.mark.parametrize("content", [False, True])
+async def test_a_tools_exception_stands_in_its_span(collected: Collected, *, content: bool) -> None:
+    """Its text, which may quote what a person wrote, only where content is exported."""
+    model = ScriptedModel(tool_call("lost", {"order": "of ann@example.com"}), "Sorry.")
+    agent = Agent(name="clerk", system="S", tools=[tool(lost)], model=model)
+    await agent.run("Hi", tracing=collected.tracing(content=content))
+    (event,) = collected.named("execute_tool lost").events
+    facts = dict(event.attributes or {})
+    assert (event.name, facts["exception.type"]) == ("exception", "LookupError")
+    assert "raise LookupError" in str(facts["exception.stacktrace"])
+    assert ("ann@example.com" in str(facts)) is content

@@ -158,7 +158,8 @@ function toolLine(call, tool, key, stored = false) {
     h("summary", h("span.sign", { "aria-hidden": "true" }, sign), h("span.hidden", status),
       h("span.name", call.name), h("span.args", callText(call).slice(call.name.length))),
     h("pre", JSON.stringify(call.input, null, 2)),
-    result ? h("pre.result", resultText(result)) : null);
+    result ? h("pre.result", resultText(result)) : null,
+    tool.traceback ? h("pre.result", tool.traceback) : null);
 }
 
 function live(reply) {

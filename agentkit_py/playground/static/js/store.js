@@ -116,7 +116,7 @@ const STEPS = {
   },
   "tool.finished"(run, event) {
     const tool = run.tools.get(event.tool);
-    if (tool) Object.assign(tool, { result: event.result, end: tool.end ?? event.at });
+    if (tool) Object.assign(tool, { result: event.result, traceback: event.traceback, end: tool.end ?? event.at });
   },
   state(run, event) {
     run.initial = event.data;
