@@ -199,6 +199,10 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     parallel_tools: bool = False
     """Run the calls of one reply at the same time, each on its own fork of the state."""
 
+    repair_arguments: bool = True
+    """Repair arguments of tools that are nearly right, where the schema leaves exactly one reading;
+    results say so in ``context.repaired``."""
+
     history_mode: HistoryMode = "chronological"
     """The order of prompt and history in a run by itself; networks have their own setting."""
 
@@ -308,6 +312,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
                 hosted=tuple(self.hosted_tools),
                 knowledge=search,
                 in_parallel=self.parallel_tools,
+                repair_arguments=self.repair_arguments,
             ),
             chain=self.chain,
             history=self.history,
@@ -414,6 +419,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         expect_one_of(where, "history_mode", self.history_mode, get_args(HistoryMode))
         expect(where, "description", self.description, str, "a text")
         expect(where, "assistant", self.assistant, str, "a text")
+        expect(where, "repair_arguments", self.repair_arguments, bool, "True or False")
 
     def _check_instructions(self, where: str) -> None:
         given: object = self.instructions

@@ -60,6 +60,30 @@ check = create_tool(
 )
 # --8<-- [end:create]
 
+# --8<-- [start:repair]
+from typing import Any
+
+from agentkit_py import State
+
+
+@tool
+def find_orders(tags: list[str], newest: int = 10) -> str:
+    """Find orders."""
+    return f"{newest} orders with {' and '.join(tags)}"
+
+
+async def nearly_right() -> None:
+    """The list came as JSON text, the number as text."""
+    slip = tool_call("find_orders", {"tags": '["open", "late"]', "newest": "5"})
+    model = ScriptedModel(slip, "There are five.")
+    clerk = Agent(name="clerk", system="You find orders.", tools=[find_orders], model=model)
+    state = State[Any]()
+    await clerk.run("Open and late ones?", state=state)
+    model.assert_saw("5 orders with open and late")
+    print(state.results[0].context)  # … repaired find_orders(tags: text read as a list)
+    # --8<-- [end:repair]
+
+
 # --8<-- [start:errors]
 from agentkit_py.errors import NonRetriableError, ToolError
 
@@ -130,6 +154,7 @@ async def main() -> None:
     poster = Agent(name="post", system="You post.", tools=[check], max_iter=2)
     await poster.run("Check it.", model=ScriptedModel(address, "It exists."))
     assert (await agent.run("Hello", model=ScriptedModel("Hello."))).text == "Hello."
+    await nearly_right()
     await what_the_model_reads()
     await with_a_timeout()
 

@@ -33,6 +33,9 @@ class AgentTools:
     in_parallel: bool
     """Calls of one reply run at the same time."""
 
+    repair_arguments: bool = True
+    """Arguments that are nearly right are repaired."""
+
     def __bool__(self) -> bool:
         """Return whether there are any tools, or may be."""
         return bool(self.own or self.servers or self.hosted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from string import Formatter
@@ -12,6 +13,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    NamedTuple,
     Protocol,
     TypeAlias,
     TypedDict,
@@ -24,9 +26,10 @@ from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonValue, as_object, copied
 from agentkit_py._core.validation import TOOL_NAME
+from agentkit_py._engine.argument_repair import Reading, repaired
 from agentkit_py._engine.guardrails import NO_GUARDRAILS, Guardrail, GuardrailSpec, GuardrailVerdict
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
-from agentkit_py._engine.tool_values import Arguments
+from agentkit_py._engine.tool_values import Arguments, InvalidArguments
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer, ApprovalRequest
 from agentkit_py.history.staff import Takeover
@@ -224,6 +227,18 @@ class ToolTraits(TypedDict, total=False):
     timeout: float | timedelta | None
     """Seconds that one attempt may take; the run's ``tool_timeout`` holds too."""
 
+    repair_arguments: bool
+    """Repair arguments that are nearly right where the schema leaves exactly one reading, e.g. a
+    list that came as JSON text; True unless given."""
+
+
+class ReadArguments(NamedTuple):
+    """Validated arguments, and what was repaired in them."""
+
+    value: Any
+    repairs: tuple[str, ...] = ()
+    """Each repair in words, e.g. ``"tags: text read as a list"``."""
+
 
 class _Invoke(Protocol):
     def __call__(self, arguments: Any, context: ToolContext, /) -> Any: ...
@@ -270,6 +285,9 @@ class Tool:
     title: str = ""
     """A call in the user's words; see `ToolTraits`."""
 
+    repair_arguments: bool = True
+    """Repair arguments that are nearly right; see `ToolTraits`."""
+
     def __call__(self, *args: Any, **arguments: Any) -> Any:
         """Call the function as it was given."""
         assert self.handler is not None
@@ -286,11 +304,56 @@ class Tool:
         Raises:
             InvalidArguments: They do not fit the schema.
         """
+        return self.read(call).value
+
+    def read(self, call: ToolCall, *, repair: bool = True) -> ReadArguments:
+        """Return the validated arguments of ``call``, and what was repaired in them.
+
+        Args:
+            call: The call.
+            repair: Repair arguments that are nearly right, if the tool lets them be repaired.
+
+        Raises:
+            InvalidArguments: They do not fit the schema.
+        """
+        given, reading = self._readings(call, repair=repair)
+        if reading is None:
+            return ReadArguments(self.arguments.validate(given))
+        notes = reading.notes
+        try:
+            value = self.arguments.validate(given)
+        except InvalidArguments as error:
+            try:
+                return ReadArguments(self.arguments.validate(reading.value), notes)
+            except InvalidArguments:
+                raise error from None
+        # The validation repairs some values itself, or has a way of its own to read them.
+        try:
+            is_same = bool(self.arguments.validate(reading.value) == value)
+        except InvalidArguments:
+            is_same = False
+        return ReadArguments(value, notes if is_same else ())
+
+    def repairs_of(self, call: ToolCall) -> tuple[str, ...]:
+        """Return what is repaired in the arguments of ``call``, in words."""
+        if self._readings(call, repair=True)[1] is None:
+            return ()
+        with suppress(InvalidArguments):
+            return self.read(call).repairs
+        return ()
+
+    def _readings(self, call: ToolCall, *, repair: bool) -> tuple[JsonValue, Reading | None]:
+        """Return the arguments of ``call``, and their one reading; None: nothing to repair."""
         # A copy: the handler may change what it gets, and the message stays what the model said.
         given = copied(call.arguments)
         # Strict schemas make optional fields nullable, so null stands for "not given".
         given = restore_arguments(self.arguments.schema, given)
-        return self.arguments.validate(given)
+        if not (repair and self.repair_arguments):
+            return given, None
+        reading = repaired(self.arguments.schema, given)
+        if reading is None or not reading.notes:
+            return given, None
+        return given, Reading(copied(reading.value), reading.notes)
 
 
 def create_tool(
@@ -311,7 +374,7 @@ def create_tool(
         parameters: A pydantic model (the handler gets an instance), a JSON Schema (the handler
             gets the dict; needs the extra ``jsonschema``), or None (gets what the model passed).
         traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``, ``retries``,
-            ``timeout``.
+            ``timeout``, ``repair_arguments``.
 
     Raises:
         ToolDefinitionError: Name, parameters or handler cannot be used.
@@ -357,7 +420,7 @@ def tool(
         name: Another name than the function's.
         description: Another description than the docstring's first paragraph.
         traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``, ``retries``,
-            ``timeout``.
+            ``timeout``, ``repair_arguments``.
 
     Raises:
         ToolDefinitionError: The name or signature cannot be used.
@@ -422,6 +485,9 @@ def _build(
     if unknown:
         known = ", ".join(["name", "description", *sorted(ToolTraits.__optional_keys__)])
         raise ToolDefinitionError(name, f"a tool has no option {unknown[0]!r}; it has {known}")
+    repairs: object = traits.get("repair_arguments", True)
+    if not isinstance(repairs, bool):
+        raise ToolDefinitionError(name, f"repair_arguments must be True or False, got {repairs!r}")
     for option in ("approval_timeout", "escalate_after"):
         given: object = traits.get(option)
         if given is not None and not isinstance(given, timedelta):
@@ -444,6 +510,7 @@ def _build(
         ToolSpec(name, description, arguments.schema, traits.get("strict")),
         _guardrails(name, traits),
         _title(name, traits, arguments.schema),
+        traits.get("repair_arguments", True),
     )
 
 

@@ -69,6 +69,9 @@ class Prepared:
     refused: JsonValue | None = None
     """The error sent to the model instead of a result."""
 
+    repairs: tuple[str, ...] = ()
+    """What was repaired in the model's arguments, in words."""
+
     edited: Mapping[str, Any] | None = None
     """The arguments that a person put in place of the model's."""
 
@@ -140,7 +143,7 @@ class ToolRunner:
         if checked:
             self.trip = self.trip or next((one.trip for one in checked if one.trip), None)
         results = [one.result for one in prepared if one.result is not None]
-        result = self.result.with_tool_calls(tuple(results))
+        result = _with_repairs(self.result.with_tool_calls(tuple(results)), prepared)
         if self.trip is not None:
             raise TurnStopped(self.trip, result)
         return result
@@ -199,14 +202,16 @@ class ToolRunner:
             refused = error_content("InvalidArgumentsError", text)
             return Prepared(step_id, index, call, None, None, refused)
         plain = tool.needs_approval is False and tool.check is None
+        repair = self.agent.tools.repair_arguments
         if plain and self.run.runtime.remembers(step_id):  # nobody reads its arguments again
-            return Prepared(step_id, index, call, tool, None)
+            repairs = tool.repairs_of(call) if repair else ()
+            return Prepared(step_id, index, call, tool, None, repairs=repairs)
         try:
-            arguments = tool.validate(call)
+            arguments, repairs = tool.read(call, repair=repair)
         except InvalidArguments as error:
             refused = error_content("InvalidArgumentsError", str(error), issues=error.issues)
             return Prepared(step_id, index, call, None, None, refused)
-        return Prepared(step_id, index, call, tool, arguments)
+        return Prepared(step_id, index, call, tool, arguments, repairs=repairs)
 
     def _unknown(self, call: ToolCall) -> JsonValue:
         listed = ", ".join(self.tools)
@@ -269,6 +274,7 @@ class ToolRunner:
             if one.refused is None and edited is not None:
                 again = self._prepare(one.index, replace(one.call, arguments=dict(edited)))
                 one.arguments, one.refused, one.edited = again.arguments, again.refused, edited
+                one.repairs = again.repairs
 
     async def _needing_approval(self, prepared: Sequence[Prepared]) -> list[Prepared]:
         """Return the calls that need approval; marks those that something stands against."""
@@ -581,6 +587,14 @@ def _is_of_the_call(error: Exception) -> bool:
     if isinstance(error, ReplayError):
         return False
     return _ends_run(error) or isinstance(error, ConfigurationError | StateError)
+
+
+def _with_repairs(result: AgentResult, prepared: Sequence[Prepared]) -> AgentResult:
+    """Return a result whose report says which arguments were repaired."""
+    repairs = tuple([f"{one.call.name}({note})" for one in prepared for note in one.repairs])
+    if not repairs or result.context is None:
+        return result
+    return replace(result, context=replace(result.context, repaired=repairs))
 
 
 async def _never() -> JsonValue:

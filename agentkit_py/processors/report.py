@@ -133,6 +133,10 @@ class ContextReport:
     own_tools: frozenset[str] | None = field(default=None, repr=False)
     """Names of the agent's own tools; None: not known."""
 
+    repaired: tuple[str, ...] = ()
+    """Arguments in the reply's calls that were repaired, in words, e.g.
+    ``"find(tags: text read as a list)"``."""
+
     @property
     def foreign(self) -> Messages:
         """Calls, results and activity of hosted tools that were sent and are not the agent's own.
@@ -177,6 +181,7 @@ class ContextReport:
             else f"; {e.level} {e.name}: {e.messages_before} → {e.messages_after} messages"
             for e in self.entries
         )
+        left += "".join(f"; repaired {repair}" for repair in self.repaired)
         return f"{self.agent} was sent {len(self.sent)} messages, {self.tokens_after} tokens{left}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -192,4 +197,5 @@ class ContextReport:
             "foreignTokens": self.foreign_tokens,
             "tokenizer": self.tokenizer.key,
             "processors": [entry.to_dict() for entry in self.entries],
+            **({"repaired": list(self.repaired)} if self.repaired else {}),
         }

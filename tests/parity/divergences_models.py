@@ -107,9 +107,10 @@ MODELS: tuple[Divergence, ...] = (
         "arguments-as-they-were-meant",
         "agent.ts invokeTools",
         "Null for an optional property that takes none is not given to a tool, and JSON text in"
-        " place of an object without named properties is read.",
-        "Our forms of schemas ask for it: strict ones for nulls, Gemini's for the text. TypeScript"
-        " gives a tool what came.",
+        " place of an object without named properties is read. Arguments that are nearly right"
+        " are repaired where the schema leaves one reading.",
+        "Our forms of schemas ask for it: strict ones for nulls, Gemini's for the text, and models"
+        " slip. TypeScript gives a tool what came.",
     ),
     Divergence(
         "schemas-describe-input",
