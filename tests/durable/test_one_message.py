@@ -21,7 +21,7 @@ from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
 from tests.apis import APIS
 
 ARRIVED = "parcel/arrived"
-WAITS = ["approval", "event", "mail"]
+WAITS = ["approval", "event", "mail", "sleep"]
 HOUR = timedelta(hours=1)
 
 
@@ -55,6 +55,8 @@ class Desk:
                 await ctx.wait_for_event(ARRIVED, timeout=HOUR)
             elif waits_for == "mail":
                 await ctx.receive(ARRIVED, key="A1", timeout=HOUR)
+            elif waits_for == "sleep":
+                await ctx.step.sleep("rest", HOUR)
             else:
                 await ctx.approve("Pay?", timeout=HOUR)
 
@@ -94,9 +96,12 @@ class Desk:
         )
 
     async def start(self) -> Run:
-        """Deliver the message."""
-        said = {"content": "Pay A1 back.", "id": "m1"}
-        return await self.executor.start("k/agent-clerk", {"input": said, "threadId": "t"})
+        """Deliver the message, and let time pass that is less than any wait."""
+        data = {"input": {"content": "Pay A1 back.", "id": "m1"}, "threadId": "t"}
+        self.executor.receive({"name": "k/agent-clerk", "data": data})
+        run = self.executor.runs[-1]
+        await self.executor.advance(240)
+        return run
 
     async def finish(self, run: Run) -> Run:
         """Let the run go on with what it waits for."""

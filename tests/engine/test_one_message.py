@@ -65,6 +65,8 @@ class Desk:
             """Pay the money back."""
             if waits_for == "mail":
                 await ctx.receive("parcel/arrived", key="A1", timeout=timedelta(hours=1))
+            elif waits_for == "sleep":
+                await ctx.step.sleep("rest", timedelta(hours=1))
             else:
                 await ctx.approve("Pay?")
             self.paid.append("A1")
@@ -112,11 +114,12 @@ async def test_a_message_that_is_given_again_while_its_run_waits_is_answered_onc
     ]
 
 
-@pytest.mark.parametrize("waits_for", ["mail", "approver"])
+@pytest.mark.parametrize("waits_for", ["mail", "approver", "sleep"])
 async def test_a_message_is_free_once_the_run_that_waited_was_cancelled(waits_for: str) -> None:
     """The user sends it again, and gets an answer."""
     desk = Desk(Store(), waits_for, tool_call("refund"), "I am sorry.")
     first = await desk.begin()
+    assert (await desk.say()).stop_reason == "steered"
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first
