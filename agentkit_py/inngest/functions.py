@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
@@ -12,6 +13,7 @@ import inngest
 from pydantic import BaseModel
 
 from agentkit_py._core.json import as_object
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.validation import slugify
 from agentkit_py._engine.option_checks import expect_one_of
 from agentkit_py._engine.tool import inngest_tool_maker
@@ -24,7 +26,7 @@ from agentkit_py.errors import (
     ToolDefinitionError,
 )
 from agentkit_py.events.chunks import for_hook, without_details
-from agentkit_py.history.runs import RunStore
+from agentkit_py.history.runs import RunStore, execution_of
 from agentkit_py.inngest.flow import FunctionOptions
 from agentkit_py.inngest.realtime import (
     Publish,
@@ -44,12 +46,14 @@ from agentkit_py.inngest.steps import find_rounded, from_exact, refuse_rounded, 
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.results import USER, AgentResult
-from agentkit_py.runs import ENDS_IN_ORDER, MAX_STEPS, RunLimits, StreamingConfig
+from agentkit_py.runs import ENDS_IN_ORDER, MAX_STEPS, STEERED, RunLimits, StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.state import State
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 from agentkit_py.tools import Tool, ToolContext, create_tool
+
+logger: logging.Logger = get_logger("agentkit_py.inngest")
 
 GOES_ON_WITH = "goesOnWith"
 """The key of an event's data with values that are set over the data of the thread's last run."""
@@ -90,6 +94,9 @@ def create_functions(
 
     The server rounds integers beyond 2^53: in ``input`` and ``state`` they are refused, unless they
     are written as ``{"$number": "1150000000000000001"}``, as the output writes them.
+
+    Of a message that came again while the run that has it waits, the output has an empty ``text``,
+    the ``stopReason`` ``"steered"``, and in ``answeredBy`` the id of the run that answers it.
 
     The event `CANCEL_EVENT` with the same thread and user stops the run. Where there is a store,
     one more function adds what stopped runs had done to their threads: see `stop_function`.
@@ -199,17 +206,9 @@ def _handler(
         opened = item if user is None else _for_user(item, user)
         streaming = None
         if realtime and user is not None:
-            raw = publisher(client, user)
-            if realtime == "store":
-                raw = _through_store(item, user, data, ctx.run_id)
-            send = unless_stopped(_for_hook(raw), user, data.get("threadId"))
-            if "answerableBy" in data:  # sent by the HTTP API, for somebody's browser
-                send = _for_strangers(send)
-            streaming = StreamingConfig(
-                publish=_held_back(ctx, send),
-                extended=data.get("extended") is not False,
-                error_texts=False,
-            )
+            through_store = realtime == "store"
+            raw = _through_store(item, user, data, ctx.run_id) if through_store else None
+            streaming = _streaming(ctx, raw or publisher(client, user), user)
         options: dict[str, Any] = {"ctx": ctx, "state": state, "streaming": streaming}
         options["on_busy"] = data.get("onBusy")
         if most_steps is not None:
@@ -220,6 +219,8 @@ def _handler(
         else:
             result = await _result_of(opened.run(given, **options))
             output = _output(state, result.text, result.stop_reason, _of_this_run(state))
+        if output["stopReason"] == STEERED:
+            return {**output, **await _who_answers(ctx, opened.history, state.thread_id, given)}
         if most_steps is None or output["stopReason"] != MAX_STEPS:
             return output
         carried = None
@@ -230,6 +231,39 @@ def _handler(
         return {**output, "continuedAs": await _continue_as_new(client, ctx, item, state, carried)}
 
     return handler
+
+
+def _streaming(ctx: inngest.Context, raw: Publish, user: str) -> StreamingConfig:
+    """Return how a run is streamed to its user."""
+    data = ctx.event.data
+    send = unless_stopped(_for_hook(raw), user, cast("Any", data.get("threadId")))
+    if "answerableBy" in data:  # sent by the HTTP API, for somebody's browser
+        send = _for_strangers(send)
+    return StreamingConfig(
+        publish=_held_back(ctx, send),
+        extended=data.get("extended") is not False,
+        error_texts=False,
+    )
+
+
+async def _who_answers(
+    ctx: inngest.Context, store: object, thread_id: str | None, given: str | UserMessage
+) -> dict[str, str]:
+    """Return the run that answers a message which came again, for the output of the second one."""
+    if isinstance(given, str) or thread_id is None or not isinstance(store, RunStore):
+        return {}
+    message_id, runs = str(given.id), store
+
+    async def look() -> str | None:
+        known = await runs.load_run(thread_id, message_id)
+        execution = None if known is None or known.owner is None else execution_of(known.owner)
+        if execution is not None:
+            said = "Message %r of thread %r is with run %s, which waits and will answer it"
+            logger.info(said, message_id, thread_id, execution)
+        return execution
+
+    execution = await runtime_of(ctx).step.run("agentkit.answered-by", look)
+    return {} if execution is None else {"answeredBy": execution}
 
 
 async def _result_of(run: Awaitable[Any]) -> Any:

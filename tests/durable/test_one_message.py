@@ -132,6 +132,7 @@ async def test_a_message_that_comes_again_while_its_run_waits_is_answered_once(
         assert (first.status, desk.paid) == ("running", [])
         second = await desk.start()
         assert ended(second) == ("", "steered")
+        assert second.output["answeredBy"] == first.id
         assert first.status == "running", "the second delivery disturbed the first run"
         assert ended(await desk.finish(first)) == ("Done.", None)
         assert ended(await desk.start())[0] == "Done.", "the answer is there by now"
