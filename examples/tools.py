@@ -24,8 +24,7 @@ async def get_weather(
 def roll(sides: int = 6) -> int:
     """Roll a die.
 
-    Args:
-        sides: How many sides it has.
+    :param sides: How many sides it has.
     """
     return sides
 
@@ -154,6 +153,7 @@ async def main() -> None:
     poster = Agent(name="post", system="You post.", tools=[check], max_iter=2)
     await poster.run("Check it.", model=ScriptedModel(address, "It exists."))
     assert (await agent.run("Hello", model=ScriptedModel("Hello."))).text == "Hello."
+    assert "How many sides it has." in str(agent.tool_map["roll"].parameters)
     await nearly_right()
     await what_the_model_reads()
     await with_a_timeout()

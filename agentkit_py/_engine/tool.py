@@ -405,8 +405,8 @@ def tool(
     """Make a tool of a function: type hints give the schema, the docstring the description.
 
     A parameter annotated `ToolContext` (or called ``ctx``) gets the context and is not shown to
-    the model. Descriptions of arguments come from ``Annotated[…, Field(description=…)]`` or a
-    Google-style docstring.
+    the model. Descriptions of arguments come from ``Annotated[…, Field(description=…)]`` or the
+    docstring, in Google's, NumPy's or Sphinx's style.
 
     Example:
         ::
@@ -427,12 +427,16 @@ def tool(
     """
 
     def make(target: Callable[..., Any]) -> Tool:
-        from agentkit_py._engine.tool_schema import ModelArguments, model_of_signature  # noqa: PLC0415 - loads pydantic
+        from agentkit_py._engine.tool_schema import (  # noqa: PLC0415 - loads pydantic
+            ModelArguments,
+            model_of_signature,
+            summary_of,
+        )
 
         label = name or getattr(target, "__name__", type(target).__name__)
         context = context_parameter(target)
         model = model_of_signature(label, target, frozenset({context} if context else ()))
-        summary = description if description is not None else _summary(target)
+        summary = description if description is not None else summary_of(target)
         arguments = ModelArguments.of(label, model)
         return _build(label, summary, arguments, _by_name(target, context), target, traits)
 
@@ -638,9 +642,3 @@ def context_parameter(function: Callable[..., Any]) -> str | None:
         if name in _CONTEXTS or parameter.name == "ctx":
             return parameter.name
     return None
-
-
-def _summary(function: Callable[..., Any]) -> str:
-    from agentkit_py._engine.tool_schema import doc_of  # noqa: PLC0415 - loads pydantic
-
-    return " ".join(doc_of(function).split("\n\n")[0].split())

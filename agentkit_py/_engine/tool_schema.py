@@ -183,28 +183,39 @@ def _hints(tool: str, function: Callable[..., Any]) -> dict[str, Any]:
         ) from error
 
 
-_ARGUMENT = re.compile(r"^(\w+)(?:\s*\([^)]*\))?:\s*(.+)$")
+_SECTION = re.compile(
+    r"^[ \t]*(?:(?:(?:Keyword|Other)[ \t])?(?:Args|Arguments|Parameters|Params)[ \t]*:?"
+    r"|[:@](?:param|parameter|arg|argument)\b.*)$",
+    re.MULTILINE,
+)
+"""The first line of what a docstring says of parameters, in Google's, NumPy's or Sphinx's style."""
+
+
+def summary_of(function: Callable[..., Any]) -> str:
+    """The first paragraph of a function's docstring, without what it says of parameters."""
+    paragraph = doc_of(function).split("\n\n")[0]
+    section = _SECTION.search(paragraph)
+    return " ".join(paragraph[: section.start() if section else None].split())
 
 
 def _argument_docs(doc: str) -> dict[str, str]:
-    """Return the description of each argument in a Google-style docstring."""
-    _, _, section = doc.partition("Args:\n")
-    found: dict[str, str] = {}
-    name = ""
-    indent = None
-    for line in section.splitlines():
-        stripped = line.strip()
-        depth = len(line) - len(line.lstrip())
-        indent = depth if indent is None and stripped else indent
-        if not stripped or indent is None or depth < indent:
-            break
-        match = _ARGUMENT.match(stripped)
-        if depth == indent and match:
-            name = match[1]
-            found[name] = match[2]
-        elif name:
-            found[name] += f" {stripped}"
-    return found
+    """Return the description of each argument in a docstring of one of the three styles."""
+    if not _SECTION.search(doc):
+        return {}
+    import griffe  # noqa: PLC0415 - takes time, and few docstrings need it
+
+    kinds = (griffe.DocstringSectionParameters, griffe.DocstringSectionOtherParameters)
+    quiet = {"warnings": False}
+    styles = {"google": quiet, "numpy": quiet, "sphinx": quiet}
+    docstring = griffe.Docstring(doc, lineno=1)
+    sections = docstring.parse("auto", method="max_sections", per_style_options=styles)
+    return {
+        parameter.name.lstrip("*"): " ".join(parameter.description.split())
+        for section in sections
+        if isinstance(section, kinds)
+        for parameter in section.value
+        if parameter.description
+    }
 
 
 def plain_schema(model: type[BaseModel]) -> JsonObject:

@@ -145,6 +145,88 @@ async def test_an_argument_may_have_a_name_that_pydantic_uses_itself(
     assert wrong["error"]["issues"][0]["path"] == name
 
 
+def numpy_style(orders: list[str], limit: int, more: int = 0) -> None:
+    """Find orders.
+
+    Longer.
+
+    Parameters
+    ----------
+    orders : list of str
+        The orders: their numbers,
+        in any form.
+    limit, more : int
+        How many.
+
+    Returns
+    -------
+    orders
+        Not this.
+    """  # noqa: D416 - the style has no colons
+
+
+def sphinx_style(orders: list[str], limit: int, more: int = 0) -> None:
+    """Find orders.
+
+    :param orders: The orders: their numbers,
+        in any form.
+    :type orders: list[str]
+    :param int limit: How many.
+    :param more: How many.
+    :returns: Not this.
+    """
+
+
+def sphinx_style_at_once(orders: list[str], limit: int, more: int = 0) -> None:
+    """Find orders.
+    :param orders: The orders: their numbers, in any form.
+    :param limit: How many.
+    :param more: How many.
+    """  # noqa: D205 - some write it so
+
+
+def sphinx_style_of_one(orders: str, limit: int = 1) -> None:
+    """Find orders.
+
+    :param orders: The orders: their numbers, in any form.
+    """
+
+
+def google_style(orders: list[str], limit: int, more: int = 0) -> None:
+    """Find orders.
+
+    Example:
+        find_orders(orders: not this)
+
+    Args:
+        orders (list[str]): The orders: their numbers,
+            in any form.
+        limit (int): How many.
+        more (int, optional): How many.
+
+    Raises:
+        orders: Not this.
+    """
+
+
+@pytest.mark.parametrize(
+    "function",
+    [numpy_style, sphinx_style, sphinx_style_at_once, sphinx_style_of_one, google_style],
+)
+def test_a_docstring_of_any_usual_style_describes_the_arguments(
+    function: Callable[..., None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Users of each style wrote their descriptions for the model, and read nothing of warnings."""
+    made = tool(function)
+
+    found = properties(made)
+    assert made.description == "Find orders."
+    assert found["orders"]["description"] == "The orders: their numbers, in any form."
+    if "more" in found:
+        assert (found["limit"]["description"], found["more"]["description"]) == ("How many.",) * 2
+    assert not caplog.records
+
+
 def test_a_docstring_without_an_args_section_describes_nothing_more() -> None:
     """Though it may have words that look like it."""
 
@@ -169,7 +251,7 @@ def test_an_args_section_ends_where_the_indentation_does() -> None:
         """
 
     found = properties(tool(work))
-    assert found["text"]["description"] == "The text. *rest"
+    assert found["text"]["description"] == "The text."
     assert "description" not in found["other"]
 
 
