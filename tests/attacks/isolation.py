@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
 
 import httpx
@@ -38,17 +39,30 @@ from agentkit_py import (
 )
 from agentkit_py.cli.printing import message_line
 from agentkit_py.errors import ThreadNotFoundError
-from agentkit_py.messages import ToolCall, ToolCallMessage
+from agentkit_py.messages import ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models import ModelReply, ModelRequest
 from agentkit_py.models.function_model import function_model
-from agentkit_py.processors import ByAuthor, HandoffView, Recall, Summarize, TokenLimiter
+from agentkit_py.processors import (
+    ByAuthor,
+    ContextReport,
+    HandoffView,
+    MessageWindow,
+    Recall,
+    Summarize,
+    TokenLimiter,
+    TruncateToolResults,
+)
 from agentkit_py.server import create_app
 from agentkit_py.stores import HistoryStore, for_user
-from agentkit_py.testing import HashingEmbedder
+from agentkit_py.testing import EventLog, HashingEmbedder
 from agentkit_py.tracing import instrument, uninstrument
+from tests.engine.runner import Runner
 
 TENANTS = ("acme", "bolt")
 _SECRET = re.compile(r"SECRET-\w+-\w+-\w+-\d+")
+_RANDOM = re.compile("subagent-[0-9a-f]+")
+
+EVERYBODY = "everybody"
 
 POLICIES = ("none", "handoff", "filter", "lines", "others", "author", "own")
 """Views of tools: all, all as text, nothing, lines that name them, its own in three ways."""
@@ -76,6 +90,9 @@ class World:
 
     seen: int = 0
     """Requests that were looked at."""
+
+    requests: list[tuple[str, ...]] = field(default_factory=list[tuple[str, ...]])
+    """The messages of each request, after the name of its agent."""
 
     leaks: list[str] = field(default_factory=list[str])
 
@@ -129,6 +146,9 @@ class Builder:
     one_name: bool
     """Whether the tools of all agents have one name, which tells nothing of their owner."""
 
+    few_ids: bool
+    """Whether the provider repeats the ids of calls."""
+
     def model(self) -> Any:
         """Return the model of all agents: it looks at each request, then calls a tool or ends."""
         return function_model(self._answer)
@@ -136,6 +156,8 @@ class Builder:
     async def _answer(self, request: ModelRequest) -> ModelReply | str:
         world, name = self.world, str(request.agent)
         world.seen += 1
+        lines = (_RANDOM.sub("", message_line(m)) for m in request.messages)
+        world.requests.append((name, *lines))
         world.check(f"a request of {name}", request, world.may_see(name))
         last = request.messages[-1] if request.messages else None
         is_text = last is not None and last.type == "text"
@@ -143,7 +165,8 @@ class Builder:
             return f"{name} is done."
         spec = world.chance.choice(list(request.tools))
         needed: Any = (spec.parameters or {}).get("required", ())
-        call = ToolCall(f"c{world.seen}", spec.name, dict.fromkeys(needed, "please"))
+        number = world.seen % 2 if self.few_ids else world.seen
+        call = ToolCall(f"c{number}", spec.name, dict.fromkeys(needed, "please"))
         return ModelReply(messages=(ToolCallMessage([call]),))
 
     def _summariser(self, of: str) -> Any:
@@ -151,7 +174,8 @@ class Builder:
 
         async def summarise(request: ModelRequest) -> str:
             world = self.world
-            world.check(f"a summary's request of {of}", request, world.may_see(of))
+            if of != EVERYBODY:  # else the requests that have the summary are looked at
+                world.check(f"a summary's request of {of}", request, world.may_see(of))
             return "Summary. " + " ".join(sorted(secrets_in(request))[-5:])
 
         return function_model(summarise)
@@ -173,12 +197,27 @@ class Builder:
             "author": [ByAuthor(keep=[name])],
             "own": [ToolCallFilter(include="own")],
         }[policy]
-        more = (
-            Summarize(self._summariser(name), 40, 30, min_messages=1, min_new=1, summary_tokens=20),
-            Recall(HashingEmbedder(16), 2, keep_recent=2),
-            TokenLimiter(500),
+        made += self.unfiltered(name)
+        chance.shuffle(made)
+        return made
+
+    def unfiltered(self, of: str) -> list[Any]:
+        """Return processors that make text, shorten or cut; of an agent or of all.
+
+        A filter holds wherever it stands, so above and below these, at any level.
+        """
+        chance = self.world.chance
+        summariser = self._summariser(of)
+        makers: tuple[Callable[[], Any], ...] = (
+            lambda: Summarize(summariser, 40, 30, min_messages=1, min_new=1, summary_tokens=20),
+            lambda: Recall(HashingEmbedder(16), 2, keep_recent=8),
+            lambda: TokenLimiter(500),
+            lambda: TruncateToolResults(40),
+            lambda: MessageWindow(30),
         )
-        return [*made, *(one for one in more if chance.random() < 0.4)]
+        found = [make() for make in makers if chance.random() < 0.3]
+        chance.shuffle(found)
+        return found
 
     def tool_name(self, owner: str) -> str:
         """Return the name of an agent's tool."""
@@ -238,9 +277,14 @@ def build(seed: int) -> tuple[World, list[Agent], Callable[[HistoryStore], Netwo
     world = World(seed, random.Random(seed))
     world.shared = world.chance.choice(("none", "none", "none", "filter", "own"))
     names = [f"agent{n}" for n in range(world.chance.randint(2, 4))]
-    builder = Builder(world, names, one_name=world.chance.random() < 0.5)
+    chance = world.chance
+    builder = Builder(world, names, one_name=chance.random() < 0.5, few_ids=chance.random() < 0.5)
     agents = [builder.agent(name) for name in builder.names]
     router = builder.router()
+    at_network, at_store = builder.unfiltered(EVERYBODY), builder.unfiltered(EVERYBODY)
+    if world.shared == "filter":
+        chance.choice((at_network, at_store)).insert(chance.randint(0, 1), ToolCallFilter())
+    world.store = MemoryHistory(lazy=chance.random() < 0.5, processors=at_store)
 
     def network(store: HistoryStore) -> Network:
         return Network(
@@ -248,7 +292,7 @@ def build(seed: int) -> tuple[World, list[Agent], Callable[[HistoryStore], Netwo
             agents=agents,
             router=router,
             history=store,
-            processors=[ToolCallFilter()] if world.shared == "filter" else [],
+            processors=at_network,
             isolation="own_tools" if world.shared == "own" else None,
         )
 
@@ -267,24 +311,43 @@ class Records(logging.Handler):
         self.texts.append(self.format(record))
 
 
+async def _run(world: World, make: Callable[[HistoryStore], Network], runner: Runner) -> None:
+    """Run a network for each tenant twice, in turns."""
+    for world.run in (1, 2):
+        for world.tenant in TENANTS:
+            events = EventLog()
+            network = make(for_user(world.store, world.tenant))
+            text = f"Hello. {world.secret('user', 'user')}"
+            await runner.run(network, text, thread_id=f"t-{world.tenant}", observer=events)
+            world.check("events", events.events, _own(world))
+
+
+async def _try_durable(direct: World) -> None:
+    """Run the same world as Inngest functions: the models read the same."""
+    world, _, make = build(direct.seed)
+    await _run(world, make, Runner("inngest"))
+    direct.leaks += [f"durable: {leak}" for leak in world.leaks]
+    if world.requests != direct.requests:
+        pairs = zip_longest(direct.requests, world.requests)
+        first = next(pair for pair in pairs if pair[0] != pair[1])
+        direct.leaks.append(f"seed {world.seed}: direct and durable read {first}")
+
+
 async def try_one(
-    seed: int, records: Records, spans: InMemorySpanExporter, *, pages: bool
+    seed: int, records: Records, spans: InMemorySpanExporter, *, pages: bool, durable: bool
 ) -> World:
     """Run one network for each tenant twice, in turns, and look everywhere."""
     world, agents, make = build(seed)
-    for world.run in (1, 2):
-        for world.tenant in TENANTS:
-            events: list[Any] = []
-            network = make(for_user(world.store, world.tenant))
-            text = f"Hello. {world.secret('user', 'user')}"
-            await network.run(text, thread_id=f"t-{world.tenant}", observer=events.append)
-            world.check("events", events, _own(world))
+    await _run(world, make, Runner("direct"))
+    if durable:
+        await _try_durable(world)
     world.run = 3
     for world.tenant in TENANTS:
         network = make(for_user(world.store, world.tenant))
         for agent in agents:
             report = await explain(network, agent.name, thread_id=f"t-{world.tenant}", input="So?")
             world.check(f"the report of {agent.name}", report.sent, world.may_see(agent.name))
+            _check_figures(world, report)
         await _look_at_store(world)
         if pages:
             await _look_at_pages(world, network)
@@ -293,6 +356,19 @@ async def try_one(
     records.texts.clear()
     spans.clear()
     return world
+
+
+def _check_figures(world: World, report: ContextReport) -> None:
+    """Compare the results that the report counts as another agent's with their secrets."""
+    counted = {id(message) for message in report.foreign}
+    for message in report.sent:
+        owners = {secret.split("-")[1] for secret in secrets_in(message)}
+        if not isinstance(message, ToolResultMessage) or not owners:
+            continue
+        is_foreign = report.agent not in owners
+        if is_foreign != (id(message) in counted):
+            was = "not counted" if is_foreign else "counted"
+            world.leaks.append(f"seed {world.seed}: {owners} {was} as foreign to {report.agent}")
 
 
 def _never(_owner: str, _tenant: str, _kind: str, _run: int) -> bool:
@@ -332,7 +408,9 @@ async def _look_at_pages(world: World, network: Network) -> None:
             world.check(path, (await client.get(path)).text, _own(world))
 
 
-async def try_many(seeds: Iterable[int], *, pages: int) -> tuple[int, int, list[str]]:
+async def try_many(
+    seeds: Iterable[int], *, pages: int, durable: int = 0
+) -> tuple[int, int, list[str]]:
     """Return the numbers of networks and of requests, and what was found."""
     records, spans = Records(), InMemorySpanExporter()
     provider = TracerProvider()
@@ -345,7 +423,9 @@ async def try_many(seeds: Iterable[int], *, pages: int) -> tuple[int, int, list[
     networks, requests, leaks = 0, 0, list[str]()
     try:
         for seed in seeds:
-            world = await try_one(seed, records, spans, pages=networks < pages)
+            world = await try_one(
+                seed, records, spans, pages=networks < pages, durable=networks < durable
+            )
             networks, requests = networks + 1, requests + world.seen
             leaks += world.leaks
     finally:
@@ -360,11 +440,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", type=int, default=100_000)
     parser.add_argument("--pages", type=int, default=1_000)
+    parser.add_argument("--durable", type=int, default=1_000, help="how many as functions, too")
     parser.add_argument("--seed", type=int, default=0, help="of the first")
     given = parser.parse_args()
     began = time.monotonic()
     seeds = range(given.seed, given.seed + given.networks)
-    networks, requests, leaks = asyncio.run(try_many(seeds, pages=given.pages))
+    networks, requests, leaks = asyncio.run(
+        try_many(seeds, pages=given.pages, durable=given.durable)
+    )
     print("\n".join(leaks[:50]))
     seconds = time.monotonic() - began
     print(f"{networks} networks, {requests} requests, {len(leaks)} leaks in {seconds:.0f} s")

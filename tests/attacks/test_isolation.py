@@ -8,13 +8,13 @@ from agentkit_py.stores import HistoryStore
 from tests.attacks import isolation
 from tests.attacks.isolation import try_many
 
-NETWORKS, PAGES = 25, 3
-"""Here; `make attacks` tries 100,000, a thousand of them with pages."""
+NETWORKS, PAGES, DURABLE = 12, 2, 1
+"""Here; `make attacks` tries 100,000; 1,000 with pages, and 1,000 as functions as well."""
 
 
 async def test_no_secret_is_found_where_its_policy_forbids_it() -> None:
     """Requests, summaries, events, logs, traces, reports, titles, searches, threads, pages."""
-    networks, requests, leaks = await try_many(range(NETWORKS), pages=PAGES)
+    networks, requests, leaks = await try_many(range(NETWORKS), pages=PAGES, durable=DURABLE)
     assert leaks == []
     assert networks == NETWORKS
     assert requests > 10 * NETWORKS
@@ -30,7 +30,7 @@ async def test_a_processor_that_hides_nothing_is_noticed(
         return messages
 
     monkeypatch.setattr(getattr(isolation, place), "process", nothing)
-    _, _, leaks = await try_many(range(12), pages=0)
+    _, _, leaks = await try_many(range(5), pages=0)
     assert any("a request of" in leak for leak in leaks)
     assert any("the report of" in leak for leak in leaks)
 
