@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rows import BEST, FLOOR, OURS, PEER_ROWS, SCALES, Goal, Row
+from rows import FLOOR, OURS, PEER_ROWS, SCALES, Row
 
 HEAD = """# Benchmarks
 
@@ -33,6 +33,11 @@ All that a new conversation needs is in the time: where an agent keeps its conve
 resetting it or making another, whichever the framework documents.
 """
 
+RESULTS = """Rows are compared by the CPU time of the process, which other work on the machine
+disturbs less, and by wall time where waiting belongs to the work. *ours ÷ peer* is the ratio of
+the two figures beside it: below 1, ours takes less.
+"""
+
 READING = """*ours ÷ it* is below 1 where ours takes less; *it ÷ floor* is the distance from plain
 Python. CPU is the time of the framework's process.
 """
@@ -43,9 +48,9 @@ def page(whole: dict[str, Any]) -> str:
     parts = [
         HEAD,
         machine_line(whole),
-        "## Goals\n",
-        _reading(whole),
-        goals_table(whole, PEER_ROWS),
+        "## Results\n",
+        RESULTS,
+        results_table(whole, PEER_ROWS),
         "\n![Ratios to ours](assets/benchmarks-ratios.svg)\n",
         "## Each framework\n",
         READING,
@@ -68,38 +73,30 @@ def machine_line(whole: dict[str, Any]) -> str:
     )
 
 
-def goals_table(whole: dict[str, Any], rows: tuple[Row, ...] | list[Row]) -> str:
-    """Return the table of rows with their goals and what was measured."""
+def results_table(whole: dict[str, Any], rows: tuple[Row, ...] | list[Row]) -> str:
+    """Return the table of rows beside the fastest peer and plain Python."""
     lines = [
-        "| work | by | ours | best peer | floor | goal | measured | wall ratio | met |",
-        "|---|---|---:|---|---:|---|---:|---:|---|",
+        "| work | by | ours | fastest peer | ours ÷ peer | floor |",
+        "|---|---|---:|---|---:|---:|",
     ]
-    return "\n".join([*lines, *(_goal_line(row, whole) for row in rows)]) + "\n"
+    return "\n".join([*lines, *(_result_line(row, whole) for row in rows)]) + "\n"
 
 
-def _goal_line(row: Row, whole: dict[str, Any]) -> str:
+def _result_line(row: Row, whole: dict[str, Any]) -> str:
     recorded: dict[str, Any] = whole["rows"].get(row.key, {})
     figures: dict[str, Any] = recorded.get("figures", {})
     if OURS not in figures:
         why = recorded.get("missing", {}).get(OURS, "not measured")
-        return f"| {row.name} | | {why} | | | | | | |"
+        return f"| {row.name} | | {why} | | | |"
     best, by = best_peer(row, figures), judged_by(row, figures[OURS])
     cells = [
         row.name,
         {"cpu": "CPU", "value": "wall"}[by] if row.unit in {"µs", "ms"} else "memory",
         f"{_value(row, figures[OURS], by)} {row.unit}",
         "" if best is None else f"{best} {_value(row, figures[best], by)}",
+        "" if best is None else number(figures[OURS][by][0] / figures[best][by][0]),
         _value(row, figures[FLOOR], by) if FLOOR in figures else "",
     ]
-    if row.goal is None:
-        cells += ["", "", "", ""]
-    else:
-        ratio, wall = measured(row.goal, row, whole)
-        beside = "" if wall is None else f"{number(wall)} ×"
-        if ratio is None:
-            cells += [str(row.goal), "not measured", "", ""]
-        else:
-            cells += [str(row.goal), f"{number(ratio)} ×", beside, verdict(row.goal.limit, ratio)]
     return f"| {' | '.join(cells)} |"
 
 
@@ -116,41 +113,6 @@ def best_peer(row: Row, figures: dict[str, Any]) -> str | None:
         return figures[name][judged_by(row, figures[name])][0]
 
     return min(peers, key=figure, default=None)
-
-
-def verdict(limit: float, ratio: float) -> str:
-    """Say whether a goal is met, or how far it is."""
-    return "**yes**" if ratio <= limit else f"no: {number(ratio / limit)} × the goal"
-
-
-def measured(goal: Goal, row: Row, whole: dict[str, Any]) -> tuple[float | None, float | None]:
-    """Return ours against what the goal names: by the figure that counts, and by wall time."""
-    figures: dict[str, Any] = whole["rows"][row.key]["figures"]
-    ours, by = figures[OURS], judged_by(row, figures[OURS])
-    others = whole["rows"].get(goal.row or row.key, {}).get("figures", {})
-    name = best_peer(row, others) if goal.against == BEST else goal.against
-    if name not in others:
-        return None, None
-    other = others[name]
-    if goal.row:
-        return ours[by][0] / other[by][0], ours["value"][0] / other["value"][0]
-    counts = other["ours" if by == "value" else "ours_cpu"]
-    return counts and counts[0], other["ours"] and other["ours"][0]
-
-
-def _reading(whole: dict[str, Any]) -> str:
-    judged: list[bool] = []
-    for row in PEER_ROWS:
-        if row.goal and OURS in whole["rows"].get(row.key, {}).get("figures", {}):
-            ratio, _ = measured(row.goal, row, whole)
-            if ratio is not None:
-                judged.append(ratio <= row.goal.limit)
-    return (
-        f"{sum(judged)} of {len(judged)} goals are met in this run. They are judged by the CPU time"
-        " of the process, which other work on the machine disturbs less, and by wall time where"
-        " waiting belongs to the work. *measured* is the median of the rounds' ratios; where a goal"
-        " names another row, it is a ratio of medians.\n"
-    )
 
 
 def _peer_tables(whole: dict[str, Any]) -> str:

@@ -67,7 +67,7 @@ def main() -> int:
         (ROOT / "docs" / "benchmarks.md").write_text(page.page(whole), encoding="utf-8")
     else:
         print(page.machine_line(whole))
-        print(page.goals_table(whole, rows))
+        print(page.results_table(whole, rows))
     return int(failed)
 
 

