@@ -25,11 +25,12 @@ async def summary(body: dict[str, object]) -> object:
 model = replace(openai("gpt-4.1", api_key="none"), answers=clerk)
 cheap = replace(openai("gpt-4.1-mini", api_key="none"), answers=summary)
 
+store = SqliteHistory("desk.db")
 agent = Agent(
     name="clerk",
     system="You answer questions on parcels.",
     model=model,
-    history=SqliteHistory("desk.db"),
+    history=store,
     processors=[Summarize(cheap, upper=3_000, lower=1_500)],
 )
 
@@ -51,6 +52,9 @@ async def main() -> None:
         reasons.append(entry.reason)
     print(reasons[-1])
     assert "summary of" in reasons[-1]
+    stored = await store.load_summary("ada", "agent:clerk")  # see "Read a summary"
+    assert stored is not None
+    print(stored.text)
 
 
 if __name__ == "__main__":
