@@ -56,7 +56,7 @@ SAMPLE = 4
 
 GRID = [
     replace(DEFAULT, words=words, beside=beside, length=length)
-    for words, beside, length in product((0.5, 0.7, 0.9), (0, 0.2, 0.4), (0.4, 0.75))
+    for words, beside, length in product((0.5, 0.7, 0.9), (0, 0.2, 0.5), (0.4, 0.75))
 ]
 _EVIDENCE = re.compile(r"D\d+:\d+")
 
@@ -129,13 +129,8 @@ async def sent(talk: Talk, recall: Recall, question: str) -> list[Said]:
         input=question, now=talk.said[-1].at, times=lambda: times, thread_id=talk.name
     )
     left = await apply_processors([one.message for one in talk.said], [recall], context)
-    text = "\n".join(m.text for m in left if isinstance(m, TextMessage)) + "\n"
-    return [
-        one
-        for one in talk.said
-        if isinstance(one.message, TextMessage)
-        and f"{one.message.role}: {' '.join(one.message.text.split())}\n" in text
-    ]
+    text = _plain("\n".join(m.text for m in left if isinstance(m, TextMessage))) + " "
+    return [one for one in talk.said if _plain(f"{one.message.role}: {_text(one)}") + " " in text]
 
 
 async def as_sent(talk: Talk, embedder: Remembering) -> tuple[float, float, float]:
@@ -184,6 +179,10 @@ async def by_weights(
             share = len(ids & evidence) / len(evidence)
             rows.append((share, float(turns[order[0]][0].session in sessions)))
     return {w: (mean(r[0] for r in rows), mean(r[1] for r in rows)) for w, rows in found.items()}
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _text(one: Said) -> str:

@@ -59,9 +59,9 @@ class Weights:
     """The weight of a word that comes again (BM25's k1)."""
 
 
-TURNS = Weights(words=0.7, beside=0.2)
-"""For turns of a conversation: an answer stands beside its question, and people repeat each other's
-words. Chosen by ``scripts/recall_quality.py``."""
+TURNS = Weights(words=0.7, beside=0.5)
+"""For turns of a conversation: people stay with a subject for some turns, and do not repeat its
+words in each. Chosen by ``scripts/recall_quality.py``."""
 
 FACTS = Weights(words=0.7)
 """For sentences that stand by themselves."""
