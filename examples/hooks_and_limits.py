@@ -83,6 +83,24 @@ async def stops_by_itself() -> None:
     # --8<-- [end:limits]
 
 
+# --8<-- [start:tool_limits]
+@tool(max_calls=2)
+def search(words: str) -> str:
+    """Search the web."""
+    return f"nothing about {words}"
+
+
+async def searches_no_further() -> None:
+    """The third search is not made; the model reads why, and answers."""
+    asks = [tool_call("search", {"words": word}) for word in ("hats", "caps", "bonnets")]
+    model = ScriptedModel(*asks, "I found nothing.")
+    finder = Agent(name="finder", system="You find things.", tools=[search], model=model)
+    result = await finder.run("Hats?", limits=RunLimits(max_tool_calls={"search": 5}))
+    assert result.text == "I found nothing."
+    model.assert_saw("ToolLimitError", "'search' may be called 2 times in a run, and has been")
+    # --8<-- [end:tool_limits]
+
+
 # --8<-- [start:observer]
 from agentkit_py.events.types import Event, ModelReplied
 
@@ -106,6 +124,7 @@ async def main() -> None:
     await personal.run("Hello", model=model, state={"data": {"customer": "Ada"}})
     model.assert_saw("You help Ada.")
     await stops_by_itself()
+    await searches_no_further()
 
 
 if __name__ == "__main__":

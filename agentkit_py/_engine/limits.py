@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Protocol
+from typing import Protocol, cast
 
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError, EmptyReplyError
@@ -48,6 +48,10 @@ class RunLimits:
     """Durable steps of the function that the run is in; only those before parallel calls count
     while such are under way. A direct run has none."""
 
+    max_tool_calls: int | Mapping[str, int] | None = None
+    """Calls of all tools together, or of each of some tools by its name. A call beyond it is not
+    made, and the model reads why; the run goes on. See ``@tool(max_calls=…)``, too."""
+
     price: Callable[[str, Usage], float] | None = None
     """Returns the cost of a model call from the model's name and the usage; `max_cost` needs it."""
 
@@ -62,10 +66,26 @@ class RunLimits:
         wrong = wrong_number(given.total_seconds() if isinstance(given, timedelta) else given)
         if given is not None and wrong:
             raise ConfigurationError(f"RunLimits(deadline={given!r}): {wrong}, or None.")
+        self._check_tool_calls()
         if self.max_cost is not None and self.price is None:
             raise ConfigurationError(
                 "RunLimits(max_cost=…) needs price=…, a function of (model, usage)"
             )
+
+    def _check_tool_calls(self) -> None:
+        given: object = self.max_tool_calls
+        if given is None:
+            return
+        counts = (
+            cast("Mapping[object, object]", given) if isinstance(given, Mapping) else {"": given}
+        )
+        for name, value in counts.items():
+            wrong = wrong_number(value, whole=True, above=True)
+            if wrong or not isinstance(name, str):
+                raise ConfigurationError(
+                    f"RunLimits(max_tool_calls={given!r:.80}): {wrong or 'names must be texts'}; "
+                    'give a number for all tools, {"search": 3} for some, or None.'
+                )
 
 
 class RunBudget(Protocol):
@@ -101,6 +121,28 @@ class Meter:
     inferences: int = 0
     usage: Usage = _NOTHING
     cost: float = 0.0
+    tool_calls: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Calls that were made, by the tool's name; replaced with each, never changed."""
+
+    def count_tool_call(self, name: str, by: int = 1) -> None:
+        """Count a call of a tool, or take one back that was not made after all."""
+        self.tool_calls = {**self.tool_calls, name: self.tool_calls.get(name, 0) + by}
+
+    def tool_limit(self, name: str, most: int | None) -> str | None:
+        """Return why a tool may not be called again, as the model reads it; None: it may.
+
+        Args:
+            name: The tool's name.
+            most: The tool's own limit.
+        """
+        limit = self.limits.max_tool_calls
+        if isinstance(limit, int) and sum(self.tool_calls.values()) >= limit:
+            return f"This run may call tools {_times(limit)}, and has done so"
+        limits = [most, limit.get(name) if isinstance(limit, Mapping) else None]
+        least = min([one for one in limits if one is not None], default=None)
+        if least is not None and self.tool_calls.get(name, 0) >= least:
+            return f"{name!r} may be called {_times(least)} in a run, and has been"
+        return None
 
     def add(self, model: str, usage: Usage | None) -> None:
         """Count a model call."""
@@ -128,10 +170,13 @@ class Meter:
     def add_forks(self, forks: Sequence[Meter]) -> None:
         """Add the counts of this meter's copies, each of an agent that ran in parallel."""
         inferences, usage, cost = self.inferences, self.usage, self.cost
+        tool_calls = self.tool_calls
         for fork in forks:
             self.inferences += fork.inferences - inferences
             self.usage += fork.usage - usage
             self.cost += fork.cost - cost
+            for name, count in fork.tool_calls.items():
+                self.count_tool_call(name, count - tool_calls.get(name, 0))
 
     def reached(self, now: Callable[[], datetime]) -> str | None:
         """Return the name of the limit that is reached; None: the run may continue."""
@@ -151,3 +196,7 @@ class Meter:
 
 def _span(deadline: float | timedelta) -> timedelta:
     return deadline if isinstance(deadline, timedelta) else timedelta(seconds=deadline)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

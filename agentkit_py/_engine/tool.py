@@ -25,7 +25,7 @@ from typing import (
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonValue, as_object, copied
-from agentkit_py._core.validation import TOOL_NAME
+from agentkit_py._core.validation import TOOL_NAME, wrong_number
 from agentkit_py._engine.argument_repair import Reading, repaired
 from agentkit_py._engine.guardrails import NO_GUARDRAILS, Guardrail, GuardrailSpec, GuardrailVerdict
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
@@ -227,6 +227,9 @@ class ToolTraits(TypedDict, total=False):
     timeout: float | timedelta | None
     """Seconds that one attempt may take; the run's ``tool_timeout`` holds too."""
 
+    max_calls: int | None
+    """The most calls in a run; a call beyond it is not made, and the model reads why."""
+
     repair_arguments: bool
     """Repair arguments that are nearly right where the schema leaves exactly one reading, e.g. a
     list that came as JSON text; True unless given."""
@@ -287,6 +290,9 @@ class Tool:
 
     repair_arguments: bool = True
     """Repair arguments that are nearly right; see `ToolTraits`."""
+
+    max_calls: int | None = None
+    """The most calls in a run."""
 
     def __call__(self, *args: Any, **arguments: Any) -> Any:
         """Call the function as it was given."""
@@ -374,7 +380,7 @@ def create_tool(
         parameters: A pydantic model (the handler gets an instance), a JSON Schema (the handler
             gets the dict; needs the extra ``jsonschema``), or None (gets what the model passed).
         traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``, ``retries``,
-            ``timeout``, ``repair_arguments``.
+            ``timeout``, ``max_calls``, ``repair_arguments``.
 
     Raises:
         ToolDefinitionError: Name, parameters or handler cannot be used.
@@ -420,7 +426,7 @@ def tool(
         name: Another name than the function's.
         description: Another description than the docstring's first paragraph.
         traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``, ``retries``,
-            ``timeout``, ``repair_arguments``.
+            ``timeout``, ``max_calls``, ``repair_arguments``.
 
     Raises:
         ToolDefinitionError: The name or signature cannot be used.
@@ -492,6 +498,10 @@ def _build(
     repairs: object = traits.get("repair_arguments", True)
     if not isinstance(repairs, bool):
         raise ToolDefinitionError(name, f"repair_arguments must be True or False, got {repairs!r}")
+    most: object = traits.get("max_calls")
+    wrong = None if most is None else wrong_number(most, whole=True, above=True)
+    if wrong:
+        raise ToolDefinitionError(name, f"max_calls={most!r}: {wrong}, or None")
     for option in ("approval_timeout", "escalate_after"):
         given: object = traits.get(option)
         if given is not None and not isinstance(given, timedelta):
@@ -515,6 +525,7 @@ def _build(
         _guardrails(name, traits),
         _title(name, traits, arguments.schema),
         traits.get("repair_arguments", True),
+        traits.get("max_calls"),
     )
 
 

@@ -124,7 +124,8 @@ class ToolRunner:
             TurnStopped: A guardrail of a call or a result tripped.
         """
         calls = calls_of(self.result.output)
-        prepared = [self._prepare(index, call) for index, call in enumerate(calls)]
+        prepared = [self._limited(self._prepare(index, call)) for index, call in enumerate(calls)]
+        counted = [one for one in prepared if one.refused is None and one.tool is not None]
         checked = [one for one in prepared if self._guards_of(one.tool)]
         if checked:
             await self._guard_calls(prepared)
@@ -142,6 +143,9 @@ class ToolRunner:
                 self.trip = self.trip or one.trip
         if checked:
             self.trip = self.trip or next((one.trip for one in checked if one.trip), None)
+        for one in counted:
+            if one.refused is not None:  # by a guardrail or a person: it was not made
+                self.run.meter.count_tool_call(one.call.name, -1)
         results = [one.result for one in prepared if one.result is not None]
         result = _with_repairs(self.result.with_tool_calls(tuple(results)), prepared)
         if self.trip is not None:
@@ -212,6 +216,25 @@ class ToolRunner:
             refused = error_content("InvalidArgumentsError", str(error), issues=error.issues)
             return Prepared(step_id, index, call, None, None, refused)
         return Prepared(step_id, index, call, tool, arguments, repairs=repairs)
+
+    def _limited(self, one: Prepared) -> Prepared:
+        """Count a call, or refuse it where its tool has been called as often as it may be.
+
+        A call that a step remembers was made, and one that was refused when the run came here first
+        stays so, whatever the limits say now.
+        """
+        if one.refused is not None or one.tool is None:
+            return one
+        meter, runtime, key = self.run.meter, self.run.runtime, f"{one.step_id}.limit"
+        if not (runtime.remembers(one.step_id) or runtime.remembers(f"{one.step_id}.")):
+            reason = runtime.recorded(key) or meter.tool_limit(one.call.name, one.tool.max_calls)
+            if reason is not None:
+                runtime.decide(key, lambda: reason, f"The limit of calls of {one.call.name!r}")
+                text = f"{reason}: this call was not made. Go on without it."
+                one.refused = error_content("ToolLimitError", text)
+                return one
+        meter.count_tool_call(one.call.name)
+        return one
 
     def _unknown(self, call: ToolCall) -> JsonValue:
         listed = ", ".join(self.tools)

@@ -7,12 +7,23 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Lifecycle, Network, RouterContext, RunLimits, State
-from agentkit_py.errors import ConfigurationError
+from agentkit_py import (
+    Agent,
+    Lifecycle,
+    Network,
+    RouterContext,
+    RunLimits,
+    State,
+    create_tool,
+    tool,
+)
+from agentkit_py.errors import ConfigurationError, ToolDefinitionError
+from agentkit_py.guardrails import Guardrail
 from agentkit_py.lifecycle import ResultContext
 from agentkit_py.messages import Usage
+from agentkit_py.routing import sequence
 from agentkit_py.runtime.direct import DirectRuntime
-from agentkit_py.testing import ScriptedModel, text, tool_call
+from agentkit_py.testing import ScriptedModel, text, tool_call, tool_calls
 
 from .runner import Runner
 
@@ -217,3 +228,99 @@ def test_a_cost_needs_a_price() -> None:
     """The library knows none."""
     with pytest.raises(ConfigurationError, match="needs price="):
         RunLimits(max_cost=1)
+
+
+def contents(state: State[Any]) -> list[Any]:
+    """What the model reads of each call of a run: a result, or the name of the error."""
+    found: list[Any] = [one.content for result in state.results for one in result.tool_calls]
+    return [one.get("data") or one["error"]["name"] for one in found]
+
+
+@tool(max_calls=2)
+def search(text: str) -> str:
+    """Search."""
+    return f"found {text}"
+
+
+def searches(*texts: str) -> Any:
+    """A reply with one call for each text."""
+    return tool_calls(*[("search", {"text": text}) for text in texts])
+
+
+@pytest.mark.parametrize(
+    ("limits", "read"),
+    [
+        (RunLimits(), ["found a", "found b", "ToolLimitError", "ToolLimitError"]),
+        (RunLimits(max_tool_calls=1), ["found a"] + ["ToolLimitError"] * 3),
+        (RunLimits(max_tool_calls={"search": 1}), ["found a"] + ["ToolLimitError"] * 3),
+        (RunLimits(max_tool_calls={"look": 1}), ["found a", "found b"] + ["ToolLimitError"] * 2),
+    ],
+)
+async def test_a_call_beyond_a_tools_limit_is_not_made_and_the_model_reads_why(
+    runner: Runner, limits: RunLimits, read: list[str]
+) -> None:
+    """The run goes on: the model answers with what it has."""
+    model = ScriptedModel(searches("a"), searches("b", "c"), searches("d"), "done")
+    agent, state = Agent(name="a", system="S", tools=[search], model=model), State[Any]()
+
+    result = await runner.run(agent, "q?", state=state, limits=limits)
+
+    assert (result.text, result.stop_reason) == ("done", None)
+    assert contents(state) == read
+    assert "this call was not made" in str(model.bodies[-1])
+
+
+async def test_the_agents_of_a_network_share_the_limit_of_a_tool(runner: Runner) -> None:
+    """It is the run's."""
+    one, two = [
+        Agent(name=n, system="S", tools=[search], model=ScriptedModel(searches("a", "b"), "done"))
+        for n in ("one", "two")
+    ]
+    state = State[Any]()
+
+    await runner.run(
+        Network(name="n", agents=[one, two], router=sequence(one, two), max_iter=2),
+        "q?",
+        state=state,
+        limits=RunLimits(max_tool_calls=3),
+    )
+
+    assert contents(state) == ["found a", "found b", "ToolLimitError", "ToolLimitError"]
+
+
+async def test_calls_that_are_not_made_do_not_count(runner: Runner) -> None:
+    """One has wrong arguments, and one is refused by a guardrail."""
+    checked = Guardrail(lambda given: "no" if "bad" in str(given) else None)
+    model = ScriptedModel(
+        tool_call("search", {"wrong": 1}), searches("bad"), searches("a", "b", "c"), "done"
+    )
+    agent = Agent(
+        name="a", system="S", tools=[search], model=model, tool_input_guardrails=[checked]
+    )
+    state = State[Any]()
+
+    await runner.run(agent, "q?", state=state)
+
+    expected = ["InvalidArgumentsError", "GuardrailError", "found a", "found b", "ToolLimitError"]
+    assert contents(state) == expected
+
+
+async def test_calls_at_the_same_time_keep_to_the_limit(runner: Runner) -> None:
+    """The first ones of the reply are made."""
+    model = ScriptedModel(searches("a", "b", "c"), "done")
+    agent = Agent(name="a", system="S", tools=[search], model=model, parallel_tools=True)
+    state = State[Any]()
+
+    await runner.run(agent, "q?", state=state)
+
+    assert contents(state) == ["found a", "found b", "ToolLimitError"]
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, {"search": 0}, {1: 2}, "3"])
+def test_a_limit_of_tools_that_cannot_be_meant_is_refused(value: Any) -> None:
+    """The error names the option and the value."""
+    with pytest.raises(ConfigurationError, match="max_tool_calls"):
+        RunLimits(max_tool_calls=value)
+    if not isinstance(value, dict):
+        with pytest.raises(ToolDefinitionError, match=f"max_calls={value!r}"):
+            create_tool(name="t", handler=print, max_calls=value)
