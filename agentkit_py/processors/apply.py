@@ -7,6 +7,7 @@ drop is put back, and what they fail with says whose fault it was.
 from __future__ import annotations
 
 import inspect
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,6 +41,8 @@ from agentkit_py.processors.pairing import key_of, pair
 from agentkit_py.processors.report import ReportEntry
 from agentkit_py.processors.tokenizers import default_tokenizer
 from agentkit_py.processors.validity import is_valid
+
+logger = logging.getLogger(__name__)
 
 _OURS = "agentkit_py."
 """Where processors come from that change nothing in place."""
@@ -178,8 +181,32 @@ def steps_of(chains: Sequence[LevelChain]) -> list[tuple[Level, HistoryProcessor
     ]
     first = next((i for i, (_, one) in enumerate(steps) if one.makes_text), len(steps))
     before, after = steps[:first], steps[first:]
+    for _, processor in after[1:]:
+        if not _says_what_it_hides(processor):
+            _warn_of_text(processor.name, after[0][1].name)
     hiding = [step for step in after if step[1].hides]
     return [*before, *hiding, *(step for step in after if not step[1].hides)]
+
+
+def _says_what_it_hides(processor: HistoryProcessor) -> bool:
+    """Return whether it is the library's, or sets `hides` or ``same_for_all``."""
+    if isinstance(processor, _FunctionProcessor):
+        return processor.says_what_it_hides
+    kind = type(processor)
+    is_ours = kind.__module__.startswith(_OURS)
+    return is_ours or processor.same_for_all or kind.hides is not HistoryProcessor.hides
+
+
+@cache  # once for each pair
+def _warn_of_text(name: str, maker: str) -> None:
+    logger.warning(
+        "The processor %s runs after %s, which makes text of messages: the text may contain "
+        "messages that %s removes. Set its attribute hides: True (it then runs before), or False "
+        "if it removes nothing that the agent may not see.",
+        name,
+        maker,
+        name,
+    )
 
 
 def members_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
@@ -467,6 +494,16 @@ class _FunctionProcessor(HistoryProcessor):
     def by_agent(self) -> bool:
         """True if it is told which agent it is for."""
         return self._with_context
+
+    @property
+    def hides(self) -> bool:
+        """The function's attribute of this name; False if it has none."""
+        return bool(getattr(self._function, "hides", False))
+
+    @property
+    def says_what_it_hides(self) -> bool:
+        """True if the function has an attribute ``hides``."""
+        return hasattr(self._function, "hides")
 
     @property
     def fingerprint(self) -> JsonValue:

@@ -373,7 +373,9 @@ class HistoryProcessor(ABC):
         """True: what it leaves out may not be seen in any form, not as a part of a text either.
 
         So it runs before the first processor that `makes_text` of messages, whatever the levels of
-        the two. It has to decide by each message with its calls and results, not by its place.
+        the two. It has to decide by each message with its calls and results, not by its place. A
+        plain function has it as an attribute. A warning names a processor that has not set it and
+        stands behind one that makes text.
         """
         return False
 

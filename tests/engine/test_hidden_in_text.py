@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -201,3 +202,34 @@ async def test_the_default_router_sees_no_calls_where_an_agents_view_is_filtered
     routed = [json.dumps(model.bodies[index]["messages"]) for index in (0, 2)]
     assert [SECRET in body for body in routed] == [not filtered] * 2
     assert all("hr is done" in body for body in routed)
+
+
+def only_own(messages: Sequence[Message], context: ProcessorContext) -> list[Message]:
+    """Leave out what other agents did."""
+    return [m for m in messages if getattr(m, "agent", None) in (None, context.agent)]
+
+
+@pytest.mark.parametrize("hides", [True, False, None])
+async def test_a_function_behind_text_says_whether_it_hides(
+    runner: Runner, caplog: pytest.LogCaptureFixture, *, hides: bool | None
+) -> None:
+    """With it the text is made of what the function leaves; without it a warning names both."""
+
+    def filtering(messages: Sequence[Message], context: ProcessorContext) -> list[Message]:
+        return only_own(messages, context)
+
+    filtering.__name__ = f"filtering_{runner.mode}_{hides}"
+    if hides is not None:
+        setattr(filtering, "hides", hides)  # noqa: B010 - functions have no such attribute
+    model = ScriptedModel("done")
+    network = Network(
+        name="net",
+        agents=[Agent(name="shop", system="s", processors=[filtering])],
+        router=sequence("shop"),
+        default_model=model,
+        processors=[Recall(HashingEmbedder(), 3, keep_recent=2)],
+    )
+    await runner.run(network, "What of the salary?", state=State(results=past()))
+    assert (SECRET in json.dumps(model.bodies[-1]["messages"])) is (hides is not True)
+    warned = [r.getMessage() for r in caplog.records if filtering.__name__ in r.getMessage()]
+    assert len([text for text in warned if "runs after Recall" in text]) == (hides is None)
