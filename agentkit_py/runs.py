@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Any, Generic, Self, TypeVar, Unpack
 
-from agentkit_py._core.awaiting import run_interruptibly
+from agentkit_py._core.awaiting import run_in_thread, run_interruptibly
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py._engine.limits import MAX_STEPS, RunLimits
 from agentkit_py._engine.pausing import PENDING, Resumption, resume_with
@@ -23,7 +23,7 @@ from agentkit_py.history.leases import STEERED
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
-from agentkit_py.runtime.current import close_shared_runtime
+from agentkit_py.runtime.current import close_shared_runtime, is_in_durable_function
 from agentkit_py.state import State
 
 __all__ = ["Approver", "RunLimits", "RunOptions", "RunStream", "Runnable", "StreamingConfig"]
@@ -123,18 +123,24 @@ class Runnable(Generic[T]):
         input: str | UserMessage,  # noqa: A002 - TypeScript's name
         **options: Unpack[RunOptions],
     ) -> T:
-        """`run` for scripts without an event loop.
+        """`run` for code that is not async: scripts, notebooks, plain functions of async programs.
+
+        Where an event loop is running, the run has one of its own in another thread. It sees the
+        caller's context variables, and whatever else runs in the caller's loop waits meanwhile.
 
         Raises:
-            ConfigurationError: An event loop is running here; await `run` instead.
+            ConfigurationError: This is a durable function, whose steps can only be awaited.
         """
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             return run_interruptibly(self._run_and_close(input, options))
-        raise ConfigurationError(
-            "run_sync was called inside a running event loop; await run(…) instead"
-        )
+        if is_in_durable_function() or options.get("ctx") is not None:
+            raise ConfigurationError(
+                "run_sync was called inside an Inngest function; await run(…) instead, so that its "
+                "steps are remembered"
+            )
+        return run_in_thread(self._run_and_close(input, options))
 
     async def _run_and_close(self, given: str | UserMessage, options: RunOptions) -> T:
         # Nothing durable runs here, so closing in finally happens exactly once.

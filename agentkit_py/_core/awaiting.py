@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import inspect
 import signal
 import socket
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -97,6 +100,59 @@ def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
         KeyboardInterrupt: Ctrl-C was pressed.
     """
     return asyncio.run(interruptible(main))
+
+
+def run_in_thread(main: Coroutine[Any, Any, T]) -> T:
+    """Run ``main`` to its end in an event loop of a thread of its own, and wait for it here.
+
+    It sees the context variables of the caller. What runs in the caller's own event loop waits,
+    too. Ctrl-C cancels it, and is raised when it has ended.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C was pressed.
+    """
+    begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
+    ended: Future[T] = Future()
+
+    async def begin() -> T:
+        task = asyncio.ensure_future(main)
+        begun.set_result((asyncio.get_running_loop(), task))
+        return await task
+
+    def work() -> None:
+        try:
+            ended.set_result(asyncio.run(begin()))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
+            ended.set_exception(error)
+
+    context = contextvars.copy_context()
+    thread = threading.Thread(target=context.run, args=(work,), name="agentkit-run-sync")
+    with _raising_ctrl_c():
+        thread.start()
+        try:
+            return ended.result()
+        except KeyboardInterrupt:
+            loop, task = begun.result()
+            if not ended.done():
+                loop.call_soon_threadsafe(task.cancel)
+            raise
+        finally:
+            thread.join()
+
+
+@contextmanager
+def _raising_ctrl_c() -> Generator[None, None, None]:
+    """Let Ctrl-C raise at once: the handler of a running event loop waits for that loop."""
+    before = signal.getsignal(signal.SIGINT)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or before in (None, signal.SIG_IGN, signal.SIG_DFL):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 async def interruptible(main: Coroutine[Any, Any, T]) -> T:

@@ -87,6 +87,12 @@ def use_runtime(runtime: Runtime) -> Generator[None]:
         _ambient.reset(token)
 
 
+def is_in_durable_function() -> bool:
+    """Return whether runs that begin here are steps of a durable function."""
+    runtime = _ambient.get()
+    return runtime is not None and runtime.durable
+
+
 async def close_shared_runtime() -> None:
     """Close the connections that this event loop's direct runs left open."""
     if "agentkit_py.runtime.direct" in sys.modules:

@@ -417,15 +417,6 @@ def test_run_sync_works_again_and_again_over_http() -> None:
         assert [agent.run_sync("q?").text, agent.run_sync("q?").text] == ["one", "two"]
 
 
-async def test_run_sync_inside_a_running_loop_says_to_await() -> None:
-    """Agents and networks alike."""
-    agent = agent_with(ScriptedModel())
-    with pytest.raises(ConfigurationError, match="await"):
-        agent.run_sync("q?")
-    with pytest.raises(ConfigurationError, match="await"):
-        Network(name="n", agents=[agent]).run_sync("q?")
-
-
 async def test_a_reply_without_any_message_ends_the_turn(runner: Runner) -> None:
     """Grok and others send empty texts at times."""
     choice = {
