@@ -476,7 +476,8 @@ class RunContext:
         if dry:
             await thread.look()
         elif thread.config is not None:
-            await thread.open(self.input.message, resume=self.resumes)
+            keeps_state = self.mode != "typescript"
+            await thread.open(self.input.message, resume=self.resumes, keeps_state=keeps_state)
         if thread.outcome is not None:
             return
         again = thread.lease is not None and any(e.id == question for e in self.state.transcript)

@@ -7,11 +7,33 @@ from dataclasses import dataclass, replace
 
 from typing_extensions import Protocol, runtime_checkable
 
+from agentkit_py._core.json import JsonValue
 from agentkit_py.processors.base import Extent
 from agentkit_py.results import AgentResult
 
 FIRST_PAGE = 48
 """Results that are loaded at first; each page after it is half as long as all before it."""
+
+
+class _Results:
+    """Keeps results whole while they are few; else reads them again, as rows never change."""
+
+    def dump(self, value: Sequence[AgentResult], /) -> JsonValue:
+        return [result.to_dict() for result in value]
+
+    def load(self, dumped: JsonValue, /) -> Sequence[AgentResult]:
+        assert isinstance(dumped, list)
+        return [AgentResult.from_dict(record) for record in dumped]
+
+    def cursor(self, value: Sequence[AgentResult], /) -> JsonValue:
+        return len(value)
+
+    def resume(self, value: Sequence[AgentResult], cursor: JsonValue, /) -> Sequence[AgentResult]:
+        assert isinstance(cursor, int)
+        return value[:cursor]
+
+
+RESULTS = _Results()
 
 
 class PagedResult(Protocol):

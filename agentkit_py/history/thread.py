@@ -23,9 +23,9 @@ from agentkit_py.history.config import (
 )
 from agentkit_py.history.leases import HeldLease, OnBusy, ThreadLease
 from agentkit_py.history.mail import MailStore, inbox_name, inbox_of, mail_store
-from agentkit_py.history.paging import FIRST_PAGE, Older, PagedResult, PagedStore
+from agentkit_py.history.paging import FIRST_PAGE, RESULTS, Older, PagedStore
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
-from agentkit_py.history.runs import RunOpener, RunRecord, RunStore
+from agentkit_py.history.runs import OpenedRun, RunOpener, RunRecord, RunStore
 from agentkit_py.history.staff import (
     TAKEN_OVER,
     StaffDesk,
@@ -35,6 +35,7 @@ from agentkit_py.history.staff import (
     staff_store,
 )
 from agentkit_py.history.stopping import NoteKeeper, RunNotes, late_reply
+from agentkit_py.history.thread_state import ThreadState, opened_unleased
 from agentkit_py.messages import UserMessage
 from agentkit_py.results import AgentResult
 from agentkit_py.runtime.port import Codec, Recordable, Runtime
@@ -44,27 +45,6 @@ T = TypeVar("T")
 
 _ALL = 2**31 - 1
 """More results than a thread has."""
-
-
-class _Results:
-    """Keeps results whole while they are few; else reads them again, as rows never change."""
-
-    def dump(self, value: Sequence[AgentResult], /) -> JsonValue:
-        return [result.to_dict() for result in value]
-
-    def load(self, dumped: JsonValue, /) -> Sequence[AgentResult]:
-        assert isinstance(dumped, list)
-        return [AgentResult.from_dict(record) for record in dumped]
-
-    def cursor(self, value: Sequence[AgentResult], /) -> JsonValue:
-        return len(value)
-
-    def resume(self, value: Sequence[AgentResult], cursor: JsonValue, /) -> Sequence[AgentResult]:
-        assert isinstance(cursor, int)
-        return value[:cursor]
-
-
-RESULTS = _Results()
 
 
 async def _results(get: GetResults, context: HistoryContext) -> Sequence[AgentResult]:
@@ -187,10 +167,11 @@ class Thread:
     _sought: frozenset[str] = field(default=frozenset(), init=False)
     """Ids of results of an earlier run for the same message, which must be loaded."""
 
-    _found: tuple[int, Sequence[PagedResult] | None] | None = field(default=None, init=False)
-    """The number of results and the newest ones, where they were loaded to look for the thread.
+    _found: OpenedRun | None = field(default=None, init=False)
+    """The rows that were loaded to look for the thread."""
 
-    A step has kept the number alone."""
+    _thread_state: ThreadState | None = field(default=None, init=False)
+    """The state's data of the thread, where runs have no lease to keep it with."""
 
     _refused: bool = field(default=False, init=False)
     """True if the store refused the last results."""
@@ -208,11 +189,13 @@ class Thread:
             **facts,
         )
 
-    async def open(self, message: UserMessage | None = None, *, resume: bool = False) -> None:
+    async def open(
+        self, message: UserMessage | None = None, *, resume: bool = False, keeps_state: bool = True
+    ) -> None:
         """Create the thread, or load what the client does not bring along itself.
 
         Runs are known by the id of the message. With ``resume`` the state's data is that of the run
-        before.
+        before; without ``keeps_state`` only where there is a lease.
 
         Raises:
             ThreadBusyError: Another run has the thread, and this one is not to wait.
@@ -225,8 +208,15 @@ class Thread:
         await self._create(self.config)
         if message is not None and message.id is not None:
             await self._acquire_lease(self.config, message.id, resume=resume)
+            if self.lease is None and keeps_state:
+                is_new = client_thread is None
+                self._thread_state = ThreadState.of(
+                    self.config, self.state, message.id, goes_on=resume, is_new=is_new
+                )
         if client_thread is not None and (self._is_answered or not self.state.is_seeded):
             await self._load(self.config)
+        if self._thread_state is not None:
+            await self._thread_state.begin(self._once, self._remembers)
         await self._go_on(self.config)
         if self.outcome is not None and self._is_answered:
             self._show(self.outcome)
@@ -341,7 +331,7 @@ class Thread:
             with self.runtime.each_time():  # a paused run that goes on opens its thread anew
                 await lease.acquire()
                 return await lease.recorded_runs()
-        self._found = opened.count, opened.page
+        self._found = opened
         return opened.own, opened.previous
 
     def _opens_at_once(self, config: HistoryConfig) -> bool:
@@ -482,6 +472,8 @@ class Thread:
         self, status: str = "completed", *, lost: bool = False, stop_reason: str | None = None
     ) -> None:
         """Record how the run ended, and release the lease; see `save_results` for ``lost``."""
+        if self._thread_state is not None and status == "completed":
+            await self._thread_state.end(self._once, self._results, stop_reason)
         if self.lease is None or self.outcome is not None:
             return
         state = self.state.dump() if status == "completed" else None
@@ -555,7 +547,7 @@ class Thread:
         thread_id = context.thread_id
         if thread_id is not None and self._may_look(config) and isinstance(config, PagedStore):
             with suppress(ThreadNotFoundError):
-                self._found = await config.newest(thread_id, self._page)
+                self._found = await opened_unleased(config, thread_id, self._page)
                 return thread_id
         created: object = await resolve(create(context))
         if created is None or isinstance(created, str):
@@ -591,18 +583,21 @@ class Thread:
     async def _newest(self, config: PagedStore, thread_id: str) -> list[AgentResult]:
         """Load the newest results. A step keeps only how many there were: rows never change."""
         known, self._found = self._found, None
-        page = None if known is None else known[1]
+        page = None if known is None else known.page
 
-        async def ask() -> int:
-            nonlocal known, page
-            count, page = known or await config.newest(thread_id, self._page)
-            return count
+        async def ask() -> JsonValue:
+            nonlocal page
+            found = known or await opened_unleased(config, thread_id, self._page)
+            page = found.page
+            return found.count if self._thread_state is None else self._thread_state.beside(found)
 
         if known is not None and page is None:
-            count = known[0]
+            count = known.count
         else:
-            count = await self._once("count", ask)
-        if known is not None and known[0] != count:
+            kept = await self._once("count", ask)
+            split = self._thread_state.split if self._thread_state is not None else None
+            count = cast("int", kept) if split is None else split(kept)
+        if known is not None and known.count != count:
             page = None  # a paused run goes on: what it has stored since is no earlier turn
         older = Older(config, thread_id, count, limit=self._page)
         results, self.older = await older.load() if page is None else older.take(page)
@@ -684,6 +679,9 @@ class Thread:
         if self._notes is not None and context.new_results:
             await self._notes.drop()
         return _if_taken_over(returned)
+
+    def _remembers(self, name: str) -> bool:
+        return self.runtime.remembers(f"{self.prefix}.history.{name}")
 
     async def _once(
         self, name: str, call: Callable[[], Awaitable[T]], codec: Codec[T] | None = None

@@ -238,7 +238,7 @@ async def previous_data(
     store: HistoryStore, thread_id: str, known: Known | None = None
 ) -> Mapping[str, Any] | None:
     """Return the data of the thread's last run, where the store keeps it for the next one."""
-    if store.lease is None or not isinstance(store, RunStore):
+    if not isinstance(store, RunStore):
         return None
     run = await store.load_run(thread_id) if known is None else known.previous
     return None if run is None else run.state

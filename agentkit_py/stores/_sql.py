@@ -570,6 +570,18 @@ class SqlHistory(HistoryStore):
         page = [_stored(thread_id, row) for row in rows]
         return OpenedRun(own=found[0], previous=found[1], count=count, page=page)
 
+    async def open_unleased(self, thread_id: str, limit: int) -> OpenedRun:
+        if not self._does("load_run", "newest"):
+            return await super().open_unleased(thread_id, limit)
+
+        def read(session: Session) -> tuple[RunRecord | None, tuple[int, Any]]:
+            found = branches.newest(session, thread_id, limit)
+            return _load_run(session, thread_id=thread_id, run_id=None), found
+
+        run, (count, rows) = await self._transact(read, thread_id=thread_id)
+        page = [_stored(thread_id, row) for row in rows]
+        return OpenedRun(own=None, previous=run, count=count, page=page)
+
     async def look_up(self, thread_id: str, run_id: str, user_id: str, most: int) -> Known:
         if not self._does("load_run", "list_questions"):
             return await super().look_up(thread_id, run_id, user_id, most)

@@ -367,6 +367,19 @@ class HistoryStore(HistoryConfig, ABC):
         count, page = await self.newest(thread_id, limit)
         return OpenedRun(own=own, previous=previous, count=count, page=page)
 
+    async def open_unleased(self, thread_id: str, limit: int) -> OpenedRun:
+        """Read what a run without a lease begins with: the last state, and the newest results.
+
+        The default does one after the other; override it where one transaction can do both.
+
+        Raises:
+            ThreadNotFoundError: There is no such thread.
+        """
+        count, page = await self.newest(thread_id, limit)
+        store: object = self
+        run = await store.load_run(thread_id) if isinstance(store, RunStore) else None
+        return OpenedRun(own=None, previous=run, count=count, page=page)
+
     async def look_up(self, thread_id: str, run_id: str, user_id: str, most: int) -> Known:
         """Return a run, the thread's last state, and how many questions of the user are open.
 

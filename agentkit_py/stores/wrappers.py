@@ -185,6 +185,7 @@ class _WrappedThreads(HistoryStore):
     append_held = _about_thread(HistoryStore.append_held)
     append_user_row = _about_thread(HistoryStore.append_user_row)
     open_run = _about_thread(HistoryStore.open_run)
+    open_unleased = _about_thread(HistoryStore.open_unleased)
     end_run = _about_thread(HistoryStore.end_run)
     stored_results = _about_thread(HistoryStore.stored_results)
     page = _about_thread(HistoryStore.page)

@@ -219,6 +219,7 @@ async def test_the_steps_of_a_turn_are_one_inference_one_per_tool_call_and_the_s
         "support.history.append-results.billing.1",
         "support.billing.0.2.infer",
         "support.history.append-results.billing.2",
+        "support.history.state.end",  # a tool has changed the state
     ]
 
 

@@ -190,9 +190,10 @@ class HideContacts(HistoryProcessor):
 
 def route(context: RouterContext) -> str | None:
     """Triage first; then the desk it handed over to; then the customer again."""
-    if context.call_count == 0:
-        return "triage"
     state: SupportState = context.network.state.data
+    if context.call_count == 0:
+        state.desk = None  # the state is the thread's: triage decides anew about each message
+        return "triage"
     last = context.last_result
     return state.desk if last is not None and last.agent_name == "triage" else None
 
