@@ -203,7 +203,16 @@ class VersionMismatchError(ReplayError):
         changes: What differs from the definition that the run began with.
     """
 
-    changes: tuple[str, ...] = ()
+    def __init__(
+        self,
+        message: str,
+        *,
+        step: str | None = None,
+        remembered: Sequence[str] = (),
+        changes: Sequence[str] = (),
+    ) -> None:
+        super().__init__(message, step=step, remembered=remembered)
+        self.changes: tuple[str, ...] = tuple(changes)
 
 
 # --------------------------------------------------------------------------- model calls

@@ -57,7 +57,7 @@ class CallDesk:
 
     async def ask_from_tool(self, message: str, timeout: timedelta) -> ApprovalAnswer | None:
         """Ask a person for a tool's handler."""
-        step_id = self.steps.full_id(self.steps.next_id("approve"))
+        step_id = self.steps.name(self.steps.next_id("approve"))
         return await self.ask(step_id, message=message, timeout=timeout)
 
     async def ask_for_person(self, reason: str) -> Takeover:

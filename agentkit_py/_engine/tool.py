@@ -37,7 +37,7 @@ from agentkit_py.messages import ToolCall
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.models.schema import restore_arguments
 from agentkit_py.processors.redaction import Redactor
-from agentkit_py.runtime.port import ToolSteps
+from agentkit_py.runtime.steps import ToolSteps
 from agentkit_py.state import State, StateT
 
 if TYPE_CHECKING:

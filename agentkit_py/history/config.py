@@ -13,7 +13,7 @@ from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.results import AgentResult
-from agentkit_py.runtime.port import StepTools
+from agentkit_py.runtime.steps import StepTools
 from agentkit_py.state import State
 
 

@@ -12,7 +12,7 @@ import inngest
 from agentkit_py._core.validation import wrong_number
 from agentkit_py._engine.option_checks import expect_one_of
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.inngest.guard import OnVersionMismatch
+from agentkit_py.runtime.replay import OnVersionMismatch
 
 _LEAST_STEPS = 10
 """With fewer, a run could use them up before it has asked a model, and so could all after it."""

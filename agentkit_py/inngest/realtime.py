@@ -192,12 +192,16 @@ class LivePublisher:
     """Publishes the chunks of one execution that no earlier execution has published."""
 
     def __init__(self, send: Publish | None, steps: Remaining) -> None:
-        self.send = send
+        self._send = send
         self._steps = steps
         self._held: list[dict[str, Any]] = []
         self._calls: list[Callable[[], None]] = []
         self._groups = 0
         self._holding = False
+
+    def publish_with(self, send: Publish) -> None:
+        """Send chunks with another function from now on."""
+        self._send = send
 
     @property
     def is_new(self) -> bool:
@@ -211,7 +215,7 @@ class LivePublisher:
             chunk: The chunk.
             inside: It comes from a step that really runs now.
         """
-        if self.send is None:
+        if self._send is None:
             return
         self._held.append(chunk)
         if inside or (self.is_new and not self._holding):
@@ -262,11 +266,11 @@ class LivePublisher:
 
     async def _flush(self) -> None:
         held, self._held = self._held, []
-        if self.send is None:
+        if self._send is None:
             return
         for chunk in held:
             try:
-                await self.send(chunk)
+                await self._send(chunk)
             except Exception:
                 logger.warning("A chunk could not be published", exc_info=True)
 

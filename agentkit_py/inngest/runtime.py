@@ -31,13 +31,8 @@ from agentkit_py.errors import (
 )
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer, ApprovalRequest
 from agentkit_py.inngest import steps
-from agentkit_py.inngest.guard import (
-    GuardedGroup,
-    OnVersionMismatch,
-    StepMemory,
-    Versioning,
-    inside_step,
-)
+from agentkit_py.inngest.memory import StepMemory
+from agentkit_py.inngest.overlap import GuardedGroup, inside_step
 from agentkit_py.inngest.realtime import LivePublisher, Publish
 from agentkit_py.inngest.sending import SIGNAL_EVENT, send_signal
 from agentkit_py.inngest.steps import (
@@ -47,7 +42,7 @@ from agentkit_py.inngest.steps import (
     usage_to_show,
 )
 from agentkit_py.models.base import Model, RetryPolicy, copy_model
-from agentkit_py.runtime.containing import contained
+from agentkit_py.runtime.concurrent import result_or_error
 from agentkit_py.runtime.current import (
     choose_runtime,
     runtime_of_context,
@@ -55,15 +50,23 @@ from agentkit_py.runtime.current import (
     undurable_refusal,
 )
 from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
-from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, computed_id, take_watch
+from agentkit_py.runtime.port import (
+    Codec,
+    DeltaSink,
+    Recordable,
+    Runtime,
+    computed_id,
+    take_watch,
+)
 from agentkit_py.runtime.recorded import (
     DeltaLog,
     model_error_from_json,
     model_error_to_json,
     to_output,
-    unique,
-    within,
 )
+from agentkit_py.runtime.replay import OnVersionMismatch, Versioning
+from agentkit_py.runtime.scope import unique, within
+from agentkit_py.runtime.steps import ServerRequest
 
 T = TypeVar("T")
 
@@ -93,7 +96,7 @@ def _reply_in(model: Model, found: dict[str, Any]) -> object:
     return found["reply"]
 
 
-class InngestRuntime:
+class InngestRuntime(Runtime):
     """The runtime of agents inside an Inngest function.
 
     Args:
@@ -109,16 +112,6 @@ class InngestRuntime:
     """
 
     durable = True
-    replaying = False
-    pauses = False
-
-    def recording(
-        self,
-        journal: Mapping[str, Any] | None,
-        answers: Mapping[str, ApprovalAnswer | None],
-    ) -> InngestRuntime:
-        """Return itself: its function waits for the answer, and Inngest keeps what was done."""
-        return self
 
     def __init__(
         self,
@@ -134,6 +127,8 @@ class InngestRuntime:
     ) -> None:
         expect_one_of("InngestRuntime", "inference", inference, ("offload", "local"))
         self.ctx = ctx
+        self.execution = ctx.run_id
+        self.attempt = ctx.attempt
         self._client = client
         self._inference = inference
         self._local = local or shared_runtime()
@@ -151,14 +146,9 @@ class InngestRuntime:
         self._time = datetime.fromtimestamp((ctx.event.ts or 0) / 1000, UTC)
 
     @property
-    def step(self) -> GuardedSteps:
-        """The steps that tools with ``steps=True`` and processors may use."""
-        return self._steps
-
-    @property
     def steps_taken(self) -> int:
         """Number of steps that this function has asked for, in parallel calls those before them."""
-        return self._memory.steps_taken
+        return self._memory.guard.steps_taken
 
     def within(self, step_id: str) -> AbstractContextManager[None]:
         """Give steps and runs that begin inside the block ids that start with ``step_id``."""
@@ -170,28 +160,24 @@ class InngestRuntime:
 
     def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
         """Compare the definition of a run's agents with the one that the run began with."""
-        self._memory.define(prefix, parts)
+        self._memory.guard.define(prefix, parts)
 
     def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
         """Let the next step keep a decision; a replay that decides otherwise ends the run."""
         if inside_step() is None:  # a step keeps what comes of it
-            self._memory.decide(key, value(), what)
+            self._memory.guard.decide(key, value(), what)
 
     def recorded(self, key: str) -> JsonValue:
         """Return the decision that a step keeps; None: none does."""
-        return self._memory.recorded(key) if inside_step() is None else None
+        return self._memory.guard.recorded(key) if inside_step() is None else None
 
     def remembers(self, step_id: str) -> bool:
         """Return whether a step is done; with a dot at the end: one whose name begins so."""
-        return self._memory.remembers(step_id)
+        return self._memory.guard.remembers(step_id)
 
     def may_remember(self, step_id: str) -> bool:
         """Return whether a step may be done: without middleware nobody knows."""
-        return not self._memory.is_known or self._memory.remembers(step_id)
-
-    def each_time(self) -> AbstractContextManager[None]:
-        """Do nothing: a durable run does not pause, and keeps its steps."""
-        return nullcontext()
+        return not self._memory.remembered.is_known or self.remembers(step_id)
 
     def patched(self, name: str) -> bool:
         """Return whether the run takes the new way at the patch ``name``."""
@@ -199,7 +185,7 @@ class InngestRuntime:
 
     def new_id(self, key: str) -> str:
         """Return a UUID (version 5) computed from the run's id and ``key``."""
-        return computed_id(f"inngest:{self.ctx.run_id}/{key}")
+        return computed_id(f"inngest:{self.execution}/{key}")
 
     def now(self, key: str) -> datetime:
         """Return the latest time of a recorded step; later for each call, so that order is kept."""
@@ -209,6 +195,18 @@ class InngestRuntime:
     def account(self, model: Model) -> str:
         """Return a tag of the account that is asked."""
         return self._local.account(model)
+
+    async def run_step(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
+        """Run a handler in a step; what it returns must be JSON."""
+        return await self._steps.run(step_id, handler)
+
+    async def wait(self, step_id: str, time: timedelta | datetime, /) -> None:
+        """Wait without using compute."""
+        await self._steps.wait(step_id, time)
+
+    async def server_step(self, step_id: str, request: ServerRequest, /) -> Any:
+        """Let the Inngest server wait for an event, call a function or send events."""
+        return await self._steps.server_step(step_id, request)
 
     async def infer(
         self,
@@ -315,13 +313,6 @@ class InngestRuntime:
 
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
         """Run all through the SDK's group; errors are values: none abandons its siblings."""
-
-        async def result_or_error(call: Callable[[], Awaitable[T]]) -> T | Exception:
-            try:
-                return await contained(call)
-            except Exception as error:  # noqa: BLE001 - errors are values here
-                return error
-
         with self._live.group():
             branches = tuple(partial(result_or_error, call) for call in calls)
             outcomes = list(await self._group.parallel(branches))
@@ -370,7 +361,7 @@ class InngestRuntime:
         if "answerableBy" in self.ctx.event.data:
             wanted += " && async.data.answeredBy == event.data.answerableBy"
         wait = partial(
-            self._steps.wait_for_event,
+            self.step.wait_for_event,
             step_id,
             event=APPROVAL_EVENT,
             if_exp=wanted,
@@ -384,7 +375,7 @@ class InngestRuntime:
             return None
         if event.data.get("approvalId") != request.id:
             problem = f"The answer that step {step_id!r} remembers is about other calls."
-            raise self._memory.stop(problem, step_id)
+            raise self._memory.guard.stop(problem, step_id)
         return ApprovalAnswer.from_dict(event.data)
 
     async def publish(self, chunk: dict[str, Any]) -> None:
@@ -393,12 +384,7 @@ class InngestRuntime:
 
     def publish_with(self, send: Publish) -> None:
         """Send the chunks of this execution with ``send``."""
-        self._live.send = send
-
-    @property
-    def execution(self) -> str:
-        """The id of Inngest's run."""
-        return self.ctx.run_id
+        self._live.publish_with(send)
 
     @property
     def carried(self) -> Mapping[str, Any]:
@@ -419,14 +405,9 @@ class InngestRuntime:
         """Make the call once the handler of a step is called, or no remembered one is left."""
         self._live.when_new(call)
 
-    @property
-    def attempt(self) -> int:
-        """The number of earlier attempts, as the server counts them."""
-        return self.ctx.attempt
-
     async def try_again(self, seconds: float, error: Exception) -> None:
         """Let the server try the step again; this process, if the function's attempts are over."""
-        if self.ctx.attempt + 1 >= self._attempts:
+        if self.attempt + 1 >= self._attempts:
             await self._local.try_again(seconds, error)
             return
         raise RetryAfterError(f"{type(error).__name__}: {error}", seconds) from error
@@ -446,7 +427,7 @@ class InngestRuntime:
             return found
 
         wait = partial(
-            self._steps.wait_for_event,
+            self.step.wait_for_event,
             f"{step_id}.signal",
             event=SIGNAL_EVENT,
             if_exp=f"async.data.key == '{key}'",
@@ -462,7 +443,7 @@ class InngestRuntime:
         handler: Callable[[], Awaitable[Any]],
     ) -> tuple[Any, Any]:
         """Wait for an event, and run a step once the server waits for it; return both outputs."""
-        outcomes = await self.parallel([wait, partial(self._steps.run, step_id, handler)])
+        outcomes = await self.parallel([wait, partial(self.step.run, step_id, handler)])
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         if errors:
             raise errors[0]
@@ -479,10 +460,10 @@ class InngestRuntime:
         """Return whether Inngest will not try again: a final error, or the last attempt."""
         if not isinstance(error, Exception):
             return False  # the worker is stopped, and the server will ask another
-        raised = self.to_caller_error(self._memory.refused or error)
+        raised = self.to_caller_error(self._memory.guard.refused or error)
         if isinstance(raised, inngest.NonRetriableError | inngest.StepError):
             return True
-        return self.ctx.attempt + 1 >= self._attempts
+        return self.attempt + 1 >= self._attempts
 
     def check(self, result: inngest.TransformOutputResult) -> None:
         """Check the answer to a request: a step that is new, or the function's output or error.
@@ -493,10 +474,10 @@ class InngestRuntime:
         try:
             if type(result.error).__name__ == "StepUnexpectedError":  # the SDK does not export it
                 problem = f"The server asked for a step that this code does not: {result.error}."
-                raise self._memory.stop(problem)
+                raise self._memory.guard.stop(problem)
             if result.step is not None:
-                self._memory.check_new(result.step.id)
-            elif result.error is None or self._memory.refused is not None:
+                self._memory.guard.check_new(result.step.id)
+            elif result.error is None or self._memory.guard.refused is not None:
                 self._memory.check_end()
         except ReplayError as error:
             raise self.to_caller_error(error) from error

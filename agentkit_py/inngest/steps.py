@@ -1,4 +1,4 @@
-"""Steps of an Inngest function: what they are called, what they keep, and what tools get of them.
+"""Steps of an Inngest function: how the SDK is asked for them, and what they keep.
 
 The server keeps what a step gave and sends it with each later request, so the output must be plain
 JSON within the server's limits. It has our own keys, with final errors in it. The server reads
@@ -44,12 +44,14 @@ from agentkit_py.errors import (
     ToolDefinitionError,
     is_control_error,
 )
-from agentkit_py.inngest.guard import KEY, WARN_AT, StepMemory, inside
+from agentkit_py.inngest.memory import KEY, WARN_AT, StepMemory
+from agentkit_py.inngest.overlap import inside
 from agentkit_py.inngest.realtime import LivePublisher
 from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import error_from_response
 from agentkit_py.runtime.containing import contained
-from agentkit_py.runtime.recorded import MODEL_HTTP_ERRORS, scoped
+from agentkit_py.runtime.recorded import MODEL_HTTP_ERRORS
+from agentkit_py.runtime.steps import EventWait, Invocation, ServerRequest
 
 T = TypeVar("T")
 logger: logging.Logger = get_logger("agentkit_py.inngest")
@@ -69,7 +71,7 @@ NEVER_RETRIED = (
 
 
 class GuardedSteps:
-    """``ctx.step`` of tools and processors: the SDK's steps, named apart, with clear errors."""
+    """The SDK's steps, guarded, and with clear errors."""
 
     def __init__(self, step: inngest.Step, memory: StepMemory, live: LivePublisher) -> None:
         self._step = step
@@ -81,7 +83,7 @@ class GuardedSteps:
 
         async def call() -> T:
             try:
-                self._memory.check_new(step_id)
+                self._memory.guard.check_new(step_id)
             except ReplayError as error:  # the SDK ends the request with it, and not the step
                 raise inngest.NonRetriableError(str(error)) from error
             await self._live.begin()
@@ -109,12 +111,11 @@ class GuardedSteps:
         Raises:
             AgentKitError: The step has recorded an error.
         """
-        named = scoped(step_id, ".")
 
         async def value() -> dict[str, Any]:
             return {"value": await contained(handler)}
 
-        found = restored(await self.ask(named, partial(self.outcome, named, value)))
+        found = restored(await self.ask(step_id, partial(self.outcome, step_id, value)))
         raise_recorded(found)
         return found["value"]
 
@@ -160,61 +161,56 @@ class GuardedSteps:
             refuse_rounded(found, f"The reply of step {step_id!r}")
         return found
 
-    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
-        """Sleep (milliseconds, or a timedelta) without using compute."""
-        named = scoped(step_id, ".")
-        await self._asked(named, lambda: self._step.sleep(named, duration))
+    async def wait(self, step_id: str, time: timedelta | datetime) -> None:
+        """Wait for a time, or until one, without using compute."""
+        if isinstance(time, datetime):
+            await self._asked(step_id, lambda: self._step.sleep_until(step_id, time))
+        else:
+            await self._asked(step_id, lambda: self._step.sleep(step_id, time))
 
-    async def sleep_until(self, step_id: str, until: datetime) -> None:
-        """Sleep until a time without using compute."""
-        if until.tzinfo is None:
-            raise ConfigurationError(f"Step {step_id!r}: sleep_until needs a time with a time zone")
-        named = scoped(step_id, ".")
-        await self._asked(named, lambda: self._step.sleep_until(named, until))
+    async def server_step(self, step_id: str, request: ServerRequest) -> Any:
+        """Let the server wait for an event, call a function or send events.
 
-    async def wait_for_event(
-        self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
-    ) -> Any:
-        """Wait for an event; None if it does not come in time."""
-        named = scoped(step_id, ".")
+        Raises:
+            ConfigurationError: A number is one that the server rounds.
+            StepLimitError: What is sent is too large.
+        """
+        if isinstance(request, EventWait):
+            return await self._wait_for_event(step_id, request)
+        if isinstance(request, Invocation):
+            return await self._invoke(step_id, request)
+        events = cast("list[inngest.Event]", list(request.events))
+        for event in events:
+            refuse_rounded(event.data, f"data of event {event.name!r}")
+            _check_request(step_id, event.data)
+        return await self._asked(step_id, lambda: self._step.send_event(step_id, events))
+
+    async def _wait_for_event(self, step_id: str, wait: EventWait) -> Any:
         found = await self._asked(
-            named,
-            lambda: self._step.wait_for_event(named, event=event, if_exp=if_exp, timeout=timeout),
-        )
-        if found is not None:
-            refuse_rounded(found.data, f"event.data of step {named!r}")
-        return found
-
-    async def invoke_by_id(
-        self,
-        step_id: str,
-        *,
-        function_id: str,
-        app_id: str | None = None,
-        data: dict[str, Any] | None = None,
-        timeout: int | timedelta | None = None,
-    ) -> Any:
-        """Call another Inngest function and wait for what it returns."""
-        named = scoped(step_id, ".")
-        refuse_rounded(data, f"data of step {named!r}")
-        _check_request(named, data)
-        found = await self._asked(
-            named,
-            lambda: self._step.invoke_by_id(
-                named, function_id=function_id, app_id=app_id, data=data, timeout=timeout
+            step_id,
+            lambda: self._step.wait_for_event(
+                step_id, event=wait.event, if_exp=wait.if_exp, timeout=wait.timeout
             ),
         )
-        refuse_rounded(found, f"The result of step {named!r}")
+        if found is not None:
+            refuse_rounded(found.data, f"event.data of step {step_id!r}")
         return found
 
-    async def send_event(self, step_id: str, events: Any) -> list[str]:
-        """Send events once."""
-        named = scoped(step_id, ".")
-        given = cast("list[inngest.Event]", events if isinstance(events, list) else [events])
-        for event in given:
-            refuse_rounded(event.data, f"data of event {event.name!r}")
-            _check_request(named, event.data)
-        return await self._asked(named, lambda: self._step.send_event(named, given))
+    async def _invoke(self, step_id: str, call: Invocation) -> Any:
+        refuse_rounded(call.data, f"data of step {step_id!r}")
+        _check_request(step_id, call.data)
+        found = await self._asked(
+            step_id,
+            lambda: self._step.invoke_by_id(
+                step_id,
+                function_id=call.function_id,
+                app_id=call.app_id,
+                data=call.data,
+                timeout=call.timeout,
+            ),
+        )
+        refuse_rounded(found, f"The result of step {step_id!r}")
+        return found
 
 
 def check_output(step_id: str, output: dict[str, Any]) -> tuple[dict[str, Any], int]:

@@ -9,7 +9,7 @@ import traceback
 from collections import defaultdict, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
 
 from agentkit_py._core.json import JsonObject, dumps
@@ -37,7 +37,7 @@ from agentkit_py.models.base import Model
 from agentkit_py.models.blocks import end_of
 from agentkit_py.models.http_errors import hide_keys
 from agentkit_py.playground.levels import message_json
-from agentkit_py.runtime.direct import DirectRuntime, DirectSteps
+from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.state import State
 
@@ -357,32 +357,19 @@ def as_json(text: str | None) -> Any:
         return text
 
 
-class _Steps(DirectSteps):
-    """Steps that record waits."""
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
-        """Wait."""
-        self._recorder.record("wait.began", step=step_id)
-        await super().sleep(step_id, duration)
-        self._recorder.record("wait.ended", step=step_id)
-
-
 class RecordingRuntime(DirectRuntime):
     """The direct runtime, which records what is sent and what callbacks change."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self._recorder = recorder
-        self._steps = _Steps(recorder)
         self._claimed: dict[str, int] = {}
 
-    @property
-    def step(self) -> DirectSteps:
-        """Steps that simply happen, with their waits recorded."""
-        return self._steps
+    async def wait(self, step_id: str, time: timedelta | datetime, /) -> None:
+        """Wait, and record it."""
+        self._recorder.record("wait.began", step=step_id)
+        await super().wait(step_id, time)
+        self._recorder.record("wait.ended", step=step_id)
 
     def claim(self, name: str) -> str:
         """Return a prefix that no other run inside this one has, so that steps name calls."""

@@ -17,7 +17,7 @@ from agentkit_py.messages import Message, Messages, text_of
 
 if TYPE_CHECKING:
     from agentkit_py.models.base import Compaction, Model, ModelReply, ToolSpec
-    from agentkit_py.runtime.port import StepTools
+    from agentkit_py.runtime.steps import StepTools
     from agentkit_py.search.vectors import VectorIndex
 
 Level: TypeAlias = Literal["history", "network", "agent", "run", "chain"]

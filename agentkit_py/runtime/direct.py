@@ -7,18 +7,15 @@ import logging
 import os
 import re
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
 import httpx
 
-from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import (
     AbruptExitError,
     AgentKitError,
@@ -27,15 +24,15 @@ from agentkit_py.errors import (
     ModelError,
     is_control_error,
 )
-from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
+from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.models.base import Model, copy_model
 from agentkit_py.models.binding import account_tag
 from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.guards import guarded
-from agentkit_py.runtime.journal import JournalRuntime, ended_by
+from agentkit_py.runtime.journal import JournalRuntime
 from agentkit_py.runtime.keys import key_of
 from agentkit_py.runtime.model_requests import HttpRequest, Sleep
-from agentkit_py.runtime.port import Codec, DeltaSink, Recordable, take_watch, uuid_of
+from agentkit_py.runtime.port import DeltaSink, Runtime, take_watch, uuid_of
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("agentkit_py")
@@ -44,71 +41,6 @@ _Clients: TypeAlias = dict[httpx.AsyncBaseTransport | None, httpx.AsyncClient]
 
 MOST_CLIENTS = 32
 """Transports of models' own that are kept for the next request, of those used last."""
-
-
-class DirectSteps:
-    """Steps without durability."""
-
-    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
-        """Call ``handler``."""
-        return await contained(handler)
-
-    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
-        """Wait in this process."""
-        seconds = duration.total_seconds() if isinstance(duration, timedelta) else duration / 1000
-        await anyio.sleep(seconds)
-
-    async def wait_for_event(
-        self,
-        step_id: str,
-        *,
-        event: str,
-        if_exp: str | None = None,
-        timeout: int | timedelta,
-    ) -> Any:
-        """Refuse: events need Inngest.
-
-        Raises:
-            ConfigurationError: Always.
-        """
-        raise ConfigurationError(
-            f"Step {step_id!r} waits for the event {event!r}, which only an Inngest function can. "
-            "Run the network inside one."
-        )
-
-    async def invoke_by_id(
-        self,
-        step_id: str,
-        *,
-        function_id: str,
-        app_id: str | None = None,
-        data: dict[str, Any] | None = None,
-        timeout: int | timedelta | None = None,
-    ) -> Any:
-        """Refuse: Inngest functions need Inngest.
-
-        Raises:
-            ConfigurationError: Always.
-        """
-        raise ConfigurationError(
-            f"Step {step_id!r} invokes the function {function_id!r}, which only an Inngest "
-            "function can. Run the network inside one."
-        )
-
-    async def sleep_until(self, step_id: str, until: datetime) -> None:
-        """Wait in this process."""
-        await anyio.sleep(max(0.0, (until - datetime.now(UTC)).total_seconds()))
-
-    async def send_event(self, step_id: str, events: Any) -> list[str]:
-        """Refuse: events need Inngest.
-
-        Raises:
-            ConfigurationError: Always.
-        """
-        raise ConfigurationError(
-            f"Step {step_id!r} sends events, which only an Inngest function can. Run the network "
-            "inside one, or send them with the client: await client.send(…)."
-        )
 
 
 async def _answered(model: Model, answers: Callable[[], Awaitable[object]]) -> object:
@@ -130,7 +62,7 @@ async def _answered(model: Model, answers: Callable[[], Awaitable[object]]) -> o
         raise failure from error
 
 
-class DirectRuntime:
+class DirectRuntime(Runtime):
     """The in-process runtime: model calls over httpx with retries, everything else directly.
 
     Args:
@@ -153,19 +85,10 @@ class DirectRuntime:
         self._environment = os.environ if environment is None else environment
         self._sleep = sleep
         self._publish = publish
-        self._steps = DirectSteps()
         # Connections belong to the event loop that opened them, so each loop has its client.
         self._clients: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients] = (
             weakref.WeakKeyDictionary()
         )
-
-    durable = False
-    replaying = False
-    pauses = False
-    steps_taken: int = 0
-
-    execution: str | None = None
-    """Direct runs are stopped as tasks are."""
 
     def recording(
         self,
@@ -174,41 +97,6 @@ class DirectRuntime:
     ) -> JournalRuntime:
         """Return the runtime of one run that may pause for a person."""
         return JournalRuntime(self, journal, answers)
-
-    @property
-    def step(self) -> DirectSteps:
-        """The steps that users' tools and hooks may use."""
-        return self._steps
-
-    def within(self, step_id: str) -> AbstractContextManager[None]:
-        """Do nothing: ids of steps that nobody remembers need not be unique."""
-        return _NOTHING
-
-    def claim(self, name: str) -> str:
-        """Return the name: ids of steps that nobody remembers need not be unique."""
-        return name
-
-    def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
-        """Do nothing: the code does not change while it runs."""
-
-    def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
-        """Do nothing: everything is decided once."""
-
-    def recorded(self, key: str) -> JsonValue:
-        """Return None: nothing is decided twice."""
-        return None
-
-    def remembers(self, step_id: str) -> bool:
-        """Return False: no step is done before it is asked for."""
-        return False
-
-    def may_remember(self, step_id: str) -> bool:
-        """Return False: no step is done before it is asked for."""
-        return False
-
-    def each_time(self) -> AbstractContextManager[None]:
-        """Do nothing: a run goes on to its end."""
-        return nullcontext()
 
     def new_id(self, key: str) -> str:
         """Return a random UUID."""
@@ -330,128 +218,21 @@ class DirectRuntime:
         for client in clients.values():
             await client.aclose()
 
-    async def effect(
-        self,
-        step_id: str,
-        handler: Callable[[], Awaitable[T]],
-        changes: Recordable,
-        codec: Codec[T] | None = None,
-    ) -> T:
-        """Call ``handler``; its changes stay."""
-        return await contained(handler)
-
-    async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
-        """Run all at the same time."""
-
-        async def result_or_error(call: Callable[[], Awaitable[T]]) -> T | Exception:
-            try:
-                return await contained(call)
-            except Exception as error:  # noqa: BLE001 - errors are values here
-                return error
-
-        return list(await asyncio.gather(*(result_or_error(call) for call in calls)))
-
-    async def with_checks(
-        self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
-    ) -> list[Any]:
-        """Run all at the same time; a check that finds something cancels the call."""
-        return await ended_by(self.parallel, call, checks)
-
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Pass the chunk on, if anybody listens."""
         if self._publish is not None:
             await self._publish(chunk)
 
-    def published_by_next_step(self, follows: bool, /) -> AbstractContextManager[None]:  # noqa: FBT001 - the port's argument
-        """Do nothing: what is published here is published at once."""
-        return _NOTHING
-
-    async def ask(
-        self,
-        step_id: str,
-        request: ApprovalRequest,
-        opening: Callable[[], Awaitable[None]] | None = None,
-    ) -> ApprovalAnswer | None:
-        """Refuse: nobody can be reached from here unless the run was given an ``approver``.
-
-        Raises:
-            ConfigurationError: Always.
-        """
-        names = ", ".join(call.name for call in request.calls) or request.message
-        raise ConfigurationError(
-            f"Agent {request.agent!r} must ask a person ({names}, step {step_id!r}). Pass "
-            "approver=… to run(), give it a history such as SqliteHistory, so that the run can "
-            "wait for the answer, or run it inside an Inngest function."
-        )
-
-    attempt = 0
-
     async def try_again(self, seconds: float, error: Exception) -> None:
         """Wait in this process."""
         await self._sleep(seconds)
 
-    async def wait_for_signal(
-        self,
-        step_id: str,
-        key: str,
-        enter: Callable[[], Awaitable[bool]],
-        seconds: float,
-    ) -> bool | None:
-        """Wait; other processes cannot signal this one, so ``enter`` is tried now and then."""
-        waiter = _Waiter(asyncio.get_running_loop(), asyncio.Event())
-        _waiters.setdefault(key, []).append(waiter)
-        wait, left = _FIRST_WAIT, seconds
-        try:
-            while not await enter():
-                if left <= 0:
-                    return None
-                with anyio.move_on_after(min(wait, left)):
-                    await waiter.event.wait()
-                waiter.event.clear()
-                wait, left = min(2 * wait, _LONGEST_WAIT), left - wait
-            return True
-        finally:
-            _waiters[key].remove(waiter)
-            if not _waiters[key]:
-                del _waiters[key]
-
-    async def signal(self, key: str) -> None:
-        """Wake runs in this process."""
-        for waiter in list(_waiters.get(key, ())):
-            with suppress(RuntimeError):  # its event loop is closed
-                waiter.loop.call_soon_threadsafe(waiter.event.set)
-
-    def is_final(self, error: BaseException) -> bool:
-        """Return True: nobody runs a direct run again."""
-        return True
-
-    def repeats(self, error: Exception) -> bool:
-        """Return False: nothing is remembered."""
-        return False
-
-    def to_caller_error(self, error: Exception) -> Exception:
-        """Return the error."""
-        return error
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Waiter:
-    """A run that waits for a signal, in whichever thread its event loop runs."""
-
-    loop: asyncio.AbstractEventLoop
-    event: asyncio.Event
-
-
-_waiters: dict[str, list[_Waiter]] = {}
-_FIRST_WAIT, _LONGEST_WAIT = 0.05, 0.5
-"""Seconds between two looks at what other processes do."""
 
 providers: ContextVar[httpx.AsyncBaseTransport | None] = ContextVar(
     "agentkit_providers", default=None
 )
 """The transport of all requests that have none of their own, e.g. a test's."""
 
-_NOTHING = nullcontext()
 _IN_HEADER = re.compile(r"[\x21-\x7e]+")
 
 _shared: list[DirectRuntime] = []

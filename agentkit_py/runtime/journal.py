@@ -11,22 +11,22 @@ import asyncio
 import copy
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, TypeAlias, TypeVar, cast
-
-import anyio
+from typing import Any, TypeVar, cast
 
 from agentkit_py._core.json import JsonObject, JsonValue, find_non_json
-from agentkit_py.errors import (
-    AgentKitError,
-    ConfigurationError,
-    ModelError,
-    ReplayError,
-)
+from agentkit_py.errors import AgentKitError, ConfigurationError, ModelError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.models.base import Model
 from agentkit_py.runtime.containing import contained
@@ -35,11 +35,11 @@ from agentkit_py.runtime.recorded import (
     DeltaLog,
     model_error_from_json,
     model_error_to_json,
-    scoped,
     to_output,
-    unique,
-    within,
 )
+from agentkit_py.runtime.replay import Decision, ReplayGuard
+from agentkit_py.runtime.scope import unique, within
+from agentkit_py.runtime.steps import ServerRequest
 
 T = TypeVar("T")
 
@@ -62,11 +62,75 @@ class RunPaused(BaseException):
         return self._runtime.to_dict(self.asked)
 
 
+_GROUP = "group/"
+"""The place of steps that run at the same time, of which new ones may come before those that are
+remembered."""
+
 _inside: ContextVar[bool] = ContextVar("agentkit_inside_journal_step", default=False)
 """True in the handler of a step, of which what it does is a part, and where nothing is kept."""
 
 
-class JournalRuntime:
+class Journal:
+    """The record of one run: what its steps gave, when things happened, and what was decided.
+
+    It is what the run goes on with elsewhere, and so a `ReplayMemory`.
+
+    Args:
+        stored: What `to_dict` gave when the run paused; None: it begins.
+    """
+
+    advice = (
+        "The code, or the data that it decides by, has changed since the run paused: code that "
+        "runs again must do and decide as it did."
+    )
+    changed: Sequence[Sequence[str]] = ()
+
+    def __init__(self, stored: Mapping[str, Any] | None) -> None:
+        known: Mapping[str, Any] = stored or {}
+        self.seed: str = known.get("seed") or str(uuid.uuid4())
+        self.steps: Mapping[str, Any] = known.get("steps") or {}
+        """What steps gave before the run paused."""
+
+        self.places: Mapping[str, str] = dict.fromkeys(self.steps, "")
+        self.times: Mapping[str, float] = known.get("times") or {}
+        """When things happened before the run paused."""
+
+        decided: Mapping[str, JsonValue] = known.get("decided") or {}
+        self.decided: Mapping[str, Decision] = {
+            key: Decision(value, "before the run paused") for key, value in decided.items()
+        }
+        self.answers: dict[str, Any] = dict(known.get("answers") or {})
+        """Answers that the run has got, by question; None: it has expired."""
+
+        self.new_steps: dict[str, Any] = {}
+        self.new_times: dict[str, float] = {}
+        self._left = set(self.steps)
+
+    def left(self, asked: Iterable[str], /) -> int:
+        """Return how many steps that were done have not been asked for again."""
+        if self._left:
+            self._left.difference_update(asked)
+        return len(self._left)
+
+    def to_dict(self, decided: Mapping[str, JsonValue], asked: Iterable[str]) -> JsonObject:
+        """Return all as JSON.
+
+        Args:
+            decided: Decisions since the run began or went on.
+            asked: Its questions, in order.
+        """
+        before = {key: decision.value for key, decision in self.decided.items()}
+        return {
+            "seed": self.seed,
+            "steps": {**self.steps, **self.new_steps},
+            "times": {**self.times, **self.new_times},
+            "decided": {**before, **decided},
+            "answers": self.answers,
+            "asked": list(dict.fromkeys(asked)),
+        }
+
+
+class JournalRuntime(Runtime):
     """The runtime of one run that may pause.
 
     Args:
@@ -75,10 +139,7 @@ class JournalRuntime:
         answers: Answers to its questions, by id; None: the question has expired.
     """
 
-    durable = False
     pauses = True
-    execution: str | None = None
-    attempt = 0
 
     def __init__(
         self,
@@ -86,24 +147,14 @@ class JournalRuntime:
         journal: Mapping[str, Any] | None = None,
         answers: Mapping[str, ApprovalAnswer | None] | None = None,
     ) -> None:
-        known: Mapping[str, Any] = journal or {}
         self._local = local
-        self._seed: str = known.get("seed") or str(uuid.uuid4())
-        self._past: dict[str, Any] = dict(known.get("steps") or {})
-        self._left = set(self._past)
-        self._steps: dict[str, Any] = dict(self._past)
-        self._past_times: Mapping[str, float] = known.get("times") or {}
-        self._times: dict[str, float] = {}
-        self._past_decisions: Mapping[str, Any] = known.get("decided") or {}
-        self._decided: dict[str, JsonValue] = dict(self._past_decisions)
-        self._given: dict[str, Any] = dict(known.get("answers") or {})
-        self._asked: list[str] = []
+        self._journal = Journal(journal)
+        self._guard = ReplayGuard(self._journal)
         self._answers = dict(answers or {})
+        self._asked: list[str] = []
         self._claims = Counter[str]()
         self._groups = 0
         self._problem: str | None = None
-        self._tools = _JournalSteps(self, local)
-        self.steps_taken: int = 0
         self.replaying: bool = journal is not None
         """True until the run comes to what it did not do before it paused."""
 
@@ -118,19 +169,12 @@ class JournalRuntime:
                 f"The run needs a person and cannot be kept until there is an answer: "
                 f"{self._problem}. Pass approver=… to run(), or make it JSON."
             )
-        return {
-            "seed": self._seed,
-            "steps": self._steps,
-            "times": {**self._past_times, **self._times},
-            "decided": self._decided,
-            "answers": self._given,
-            "asked": list(dict.fromkeys([*asked, *self._asked])),
-        }
+        return self._journal.to_dict(self._guard.decided, [*asked, *self._asked])
 
     @property
-    def step(self) -> _JournalSteps:
-        """The steps that users' tools and hooks may use."""
-        return self._tools
+    def steps_taken(self) -> int:
+        """Number of steps so far; in parallel calls, those before them."""
+        return self._guard.steps_taken
 
     def recording(
         self,
@@ -148,32 +192,17 @@ class JournalRuntime:
         """Return ``name``, ``name:2``, …: no two nested runs share step ids."""
         return unique(name, self._claims)
 
-    def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
-        """Do nothing: steps and decisions are compared."""
-
     def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
         """Keep a decision; where the run decided otherwise before it paused, it must not go on."""
-        made = value()
-        if key in self._past_decisions and self._past_decisions[key] != made:
-            raise ReplayError(
-                f"{what} {made!r:.200}, but {self._past_decisions[key]!r:.200} before the run "
-                "paused. Code that runs again must decide as it did."
-            )
-        self._decided[key] = made
+        self._guard.decide(key, value(), what)
 
     def recorded(self, key: str) -> JsonValue:
         """Return what was decided before the run paused."""
-        return self._past_decisions.get(key)
+        return self._guard.recorded(key)
 
     def remembers(self, step_id: str) -> bool:
         """Return whether a step was done before the run paused."""
-        if step_id.endswith("."):
-            return any(name.startswith(step_id) for name in self._past)
-        return step_id in self._past
-
-    def may_remember(self, step_id: str) -> bool:
-        """Return False: a run that goes on opens its thread again."""
-        return False
+        return self._guard.remembers(step_id)
 
     @contextmanager
     def each_time(self) -> Generator[None]:
@@ -186,16 +215,16 @@ class JournalRuntime:
 
     def new_id(self, key: str) -> str:
         """Return a UUID computed from the run's seed and ``key``."""
-        return computed_id(f"journal:{self._seed}/{key}")
+        return computed_id(f"journal:{self._journal.seed}/{key}")
 
     def now(self, key: str) -> datetime:
         """Return the time at which ``key`` first happened."""
         current = self._local.now(key)
-        if key in self._times or _inside.get():
+        if key in self._journal.new_times or _inside.get():
             return current
-        known = self._past_times.get(key)
+        known = self._journal.times.get(key)
         found = current if known is None else datetime.fromtimestamp(known, current.tzinfo)
-        self._times[key] = found.timestamp()
+        self._journal.new_times[key] = found.timestamp()
         return found
 
     async def infer(
@@ -217,7 +246,7 @@ class JournalRuntime:
             return {"reply": body, "deltas": log.rows if log else []}
 
         failed: list[ModelError] = []
-        is_known = step_id in self._past
+        is_known = step_id in self._journal.steps
         found = await self.kept(step_id, ask)
         if log is not None and is_known:
             await log.replay(found["deltas"])
@@ -239,7 +268,7 @@ class JournalRuntime:
         """Run a callback once, and keep its result with what it changed."""
         if _inside.get():
             return await contained(handler)
-        if step_id not in self._past:
+        if step_id not in self._journal.steps:
             values: list[T] = []
             await self.kept(step_id, partial(self._changing, handler, changes, codec, values))
             return values[0]
@@ -272,15 +301,14 @@ class JournalRuntime:
             self._problem = str(error)
             return {}
 
-    async def kept(self, step_id: str, handler: Callable[[], Awaitable[Any]]) -> Any:
+    async def kept(self, step_id: str, handler: Callable[[], Any]) -> Any:
         """Return what a step gave before the run paused, or what it gives now, and keep that."""
         if _inside.get():
             return await contained(handler)
-        self.steps_taken += 1
-        if step_id in self._past:
-            self._left.discard(step_id)
-            return self._past[step_id]
-        self._check_left(step_id)
+        self._guard.ask(step_id, _GROUP if self._groups else "")
+        if step_id in self._journal.steps:
+            return self._journal.steps[step_id]
+        self._guard.check_new(step_id)
         self.replaying = False
         token = _inside.set(True)
         try:
@@ -290,21 +318,25 @@ class JournalRuntime:
         where = find_non_json(output, f"the output of step {step_id!r}")
         if where is not None:
             self._problem = f"{where} is not JSON"
-        self._steps[step_id] = output
+        self._journal.new_steps[step_id] = output
         return output
 
-    def _check_left(self, step_id: str) -> None:
-        """Refuse a new step while some that were done were not asked for again.
+    async def run_step(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
+        """Run a handler once; what it returns must be JSON if the run pauses."""
+        kept = await self.kept(step_id, handler)
+        return copy.deepcopy(kept)  # the caller may change it
 
-        Raises:
-            ReplayError: There are some: the code is another than when the run paused.
-        """
-        if self._left and not self._groups:
-            names = ", ".join(sorted(self._left)[:3])
-            raise ReplayError(
-                f"The run came to the new step {step_id!r} without {names}, which it did before it "
-                "paused: the code or the data it decides by has changed."
-            )
+    async def wait(self, step_id: str, time: timedelta | datetime, /) -> None:
+        """Wait in this process; a time once."""
+        wait = partial(self._local.wait, step_id, time)
+        if isinstance(time, datetime):  # which has passed when the run goes on
+            await wait()
+        else:
+            await self.kept(step_id, wait)
+
+    async def server_step(self, step_id: str, request: ServerRequest, /) -> Any:
+        """Leave it to the runtime that calls models."""
+        return await self._local.server_step(step_id, request)
 
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
         """Run all until each has ended or waits for a person; if one waits, so does the run."""
@@ -324,12 +356,6 @@ class JournalRuntime:
         if paused:
             raise RunPaused(self, [question for one in paused for question in one.asked])
         return cast("list[T | Exception]", list(found))
-
-    async def with_checks(
-        self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
-    ) -> list[Any]:
-        """Run all at the same time; a check that finds something cancels the call."""
-        return await ended_by(self.parallel, call, checks)
 
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Pass the chunk on, if anybody listens."""
@@ -352,15 +378,15 @@ class JournalRuntime:
         """
         if opening is None:
             return await self._local.ask(step_id, request)
-        if request.id in self._given:
-            given = self._given[request.id]
+        if request.id in self._journal.answers:
+            given = self._journal.answers[request.id]
             return None if given is None else ApprovalAnswer.from_dict(given)
         if request.id not in self._answers:
             self._asked.append(request.id)
             raise RunPaused(self, [request.id])
         self.replaying = False
         answer = self._answers[request.id]
-        self._given[request.id] = None if answer is None else answer.to_dict()
+        self._journal.answers[request.id] = None if answer is None else answer.to_dict()
         return answer
 
     async def try_again(self, seconds: float, error: Exception) -> None:
@@ -386,89 +412,6 @@ class JournalRuntime:
         """Return False: errors end the run."""
         return self._local.repeats(error)
 
-    def to_caller_error(self, error: Exception) -> Exception:
-        """Return the error."""
-        return error
-
 
 async def _never() -> Any:
     raise AssertionError("a step that is kept was asked for again")
-
-
-class _JournalSteps:
-    """``ctx.step`` of tools and hooks: what a step gave is kept; events need Inngest."""
-
-    def __init__(self, journal: JournalRuntime, local: Runtime) -> None:
-        self._journal = journal
-        self._direct = local.step
-
-    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
-        """Run ``handler`` once; what it returns must be JSON if the run pauses."""
-        kept = await self._journal.kept(scoped(step_id, "."), handler)
-        return copy.deepcopy(kept)  # the caller may change it
-
-    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
-        """Wait in this process, once."""
-        await self._journal.kept(
-            scoped(step_id, "."), partial(self._direct.sleep, step_id, duration)
-        )
-
-    async def sleep_until(self, step_id: str, until: datetime) -> None:
-        """Wait in this process."""
-        await self._direct.sleep_until(step_id, until)
-
-    async def wait_for_event(
-        self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
-    ) -> Any:
-        """Refuse: events need Inngest."""
-        return await self._direct.wait_for_event(
-            step_id, event=event, if_exp=if_exp, timeout=timeout
-        )
-
-    async def invoke_by_id(
-        self,
-        step_id: str,
-        *,
-        function_id: str,
-        app_id: str | None = None,
-        data: dict[str, Any] | None = None,
-        timeout: int | timedelta | None = None,
-    ) -> Any:
-        """Refuse: Inngest functions need Inngest."""
-        return await self._direct.invoke_by_id(
-            step_id, function_id=function_id, app_id=app_id, data=data, timeout=timeout
-        )
-
-    async def send_event(self, step_id: str, events: Any) -> list[str]:
-        """Refuse: events need Inngest."""
-        return await self._direct.send_event(step_id, events)
-
-
-Parallel: TypeAlias = Callable[[Sequence[Callable[[], Awaitable[Any]]]], Awaitable[list[Any]]]
-"""Runs all to their end; errors are values."""
-
-
-async def ended_by(
-    parallel: Parallel,
-    call: Callable[[], Awaitable[Any]],
-    checks: Sequence[Callable[[], Awaitable[Any]]],
-) -> list[Any]:
-    """Run a call and its checks at the same time; see `Runtime.with_checks`."""
-    scope = anyio.CancelScope()
-
-    async def scoped() -> Any:
-        with scope:
-            return await call()
-        return None  # it was cancelled
-
-    async def checked(check: Callable[[], Awaitable[Any]]) -> Any:
-        try:
-            found = await check()
-        except Exception:
-            scope.cancel()
-            raise
-        if found is not None:
-            scope.cancel()
-        return found
-
-    return await parallel([scoped, *[partial(checked, check) for check in checks]])

@@ -8,125 +8,32 @@ The fake for tests is not a runtime but a provider (`agentkit_py.testing.FakePro
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from hashlib import sha1
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import NAMESPACE_URL
 
+import anyio
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
 from agentkit_py._core.json import JsonValue
+from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.messages import Delta
+from agentkit_py.runtime.concurrent import ended_by, run_together
+from agentkit_py.runtime.containing import contained
+from agentkit_py.runtime.signals import send_signal, wait_for_signal
+from agentkit_py.runtime.steps import Sending, ServerRequest, Steps
 
 if TYPE_CHECKING:
     from agentkit_py.models.base import Model
 
 T = TypeVar("T")
-
-
-class StepTools(Protocol):
-    """Steps for handlers, as ``ctx.step``; `inngest.Step` fits it by shape."""
-
-    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
-        """Run ``handler`` as a step: durable runtimes remember what it returned."""
-        ...
-
-    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
-        """Wait for ``duration`` (milliseconds, or a timedelta)."""
-        ...
-
-    async def wait_for_event(
-        self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
-    ) -> Any:
-        """Wait for an event; None if it does not come within ``timeout`` (ms or timedelta)."""
-        ...
-
-    async def invoke_by_id(
-        self,
-        step_id: str,
-        *,
-        function_id: str,
-        app_id: str | None = None,
-        data: dict[str, Any] | None = None,
-        timeout: int | timedelta | None = None,
-    ) -> Any:
-        """Call another Inngest function and wait for what it returns."""
-        ...
-
-    async def sleep_until(self, step_id: str, until: datetime) -> None:
-        """Wait until a time, which has a time zone."""
-        ...
-
-    async def send_event(self, step_id: str, events: Any) -> list[str]:
-        """Send one Inngest event, or a list of them, once; return their ids."""
-        ...
-
-
-class ToolSteps(StepTools, Protocol):
-    """``ctx.step`` of a tool with ``steps=True``, as in TypeScript.
-
-    Names of steps need to be unique within one call of the tool only.
-    """
-
-    async def run(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
-        """Run ``handler``, a sync or async function, as a step: what it returned is remembered.
-
-        A sync function that blocks belongs into a thread: ``lambda: asyncio.to_thread(function)``.
-        """
-        ...
-
-    @property
-    def idempotency_key(self) -> str:
-        """Names the step that runs now to other systems: the same if it has to be made again.
-
-        Outside of a step it names the call.
-        """
-        ...
-
-    async def receive(self, step_id: str, *, event: str, key: str, timeout: int | timedelta) -> Any:
-        """Receive an event that came for ``key``, or comes within ``timeout`` (ms or timedelta).
-
-        Unlike `wait_for_event` it finds what came before. Somebody has to keep it: see
-        `agentkit_py.inngest.mailbox_function` and `agentkit_py.history.deliver`. Returns the
-        event's data, and None if none came.
-        """
-        ...
-
-    async def invoke(
-        self,
-        step_id: str,
-        *,
-        function: Any,
-        data: dict[str, Any] | None = None,
-        timeout: int | timedelta | None = None,
-    ) -> Any:
-        """Call another Inngest function, given itself or by its id, and wait for its result."""
-        ...
-
-    async def ai_infer(self, step_id: str, *, model: Model, body: dict[str, Any]) -> Any:
-        """Send a request to a model's provider; return the reply's JSON.
-
-        The Inngest server sends it, or this process inside the step, as for agents.
-        """
-        ...
-
-    async def ai_wrap(
-        self, step_id: str, function: Callable[..., T | Awaitable[T]], /, *arguments: Any
-    ) -> T:
-        """Call a function that asks a model, e.g. a provider's own client, as a step."""
-        ...
-
-    async def parallel(self, *calls: Callable[[], Any]) -> list[Any]:
-        """Run calls with steps at the same time; return what they gave, in the order given.
-
-        All run to their end; then the first error, if there is one, is raised. Steps overlap in no
-        other way: not with ``asyncio.gather``.
-        """
-        ...
 
 
 class Recordable(Protocol):
@@ -177,20 +84,31 @@ class DeltaSink(Protocol):
         ...
 
 
-@runtime_checkable
-class Runtime(Protocol):
-    """Everything the engine asks of the world."""
+_NOTHING: AbstractContextManager[None] = nullcontext()
 
-    durable: bool
+
+class Runtime(ABC):
+    """Everything the engine asks of the world.
+
+    The defaults are those of a run that happens once, in this process: nothing is remembered, and
+    no server and no person can be reached. A runtime writes what it does differently. It has to say
+    how it asks a model, and where ids and times come from.
+    """
+
+    durable: bool = False
     """True if completed steps are remembered, and not done again."""
 
-    pauses: bool
+    pauses: bool = False
     """True if a question ends the run's code with `RunPaused` until there is an answer."""
 
-    @property
-    def replaying(self) -> bool:
-        """True while a run that paused comes to nothing that it did not do before."""
-        ...
+    replaying: bool = False
+    """True while a run that paused comes to nothing that it did not do before."""
+
+    execution: str | None = None
+    """The id of the execution, by which it may be stopped from outside; None: it has none."""
+
+    attempt: int = 0
+    """The number of earlier attempts at the step that runs now, where they are counted."""
 
     def recording(
         self,
@@ -199,34 +117,41 @@ class Runtime(Protocol):
     ) -> Runtime:
         """Return the runtime of one run that may pause for a person, and go on elsewhere.
 
+        Itself unless it pauses runs: then its code waits for the answer.
+
         Args:
             journal: What the run did before it paused; None: it begins.
             answers: Answers to its questions, by id; None: the question has expired.
         """
-        ...
+        return self
 
-    @property
-    def execution(self) -> str | None:
-        """The id of the execution, by which it may be stopped from outside; None: it has none."""
-        ...
+    # Names.
 
-    @property
-    def step(self) -> StepTools:
-        """The steps that users' tools and hooks may use themselves."""
-        ...
+    def within(self, step_id: str) -> AbstractContextManager[None]:
+        """Prefix the ids of steps and runs that begin in the block with ``step_id``."""
+        return _NOTHING
+
+    def claim(self, name: str) -> str:
+        """Return a prefix for step ids that no other run in this execution has, like ``name:2``.
+
+        Ids of steps that nobody remembers need not be unique: there it is the name itself.
+        """
+        return name
+
+    @abstractmethod
+    def new_id(self, key: str) -> str:
+        """Return an id for the thing called ``key``: random, or the same on each replay."""
+
+    @abstractmethod
+    def now(self, key: str) -> datetime:
+        """Return the time (UTC) at which ``key`` happened; a replay gives the same."""
+
+    # What a replay remembers.
 
     @property
     def steps_taken(self) -> int:
         """Number of steps so far, the same in each replay; in parallel calls, those before them."""
-        ...
-
-    def within(self, step_id: str) -> AbstractContextManager[None]:
-        """Prefix the ids of steps and runs that begin in the block with ``step_id``."""
-        ...
-
-    def claim(self, name: str) -> str:
-        """Return a prefix for step ids that no other run in this execution has, like ``name:2``."""
-        ...
+        return 0
 
     def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
         """Compare what a run is made of, by name, with what it was made of when it began.
@@ -234,7 +159,7 @@ class Runtime(Protocol):
         Raises:
             VersionMismatchError: It is another, and such runs are not to go on.
         """
-        ...
+        return
 
     def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
         """Note what a user's code decided; ``what`` says in words who did.
@@ -242,32 +167,51 @@ class Runtime(Protocol):
         Raises:
             ReplayError: It decided otherwise when the run came here first.
         """
-        ...
+        return
 
     def recorded(self, key: str) -> JsonValue:
         """Return what was decided when the run came here first; None if that is not known."""
-        ...
+        return None
 
     def remembers(self, step_id: str) -> bool:
         """Return whether a step is known to be done; with a dot at the end, one inside it."""
-        ...
+        return False
 
     def may_remember(self, step_id: str) -> bool:
         """Return whether a step may be done: what is done is not always known."""
-        ...
+        return False
 
     def each_time(self) -> AbstractContextManager[None]:
         """In the block nothing is kept for when a paused run goes on: it is done each time."""
-        ...
+        return _NOTHING
 
-    def new_id(self, key: str) -> str:
-        """Return an id for the thing called ``key``: random, or the same on each replay."""
-        ...
+    # Steps.
 
-    def now(self, key: str) -> datetime:
-        """Return the time (UTC) at which ``key`` happened; a replay gives the same."""
-        ...
+    @cached_property
+    def step(self) -> Steps:
+        """The steps that users' tools, hooks and processors may use themselves."""
+        return Steps(self)
 
+    async def run_step(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
+        """Run a sync or async handler once; return what it returned."""
+        return await contained(handler)
+
+    async def wait(self, step_id: str, time: timedelta | datetime, /) -> None:
+        """Wait for a time, or until one."""
+        left = time if isinstance(time, timedelta) else time - datetime.now(UTC)
+        await anyio.sleep(max(0.0, left.total_seconds()))
+
+    async def server_step(self, step_id: str, request: ServerRequest, /) -> Any:
+        """Let a server carry out what this process cannot; return what came of it.
+
+        Raises:
+            ConfigurationError: There is no server.
+        """
+        other = ", or send them with the client: await client.send(…)"
+        way = f"inside one{other if isinstance(request, Sending) else ''}"
+        raise ConfigurationError(f"Step {step_id!r} {request}. Run the network {way}.")
+
+    @abstractmethod
     async def infer(
         self,
         step_id: str,
@@ -283,11 +227,10 @@ class Runtime(Protocol):
         Raises:
             ModelError: The call failed, and was tried as often as the model's policy says.
         """
-        ...
 
     def account(self, model: Model) -> str:
         """Return a tag of the account that `infer` would ask for; empty: not known."""
-        ...
+        return ""
 
     async def effect(
         self,
@@ -300,11 +243,11 @@ class Runtime(Protocol):
 
         What the callback returns must be JSON where no ``codec`` is given.
         """
-        ...
+        return await contained(handler)
 
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
         """Run all to their end; results in the order given, errors as values."""
-        ...
+        return await run_together(calls)
 
     async def with_checks(
         self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
@@ -316,15 +259,17 @@ class Runtime(Protocol):
         Returns:
             What the call gave (None: it was ended), and what each check gave.
         """
-        ...
+        return await ended_by(self.parallel, call, checks)
+
+    # Listeners, people and other runs.
 
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Send a streaming chunk to whoever listens; never fails the run."""
-        ...
+        return
 
     def published_by_next_step(self, follows: bool, /) -> AbstractContextManager[None]:  # noqa: FBT001 - its one
         """Leave it to the next step to publish what the block publishes, if a step follows."""
-        ...
+        return _NOTHING
 
     async def ask(
         self,
@@ -342,20 +287,12 @@ class Runtime(Protocol):
         Raises:
             ConfigurationError: There is no way to reach a person from here.
         """
-        ...
-
-    @property
-    def attempt(self) -> int:
-        """The number of earlier attempts at the step that runs now, where they are counted."""
-        ...
-
-    async def try_again(self, seconds: float, error: Exception) -> None:
-        """Wait, as a step that failed with ``error`` is to be tried again.
-
-        Raises:
-            RetryAfterError: Whoever runs the steps tries this one again.
-        """
-        ...
+        names = ", ".join(call.name for call in request.calls) or request.message
+        raise ConfigurationError(
+            f"Agent {request.agent!r} must ask a person ({names}, step {step_id!r}). Pass "
+            "approver=… to run(), give it a history such as SqliteHistory, so that the run can "
+            "wait for the answer, or run it inside an Inngest function."
+        )
 
     async def wait_for_signal(
         self, step_id: str, key: str, enter: Callable[[], Awaitable[bool]], seconds: float
@@ -366,28 +303,39 @@ class Runtime(Protocol):
             step_id: Prefix of the steps.
             key: What is waited for.
             enter: Called once the wait has begun, so that no signal that follows from it is missed.
+                In this process it is tried now and then, since others cannot signal it.
             seconds: How long to wait.
 
         Returns:
             True: ``enter`` returned True. False: there was a signal. None: neither in time.
         """
-        ...
+        return await wait_for_signal(key, enter, seconds)
 
     async def signal(self, key: str) -> None:
         """Wake whoever waits for ``key``, as far as it can be reached from here; never fails."""
-        ...
+        send_signal(key)
+
+    # Errors.
+
+    async def try_again(self, seconds: float, error: Exception) -> None:
+        """Wait, as a step that failed with ``error`` is to be tried again.
+
+        Raises:
+            RetryAfterError: Whoever runs the steps tries this one again.
+        """
+        await anyio.sleep(seconds)
 
     def is_final(self, error: BaseException) -> bool:
         """Return whether nobody will try again after ``error``."""
-        ...
+        return True
 
     def repeats(self, error: Exception) -> bool:
         """Return whether ``error`` is remembered, so that a replay repeats it without trying."""
-        ...
+        return False
 
     def to_caller_error(self, error: Exception) -> Exception:
         """``error`` as whoever called the run must get it, e.g. an SDK's own kind of error."""
-        ...
+        return error
 
 
 Send: TypeAlias = Callable[[DeltaSink | None], Awaitable[object]]

@@ -24,9 +24,9 @@ from agentkit_py import (
 )
 from agentkit_py._core.json import as_object
 from agentkit_py.inngest import AgentKitMiddleware, create_functions, patched
-from agentkit_py.inngest.guard import OnVersionMismatch
 from agentkit_py.models import Model
 from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.runtime.replay import OnVersionMismatch
 from agentkit_py.testing import FakeProvider, tool_call
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
 from tests.apis import APIS

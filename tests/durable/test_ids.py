@@ -9,7 +9,7 @@ import pytest
 
 from agentkit_py import Agent, Network, ToolContext, tool
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.inngest.guard import StepMemory
+from agentkit_py.inngest.memory import StepMemory
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 
 from .world import EVENT, executor_for

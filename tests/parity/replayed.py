@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from agentkit_py.inngest.guard import inside_step
+from agentkit_py.inngest.overlap import inside_step
 
 T = TypeVar("T")
 

@@ -33,7 +33,8 @@ from agentkit_py.errors import (
 from agentkit_py.models import Model, RetryPolicy, azure_openai, grok
 from agentkit_py.runtime.current import choose_runtime, close_shared_runtime, use_runtime
 from agentkit_py.runtime.direct import MOST_CLIENTS, DirectRuntime, shared_runtime
-from agentkit_py.runtime.port import Runtime, StepTools
+from agentkit_py.runtime.port import Runtime
+from agentkit_py.runtime.steps import StepTools
 from agentkit_py.testing import FakeProvider, Raw, error
 
 KEY = "sk-right"

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.mail import mail_store
-from agentkit_py.inngest.guard import MAX_STATE, MAX_STEPS
+from agentkit_py.inngest.memory import MAX_STATE, MAX_STEPS
 from agentkit_py.inngest.steps import MAX_OUTPUT
 from agentkit_py.network import Network
 from agentkit_py.stores.base import HistoryStore

@@ -20,7 +20,7 @@ from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonObject
 from agentkit_py._engine.tool_sources import ToolSource
 from agentkit_py.agent import Agent
-from agentkit_py.inngest.guard import inside_step
+from agentkit_py.inngest.overlap import inside_step
 from agentkit_py.network import Network
 from agentkit_py.tools import Tool
 

@@ -1,0 +1,337 @@
+"""StepMemory: the steps of one execution of a function, and what they keep for later ones.
+
+A function runs again from its top for each new step. So each step that we make keeps, beside its
+output, its own name, the names of the steps before it that keep nothing (model calls by the server,
+waits), and what routers and hooks decided. `ReplayGuard` compares a replay with that.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeAlias
+
+import inngest
+
+from agentkit_py._core.json import as_object
+from agentkit_py.errors import ConfigurationError, StepLimitError
+from agentkit_py.inngest.overlap import Overlaps, branch_path, inside_step
+from agentkit_py.runtime.replay import Decision, ReplayGuard, Versioning
+
+logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
+
+MAX_STEPS = 1000
+"""Steps of one run at the most (inngest/pkg/consts)."""
+
+MAX_STATE = 32 * 1024 * 1024
+"""Bytes of all steps' outputs of one run at the most (inngest/pkg/consts)."""
+
+WARN_AT = 0.8
+"""Share of a limit at which a warning is logged."""
+
+PATCH = "agentkit.patched."
+"""Beginning of the names of steps that keep which patches a run has gone through."""
+
+KEY = "guard"
+"""Where a step's output keeps what the guard compares."""
+
+Ask: TypeAlias = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""Asks for a step."""
+
+
+class RememberedSteps:
+    """What the outputs of a function's steps hold: a `ReplayMemory`.
+
+    Args:
+        outputs: The steps that the SDK has outputs for; None: not known, since the client has no
+            `AgentKitMiddleware`.
+    """
+
+    advice = (
+        "Code between steps must come to the same end on each replay: no chance, no clock, nothing "
+        "that others change; or was it deployed under waiting runs? Then use version=… and "
+        'patched("…").'
+    )
+
+    def __init__(self, outputs: inngest.StepMemos | None) -> None:
+        self._outputs = outputs
+        self._is_read = False
+        self._steps: dict[str, str] = {}
+        self._others: dict[str, str] = {}
+        self._decided: dict[str, Decision] = {}
+        self._changed: list[list[str]] = []
+        self._size = 0
+
+    @property
+    def is_known(self) -> bool:
+        """True if the remembered steps are known."""
+        return self._outputs is not None
+
+    @property
+    def count(self) -> int:
+        """Number of the steps that the SDK has not given out yet."""
+        return 0 if self._outputs is None else self._outputs.size
+
+    def left(self, asked: Iterable[str], /) -> int:
+        """Return how many steps the SDK has not given out, which include those without a name."""
+        return self.count
+
+    def read(self) -> None:
+        """Read the outputs, before the first of them is given out.
+
+        Not earlier: middleware may have to decrypt them first.
+        """
+        if self._is_read:
+            return
+        self._is_read = True
+        for output in () if self._outputs is None else self._outputs.values():
+            fields = as_object(output.data)
+            facts = None if fields is None else as_object(fields.get(KEY))
+            if facts is not None:
+                self._take(facts)
+
+    def _take(self, facts: Mapping[str, Any]) -> None:
+        """Add what one step keeps."""
+        name = facts["step"]
+        self._steps[name] = facts.get("lane", "")
+        self._size += int(facts["size"])
+        for other, size, branch in facts.get("after", ()):
+            if other not in self._others:
+                self._others[other] = branch
+                self._size += int(size)
+        self._changed += [facts["changed"]] if "changed" in facts else []
+        for key, value in facts.get("decided", {}).items():
+            self._decided[key] = Decision(value, f"when step {name!r} was done", name)
+
+    @property
+    def steps(self) -> Mapping[str, str]:
+        """Names of steps that say so themselves, with their branches."""
+        self.read()
+        return self._steps
+
+    @property
+    def others(self) -> Mapping[str, str]:
+        """Names of steps that keep nothing themselves, with their branches."""
+        self.read()
+        return self._others
+
+    @property
+    def places(self) -> Mapping[str, str]:
+        """Names of all steps that are known to be remembered, with their branches."""
+        return {**self.steps, **self._others}
+
+    @property
+    def decided(self) -> Mapping[str, Decision]:
+        """Decisions, and the step that keeps each."""
+        self.read()
+        return self._decided
+
+    @property
+    def changed(self) -> list[list[str]]:
+        """Changes of the code that the run has noted."""
+        self.read()
+        return self._changed
+
+    @property
+    def size(self) -> int:
+        """Bytes of outputs in all."""
+        self.read()
+        return self._size
+
+
+class Patches:
+    """The patches that a run has gone through, each of which a step keeps.
+
+    Args:
+        guard: Knows what is remembered.
+    """
+
+    def __init__(self, guard: ReplayGuard) -> None:
+        self._guard = guard
+        self._taken: dict[str, bool] = {}
+        self._waiting: list[str] = []
+
+    def take(self, name: str) -> bool:
+        """Return whether the run takes the new way at the patch ``name``; see `patched`."""
+        if name not in self._taken:
+            guard = self._guard
+            known = guard.remembers(f"{PATCH}{name}")
+            began_with_this = bool(branch_path()) and not guard.changes
+            self._taken[name] = known or not guard.left or began_with_this
+            if self._taken[name] and inside_step() is None:
+                self._waiting.append(name)
+        return self._taken[name]
+
+    def waiting(self) -> list[str]:
+        """Return the patches that no step keeps yet, once."""
+        waiting, self._waiting = self._waiting, []
+        return waiting
+
+
+class StepMemory:
+    """The steps of one execution of a function: those it asked for, and those it remembers.
+
+    Args:
+        remembered: The steps that the SDK has outputs for; None: not known, since the client has no
+            `AgentKitMiddleware`.
+        versioning: The version of the code.
+    """
+
+    def __init__(
+        self, remembered: inngest.StepMemos | None, versioning: Versioning | None = None
+    ) -> None:
+        self.remembered = RememberedSteps(remembered)
+        self.guard = ReplayGuard(self.remembered, versioning or Versioning())
+        self._overlaps = Overlaps(self.guard.refuse)
+        self._patches = Patches(self.guard)
+        self._began_with = self.remembered.count
+        self._unrecorded: list[tuple[str, object, str]] = []
+        self._failure: Exception | None = None
+
+    @property
+    def left(self) -> int:
+        """Number of remembered steps that have not been asked for yet."""
+        return self.remembered.count
+
+    @property
+    def is_grouped(self) -> bool:
+        """True in a group, where steps that are remembered may come after new ones."""
+        return bool(branch_path())
+
+    # Steps that begin and end.
+
+    def enter(self, step_id: str) -> None:
+        """Check a step that is about to be asked for.
+
+        Raises:
+            ConfigurationError: It is inside another step or has another's name.
+            StepLimitError: It is one too many.
+            ReplayError: It overlaps with another, or this execution was refused before.
+        """
+        self.remembered.read()
+        if self.guard.refused is not None:
+            raise self.guard.refused
+        outer = inside_step()
+        if outer is not None:
+            raise ConfigurationError(
+                f"Step {step_id!r} was begun inside the step {outer!r}, and Inngest knows no steps "
+                "in steps. A tool that uses ctx.step or runs agents needs @tool(steps=True); a "
+                "guardrail that asks an agent is Guardrail(agent, trips=…); hooks of a history "
+                "run inside a step as they are."
+            )
+        if step_id in self.guard.asked:
+            raise ConfigurationError(
+                f"Two steps of this function are called {step_id!r}. Inngest would number them by "
+                "the order in which they come, which a replay may change; name them differently."
+            )
+        self._overlaps.begin(step_id)
+        self.guard.ask(step_id, branch_path())
+        self._count()
+
+    async def begin(self, step_id: str) -> None:
+        """Do as `enter`, and let what else begins at the same time do so before anything is done.
+
+        Raises:
+            ConfigurationError: As in `enter`.
+        """
+        self.enter(step_id)
+        if not self._overlaps.in_own_task:
+            await asyncio.sleep(0)
+            if self.guard.refused is not None:
+                raise self.guard.refused
+
+    def finish(self, step_id: str, output: object = None, *, recorded: bool = True) -> None:
+        """Note that a step was remembered, and is over."""
+        self._overlaps.end()
+        if not recorded and step_id not in self.remembered.others:
+            self._unrecorded.append((step_id, output, branch_path()))
+
+    def _count(self) -> None:
+        asked = len(self.guard.asked)
+        count = max(asked, self._began_with + 1 if not self.left else 0)
+        if count > MAX_STEPS:
+            raise StepLimitError(
+                f"This function has more than {MAX_STEPS} steps, Inngest's limit for one run. Let "
+                "the network end earlier (max_iter, RunLimits), or go on in another run: "
+                "FunctionOptions(continue_as_new=900).",
+                limit="steps",
+                size=count,
+                most=MAX_STEPS,
+            )
+        if asked == int(MAX_STEPS * WARN_AT):
+            logger.warning("This function has %d of %d possible steps", asked, MAX_STEPS)
+
+    def check_end(self) -> None:
+        """Check the end of the function.
+
+        Raises:
+            ReplayError: Remembered steps were not asked for again, or a step was refused or caught.
+        """
+        if self.guard.refused is None:
+            self._overlaps.check_end()
+        self.guard.check_end()
+
+    # What steps keep.
+
+    def patched(self, name: str) -> bool:
+        """Return whether the run takes the new way at the patch ``name``; see `patched`."""
+        return self._patches.take(name)
+
+    async def mark_patches(self, ask: Ask) -> None:
+        """Let steps keep which patches the run has gone through, before what is next."""
+        for name in self._patches.waiting():
+            await ask(f"{PATCH}{name}", partial(self._marked, name))
+
+    async def _marked(self, name: str) -> dict[str, Any]:
+        return {"patched": name, KEY: self.facts(f"{PATCH}{name}", len(name))}
+
+    def facts(self, step_id: str, size: int) -> dict[str, Any]:
+        """Return what a step that is done now keeps for later replays.
+
+        Raises:
+            StepLimitError: All outputs together are too large.
+        """
+        after = [[name, _size(output), branch] for name, output, branch in self._unrecorded]
+        whole = self.remembered.size + sum(int(facts[1]) for facts in after) + size
+        if whole > MAX_STATE:
+            raise StepLimitError(
+                f"Step {step_id!r} gave {size:,} bytes; with the {whole - size:,} of the steps "
+                f"before it this is more than the {MAX_STATE:,} that Inngest keeps for one run. "
+                "Store the data yourself and return references, or go on in another run.",
+                limit="state",
+                size=whole,
+                most=MAX_STATE,
+            )
+        if whole - size <= MAX_STATE * WARN_AT < whole:
+            logger.warning("The steps of this run gave %d of at most %d bytes", whole, MAX_STATE)
+        found: dict[str, Any] = {"step": step_id, "size": size}
+        if self.guard.asked[step_id]:
+            found["lane"] = self.guard.asked[step_id]
+        if after:
+            found["after"] = after
+        if self.guard.decided:
+            found["decided"] = dict(self.guard.decided)
+        if self.guard.new_changes:
+            found["changed"] = list(self.guard.new_changes)
+        return found
+
+    def failed(self, error: Exception) -> Exception:
+        """Keep and return what the step that this execution really runs raises to the SDK."""
+        self._failure = error
+        return error
+
+    def raise_failure(self) -> None:
+        """Raise the error of this execution's own step.
+
+        The SDK (0.5.19) does not report a step's errors that say when to try again, or not to, but
+        the function's: one that stays inside a group is lost.
+        """
+        if self._failure is not None:
+            raise self._failure
+
+
+def _size(output: object) -> int:
+    return len(json.dumps(output, default=str))

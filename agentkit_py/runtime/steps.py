@@ -1,0 +1,303 @@
+"""Steps of tools, hooks and processors: ``ctx.step``, the same over every runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+
+from typing_extensions import Protocol
+
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.runtime.scope import scoped
+
+if TYPE_CHECKING:
+    from agentkit_py.models.base import Model
+
+T = TypeVar("T")
+
+
+class StepTools(Protocol):
+    """Steps for handlers, as ``ctx.step``; `inngest.Step` fits it by shape."""
+
+    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
+        """Run ``handler`` as a step: durable runtimes remember what it returned."""
+        ...
+
+    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
+        """Wait for ``duration`` (milliseconds, or a timedelta)."""
+        ...
+
+    async def wait_for_event(
+        self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
+    ) -> Any:
+        """Wait for an event; None if it does not come within ``timeout`` (ms or timedelta)."""
+        ...
+
+    async def invoke_by_id(
+        self,
+        step_id: str,
+        *,
+        function_id: str,
+        app_id: str | None = None,
+        data: dict[str, Any] | None = None,
+        timeout: int | timedelta | None = None,
+    ) -> Any:
+        """Call another Inngest function and wait for what it returns."""
+        ...
+
+    async def sleep_until(self, step_id: str, until: datetime) -> None:
+        """Wait until a time, which has a time zone."""
+        ...
+
+    async def send_event(self, step_id: str, events: Any) -> list[str]:
+        """Send one Inngest event, or a list of them, once; return their ids."""
+        ...
+
+
+class ToolSteps(StepTools, Protocol):
+    """``ctx.step`` of a tool with ``steps=True``, as in TypeScript.
+
+    Names of steps need to be unique within one call of the tool only.
+    """
+
+    async def run(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
+        """Run ``handler``, a sync or async function, as a step: what it returned is remembered.
+
+        A sync function that blocks belongs into a thread: ``lambda: asyncio.to_thread(function)``.
+        """
+        ...
+
+    @property
+    def idempotency_key(self) -> str:
+        """Names the step that runs now to other systems: the same if it has to be made again.
+
+        Outside of a step it names the call.
+        """
+        ...
+
+    async def receive(self, step_id: str, *, event: str, key: str, timeout: int | timedelta) -> Any:
+        """Receive an event that came for ``key``, or comes within ``timeout`` (ms or timedelta).
+
+        Unlike `wait_for_event` it finds what came before. Somebody has to keep it: see
+        `agentkit_py.inngest.mailbox_function` and `agentkit_py.history.deliver`. Returns the
+        event's data, and None if none came.
+        """
+        ...
+
+    async def invoke(
+        self,
+        step_id: str,
+        *,
+        function: Any,
+        data: dict[str, Any] | None = None,
+        timeout: int | timedelta | None = None,
+    ) -> Any:
+        """Call another Inngest function, given itself or by its id, and wait for its result."""
+        ...
+
+    async def ai_infer(self, step_id: str, *, model: Model, body: dict[str, Any]) -> Any:
+        """Send a request to a model's provider; return the reply's JSON.
+
+        The Inngest server sends it, or this process inside the step, as for agents.
+        """
+        ...
+
+    async def ai_wrap(
+        self, step_id: str, function: Callable[..., T | Awaitable[T]], /, *arguments: Any
+    ) -> T:
+        """Call a function that asks a model, e.g. a provider's own client, as a step."""
+        ...
+
+    async def parallel(self, *calls: Callable[[], Any]) -> list[Any]:
+        """Run calls with steps at the same time; return what they gave, in the order given.
+
+        All run to their end; then the first error, if there is one, is raised. Steps overlap in no
+        other way: not with ``asyncio.gather``.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventWait:
+    """A wait for an event."""
+
+    event: str
+    if_exp: str | None
+    timeout: int | timedelta
+
+    def __str__(self) -> str:
+        """Say what a step does that needs a server."""
+        return f"waits for the event {self.event!r}, which only an Inngest function can"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invocation:
+    """A call of another function."""
+
+    function_id: str
+    app_id: str | None
+    data: dict[str, Any] | None
+    timeout: int | timedelta | None
+
+    def __str__(self) -> str:
+        """Say what a step does that needs a server."""
+        return f"invokes the function {self.function_id!r}, which only an Inngest function can"
+
+
+@dataclass(frozen=True, slots=True)
+class Sending:
+    """Events to send."""
+
+    events: Sequence[Any]
+
+    def __str__(self) -> str:
+        """Say what a step does that needs a server."""
+        return "sends events, which only an Inngest function can"
+
+
+ServerRequest: TypeAlias = EventWait | Invocation | Sending
+"""The request of a step that only a server can carry out."""
+
+
+class StepPrimitives(Protocol):
+    """The part of a runtime that steps stand on."""
+
+    async def run_step(self, step_id: str, handler: Callable[[], Any], /) -> Any:
+        """Run a sync or async handler once; return what it returned."""
+        ...
+
+    async def wait(self, step_id: str, time: timedelta | datetime, /) -> None:
+        """Wait for a time, or until one."""
+        ...
+
+    async def server_step(self, step_id: str, request: ServerRequest, /) -> Any:
+        """Let a server carry a request out; return what came of it."""
+        ...
+
+    async def infer(
+        self, step_id: str, model: Model, make_body: Callable[[], dict[str, Any]], /
+    ) -> object:
+        """Ask a model."""
+        ...
+
+    async def parallel(self, calls: Sequence[Callable[[], Awaitable[Any]]], /) -> list[Any]:
+        """Run all to their end; errors are values."""
+        ...
+
+
+class Steps:
+    """The steps of a run, over what its runtime can do.
+
+    Inside `Runtime.within` their names begin with that id.
+    """
+
+    def __init__(self, runtime: StepPrimitives) -> None:
+        """Make the steps of a runtime."""
+        self._runtime = runtime
+
+    def name(self, step_id: str) -> str:
+        """Return the name in the run of a step that is called ``step_id`` here."""
+        return scoped(step_id, ".")
+
+    async def waiting(
+        self, step_id: str, wait: Callable[[], Awaitable[Any]], time: timedelta
+    ) -> Any:
+        """Wait; what has to happen around each wait is added here.
+
+        Args:
+            step_id: The step's name in the run.
+            wait: The wait.
+            time: How long it takes at the most.
+        """
+        return await wait()
+
+    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
+        """Run ``handler``, which may be sync, too: durable runtimes remember what it returned."""
+        return cast("T", await self._runtime.run_step(self.name(step_id), handler))
+
+    async def sleep(self, step_id: str, duration: int | timedelta) -> None:
+        """Wait for ``duration`` (milliseconds, or a timedelta)."""
+        name, time = self.name(step_id), as_timedelta(duration)
+        await self.waiting(name, partial(self._runtime.wait, name, time), time)
+
+    async def sleep_until(self, step_id: str, until: datetime) -> None:
+        """Wait until a time.
+
+        Raises:
+            ConfigurationError: The time has no time zone.
+        """
+        name = self.name(step_id)
+        if until.tzinfo is None:
+            raise ConfigurationError(f"Step {name!r}: sleep_until needs a time with a time zone")
+        wait = partial(self._runtime.wait, name, until)
+        await self.waiting(name, wait, until - datetime.now(UTC))
+
+    async def wait_for_event(
+        self, step_id: str, *, event: str, if_exp: str | None = None, timeout: int | timedelta
+    ) -> Any:
+        """Wait for an event; None if it does not come within ``timeout`` (ms or timedelta)."""
+        name = self.name(step_id)
+        request = EventWait(event=event, if_exp=if_exp, timeout=timeout)
+        wait = partial(self._runtime.server_step, name, request)
+        return await self.waiting(name, wait, as_timedelta(timeout))
+
+    async def invoke_by_id(
+        self,
+        step_id: str,
+        *,
+        function_id: str,
+        app_id: str | None = None,
+        data: dict[str, Any] | None = None,
+        timeout: int | timedelta | None = None,
+    ) -> Any:
+        """Call another Inngest function and wait for what it returns."""
+        request = Invocation(function_id=function_id, app_id=app_id, data=data, timeout=timeout)
+        return await self._runtime.server_step(self.name(step_id), request)
+
+    async def invoke(
+        self,
+        step_id: str,
+        *,
+        function: Any,
+        data: dict[str, Any] | None = None,
+        timeout: int | timedelta | None = None,
+    ) -> Any:
+        """Call another Inngest function, given itself or by its id, and wait for its result."""
+        function_id = function if isinstance(function, str) else function.local_id
+        return await self.invoke_by_id(step_id, function_id=function_id, data=data, timeout=timeout)
+
+    async def send_event(self, step_id: str, events: Any) -> list[str]:
+        """Send one Inngest event, or a list of them, once; return their ids."""
+        listed = cast("list[Any]", events) if isinstance(events, list) else [events]
+        return await self._runtime.server_step(self.name(step_id), Sending(listed))
+
+    async def ai_infer(self, step_id: str, *, model: Model, body: dict[str, Any]) -> Any:
+        """Send a request to a model's provider; return the reply's JSON."""
+        return await self._runtime.infer(self.name(step_id), model, lambda: body)
+
+    async def ai_wrap(
+        self, step_id: str, function: Callable[..., T | Awaitable[T]], /, *arguments: Any
+    ) -> T:
+        """Call a function that asks a model as a step."""
+        call: Any = partial(function, *arguments)
+        return await self.run(step_id, call)
+
+    async def parallel(self, *calls: Callable[[], Any]) -> list[Any]:
+        """Run calls with steps at the same time; return what they gave, in the order given.
+
+        Raises:
+            Exception: The first error of a call, after all have ended.
+        """
+        outcomes = await self._runtime.parallel(calls)
+        errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
+        if errors:
+            raise errors[0]
+        return outcomes
+
+
+def as_timedelta(given: int | timedelta) -> timedelta:
+    """Return a time that may be given in milliseconds."""
+    return given if isinstance(given, timedelta) else timedelta(milliseconds=given)
