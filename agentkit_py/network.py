@@ -47,7 +47,7 @@ from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.processors.tool_results import ToolCallFilter
-from agentkit_py.routing import Router, check_router, get_default_routing_agent
+from agentkit_py.routing import Router, check_names, check_router, get_default_routing_agent
 from agentkit_py.runs import Runnable
 from agentkit_py.runtime.journal import RunPaused
 from agentkit_py.state import State, StateT
@@ -178,6 +178,8 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         if twice:
             raise ConfigurationError(f"{where} has two agents called {twice[0]!r}")
         options = options or {}
+        if self.agents and self.history_mode != "typescript":  # without any, they are added later
+            check_names(self.name, self.agents, options.get("router") or self.router)
         output: object = self.output
         if output is not None and not isinstance(output, Agent):
             expect_function(where, "output", output)

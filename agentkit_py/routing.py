@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
+from agentkit_py._core.validation import meant
 from agentkit_py._engine.handoffs import Handoff
 from agentkit_py._engine.lifecycle import AgentContext, Lifecycle, ResultContext
 from agentkit_py._engine.network_loop import Routed, RouterContext, RouterFunction, Together
@@ -67,6 +70,56 @@ def check_router(network: str, router: object) -> None:
         expect_context(f"Network {network!r}", "router", router)
 
 
+_NAMING: WeakKeyDictionary[Any, tuple[Any, ...]] = WeakKeyDictionary()
+"""The agents, or their names, that ready-made routers were given."""
+
+RouterT = TypeVar("RouterT", bound=Callable[..., Any])
+
+
+def naming(router: RouterT, agents: Iterable[object]) -> RouterT:
+    """Note whom a router may return, so that a network can check the names; return the router."""
+    found: list[object] = []
+    for agent in agents:
+        found += agent.agents if isinstance(agent, Together) else [agent]
+    _NAMING[router] = tuple(found)
+    return router
+
+
+def named_by(router: object) -> tuple[Any, ...]:
+    """Return the agents, or their names, that a ready-made router may return."""
+    return _NAMING.get(router, ()) if inspect.isfunction(router) else ()
+
+
+def check_names(network: str, agents: Iterable[Agent[Any, Any]], router: object) -> None:
+    """Refuse names of agents, in a ready-made router or a handoff, that the network does not have.
+
+    Raises:
+        ConfigurationError: There is no such agent.
+    """
+    named = named_by(router)
+    waiting = list(agents)
+    waiting += [cast("Agent[Any, Any]", one) for one in named if isinstance(one, Agent)]
+    known: dict[str, Agent[Any, Any]] = {}
+    wanted = [(name, "its router") for name in named if isinstance(name, str)]
+    while waiting:
+        agent = waiting.pop(0)
+        if agent.name in known:
+            continue
+        known[agent.name] = agent
+        for given in agent.handoffs:
+            target: object = given.agent if isinstance(given, Handoff) else given
+            if isinstance(target, str):
+                wanted.append((target, f"a handoff of {agent.name!r}"))
+            elif isinstance(target, Agent):
+                waiting.append(cast("Agent[Any, Any]", target))
+    for name, where in wanted:
+        if name not in known:
+            raise ConfigurationError(
+                f"Network {network!r} has no agent {name!r}, which {where} names: "
+                f"{meant(name, list(known))}"
+            )
+
+
 def once(agent: Agent[StateT, Any] | str) -> RouterFunction[StateT]:
     """Return a router that gives one agent one turn."""
     return sequence(agent)
@@ -78,7 +131,7 @@ def sequence(*agents: Agent[StateT, Any] | Together | str) -> RouterFunction[Sta
     def route(context: RouterContext[StateT]) -> Routed:
         return list(agents) if context.call_count == 0 else None
 
-    return route
+    return naming(route, agents)
 
 
 def handoffs(start: Agent[StateT, Any] | str, *, stay: bool = False) -> RouterFunction[StateT]:
@@ -102,7 +155,7 @@ def handoffs(start: Agent[StateT, Any] | str, *, stay: bool = False) -> RouterFu
         last = context.last_result
         return start if last is None else agents.get(last.agent_name, start)
 
-    return route
+    return naming(route, [start])
 
 
 _BEFORE, _AFTER = r"(?<![\w@.])@", r"(?![\w-])(?!\.\w)"
@@ -137,7 +190,7 @@ def mention_router(
             return given if context.call_count == 0 else None
         return None if fallback is None else await resolve(fallback(context))
 
-    return route
+    return naming(route, [given] if isinstance(fallback, str | Agent) else named_by(given))
 
 
 def mentioned(text: str, names: Iterable[str]) -> list[str]:

@@ -588,6 +588,29 @@ def fields_of(data: object) -> dict[str, Any]:
     return {field.name: getattr(data, field.name) for field in dataclasses.fields(data)}
 
 
+def field_names(kind: object) -> frozenset[str] | None:
+    """Return the fields of a type of state data; None: it takes other keys, too."""
+    if dataclasses.is_dataclass(kind):
+        return frozenset(field.name for field in dataclasses.fields(kind) if field.init)
+    fields: Any = getattr(kind, "model_fields", None)
+    if fields is None or "extra" in getattr(kind, "model_config", {}):
+        return None
+    return frozenset(fields) | {field.alias for field in fields.values() if field.alias}
+
+
+def missing_fields(kind: type[Any], given: Iterable[str] = ()) -> list[str]:
+    """Return the required fields of a type of state data, those that are given left out."""
+    from pydantic import ValidationError  # noqa: PLC0415 - loads pydantic
+
+    try:
+        _adapter(kind).validate_python({})
+    except ValidationError as error:
+        problems = error.errors(include_url=False)
+        missing = [str(one["loc"][0]) for one in problems if one["type"] == "missing"]
+        return [name for name in missing if name not in given]
+    return []
+
+
 def user_of(state: State[Any]) -> str | None:
     """Return the user that a state's data name: ``user_id`` or ``userId``."""
     return _text_in(state, ("user_id", "userId"))

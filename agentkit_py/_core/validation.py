@@ -37,3 +37,13 @@ def wrong_word(name: str, value: object, known: Sequence[object]) -> str | None:
     *others, last = map(repr, known)
     words = f"{', '.join(others)} or {last}" if others else last
     return f"{name} must be {words}, got {value!r:.80}"
+
+
+def meant(name: str, known: Sequence[str]) -> str:
+    """Return the known names as a hint for an unknown one, with the name that is likely meant."""
+    import difflib  # noqa: PLC0415 - for errors only
+
+    close = difflib.get_close_matches(name, known, n=1)
+    if close:
+        return f"did you mean {close[0]!r}?"
+    return f"there are {', '.join(map(repr, known))}" if known else "there are none"

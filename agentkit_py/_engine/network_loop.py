@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast, get_origin, is_typeddict, overload
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.validation import meant
 from agentkit_py._engine.agent_loop import (
     MAX_ITER,
     TurnOptions,
@@ -122,6 +123,9 @@ class NetworkLoop:
         self._router = router
         self._routings = 0
         self._decisions = 0
+        self._from_models: set[str] = set()
+        """Names that routing agents gave, and that no agent has."""
+
         self._is_handed = False
         self._turns: Counter[str] = Counter()
         run_id = context.runtime.new_id(f"{context.prefix}/run")
@@ -143,7 +147,8 @@ class NetworkLoop:
                 if handoff.target in self.run.agents:
                     continue
                 if isinstance(handoff.agent, str):
-                    problem = f"there is no agent {handoff.target!r} to hand over to"
+                    hint = meant(handoff.target, list(self.run.agents))
+                    problem = f"there is no agent {handoff.target!r} to hand over to: {hint}"
                     raise RoutingError(problem, network=self.run.name)
                 self.run.add_agent(handoff.agent)
                 waiting.append(handoff.agent)
@@ -304,6 +309,8 @@ class NetworkLoop:
         names = (scheduled,) if isinstance(scheduled, str) else scheduled
         for name in names:
             agent = run.agents.get(name)
+            if agent is None:
+                self._check_known(name, "a tool or hook scheduled")
             if agent is None or not await self.is_enabled(agent):
                 run.stopped_at = name
                 return "unknown_agent" if agent is None else "disabled_agent"
@@ -395,9 +402,32 @@ class NetworkLoop:
         chosen: Any = self._router
         if not isinstance(chosen, AgentLike):
             chosen = await resolve(chosen(self._router_context()))
-        if isinstance(chosen, AgentLike) and chosen.is_routing:
+        is_asked = isinstance(chosen, AgentLike) and chosen.is_routing
+        if is_asked:
             chosen = await self._ask_routing_agent(cast("AgentLike", chosen))
-        return [self._schedule(item) for item in self._as_list(cast("object", chosen))]
+        scheduled = [self._schedule(item) for item in self._as_list(cast("object", chosen))]
+        for item in scheduled:
+            names = (item,) if isinstance(item, str) else item
+            unknown = [name for name in names if name not in self.run.agents]
+            if is_asked:
+                self._from_models.update(unknown)
+            elif self._context.mode != "typescript":
+                for name in unknown:
+                    self._check_known(name, "its router returned")
+        return scheduled
+
+    def _check_known(self, name: str, origin: str) -> None:
+        """Refuse the name of an agent that is none of the run; log it where a model chose it.
+
+        Raises:
+            RoutingError: A router, a tool or a hook named it.
+        """
+        run, hint = self.run, meant(name, list(self.run.agents))
+        if self._context.mode != "typescript" and name not in self._from_models:
+            problem = f"{origin} {name!r}, and there is no such agent: {hint}"
+            raise RoutingError(problem, network=run.name)
+        what = "Network %r ends, since there is no agent %r: %s"
+        logger.warning(what, run.name, name, hint)
 
     def _router_context(self) -> RouterContext:
         run, given = self.run, self._context.input

@@ -15,6 +15,12 @@ from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, NetworkSpec, Turn
 from agentkit_py._engine.definition import definition_of, order_free_digest
 from agentkit_py._engine.earlier_requests import EarlierRequests
+from agentkit_py._engine.given_states import (
+    kind_of,
+    refuse_unknown,
+    refuse_unwrapped,
+    warn_of_no_store,
+)
 from agentkit_py._engine.handoffs import HandedOverInput
 from agentkit_py._engine.instrumentation import Instrument, Monitor, StreamingConfig, logger
 from agentkit_py._engine.knowledge import KnowledgeFilters, described
@@ -666,13 +672,19 @@ def begin_run(  # noqa: PLR0913 - by name
         context=options.get("ctx"),
         require_durable=options.get("require_durable", False),
     )
-    prefix = runtime.claim(name)
+    prefix, given_state = runtime.claim(name), options.get("state")
     given = RunInput.of(_masked(input, masks), runtime, prefix)
+    if state_type is None and default_state is not None and isinstance(given_state, Mapping):
+        state_type = kind_of(default_state)
     if default_state is None and state_type is not None:
-        default_state = new_state(name, state_type, options.get("state"))
-    state = state_of(options.get("state"), default_state, options.get("thread_id"))
+        default_state = new_state(name, state_type, given_state)
+    if state_type is not None and isinstance(given_state, Mapping) and mode == "chronological":
+        refuse_unwrapped(name, state_type, given_state)
+    state = state_of(given_state, default_state, options.get("thread_id"))
     if state_type is not None:
         typed_state(name, state, state_type)
+    if history is None and nested_in is None and given_state is None and state.thread_id:
+        warn_of_no_store(name, state)
     changes = StateChanges(state)
     monitor = (
         Monitor.of_run(
@@ -781,6 +793,7 @@ def typed_state(name: str, state: State[Any], state_type: type[Any]) -> None:
     if isinstance(data, dict):
         from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - slow to load
 
+        refuse_unknown(name, wanted, cast("dict[str, Any]", data))
         try:
             state.data = TypeAdapter(wanted).validate_python(data)
         except ValidationError as error:

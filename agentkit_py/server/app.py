@@ -176,6 +176,11 @@ def _store(history: HistoryStore | None, targets: Mapping[tuple[str, str], Targe
     own = {id(item.history): item.history for item in targets.values() if item.history is not None}
     found = [history] if history is not None else list(own.values())
     if not found:
+        logger.warning(
+            "create_app: no network or agent has a history, so threads are kept in this process's "
+            'memory and are lost when it ends. Pass history=…, e.g. SqliteHistory("threads.db"); '
+            "history=MemoryHistory() says that this is meant."
+        )
         return MemoryHistory()
     if len(found) > 1:
         raise ConfigurationError(

@@ -16,7 +16,7 @@ from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
 from agentkit_py.network import Network
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.config import ServerSettings
-from agentkit_py.server.runs import Job, begin_state
+from agentkit_py.server.runs import Job, check_client_state
 from agentkit_py.server.schemas import (
     AgentItem,
     AgentsPage,
@@ -143,7 +143,7 @@ def job_of(settings: ServerSettings, body: ChatRequest, user_id: str) -> Job:
         on_busy=_on_busy(body, settings),
     )
     try:
-        begin_state(job, settings, None)  # now, while the client can be answered
+        check_client_state(job, settings)  # now, while the client can be answered
     except StateError:
         raise invalid("userMessage.state: does not fit the state of this network") from None
     return job

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Literal, TypeAlias, TypedDict
+from typing import Any, Literal, TypeAlias, TypedDict
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py.agent import Agent
@@ -17,7 +17,7 @@ from agentkit_py.runs import RunLimits
 from agentkit_py.server.hub import HubLimits
 from agentkit_py.server.notices import Notify
 from agentkit_py.server.schemas import invalid
-from agentkit_py.state import TENANT_KEYS
+from agentkit_py.state import TENANT_KEYS, missing_fields
 from agentkit_py.stores import HistoryStore
 from agentkit_py.tools import Tool
 
@@ -87,6 +87,10 @@ MayTakeOver: TypeAlias = Callable[[str, Takeover], "bool | Awaitable[bool]"]
 TenantOf: TypeAlias = Callable[[str], "str | Awaitable[str | None] | None"]
 """Returns the tenant of the user with this id; None: the user has none."""
 
+NewState: TypeAlias = Callable[[str], Any]
+"""Returns the state, or its data, with which runs of the user with this id begin, at once or as an
+awaitable."""
+
 _MOST_LISTED = 1000
 
 _OWNER_KEYS = frozenset({"user_id", "userId", *TENANT_KEYS})
@@ -124,6 +128,11 @@ class ServerOptions(TypedDict, total=False):
 
     user_key: str
     """The key of the user's id in the state, for tools; ``user_id`` unless given."""
+
+    new_state: NewState
+    """Returns the state with which runs of a user begin, in place of ``default_state`` and
+    ``state_type()``: a `State`, or its data. What the thread's last run left goes over it, then
+    ``client_state`` and the user's id."""
 
     tenant_of: TenantOf
     """Returns the tenant of a user; runs have it in the state, as ``tenant``. Staff and approvers
@@ -188,6 +197,7 @@ class ServerSettings:
     client_state: Collection[str] = ()
     client_history: bool = False
     user_key: str = "user_id"
+    new_state: NewState | None = None
     tenant_of: TenantOf | None = None
     across_tenants: Collection[str] = ()
     memory: Memory | None = None
@@ -217,6 +227,22 @@ class ServerSettings:
             )
         if self.memory is not None:
             self._check_memory(self.memory)
+        for target in self.targets.values():
+            self._check_state(target)
+
+    def _check_state(self, target: Target) -> None:
+        """Refuse a typed state that no run could begin with."""
+        kind, default = target.state_type, getattr(target, "default_state", None)
+        if self.new_state is not None or default is not None or kind is None:
+            return
+        known = {self.user_key, *self.client_state}
+        missing = missing_fields(kind, known if self.tenant_of is None else {*known, *TENANT_KEYS})
+        if missing:
+            raise ConfigurationError(
+                f"create_app: runs of {target.name!r} begin without the state's {missing[0]!r}, "
+                f"which {kind.__name__} (state_type) needs. Give the field a default, or pass "
+                f"new_state=lambda user_id: {kind.__name__}({missing[0]}=…)"
+            )
 
     def _check_memory(self, memory: Memory) -> None:
         """Refuse a memory that runs would not write, or that would outlive its threads."""

@@ -10,6 +10,9 @@ from typing import Any, Protocol, cast
 
 from starlette.requests import HTTPConnection
 
+from agentkit_py._core.awaiting import resolve
+from agentkit_py._engine.run_context import typed_state
+from agentkit_py.errors import ConfigurationError, StateError
 from agentkit_py.events.replies import WORKING, ReplyStatus
 from agentkit_py.history.leases import OnBusy
 from agentkit_py.history.questions import Question
@@ -18,7 +21,7 @@ from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.schemas import TokenResponse
-from agentkit_py.state import TENANT_KEYS, State, fields_of
+from agentkit_py.state import TENANT_KEYS, State, field_names, fields_of
 from agentkit_py.stores import HistoryStore
 
 TOPIC = "agent_stream"
@@ -183,13 +186,18 @@ async def state_of(
         StateError: The client's values do not fit a typed state.
     """
     previous = await previous_data(store, job.thread_id, read)
-    state = begin_state(job, settings, previous)
+    first: State[Any] | None = None
+    if settings.new_state is not None:
+        made: Any = await resolve(settings.new_state(job.user_id))
+        first = cast("State[Any]", made) if isinstance(made, State) else State(made)
+    state = begin_state(job, settings, previous, first)
     if settings.tenant_of is None:
         return state
     tenant = (await settings.tenant(job.user_id) if job.user_id else None) or ""
     known = fields_of(state.data)
     others = {key: tenant for key in ("tenant_id", "tenantId") if key in known}
-    _set(state, {"tenant": tenant, **others})  # no tenant, too, takes the place of what was there
+    given = {"tenant": tenant, **others}  # no tenant, too, takes the place of what was there
+    _set(state, given, job.target.state_type)
     return state
 
 
@@ -202,7 +210,10 @@ def given_by_client(job: Job, settings: ServerSettings, state: State[Any]) -> di
 
 
 def begin_state(
-    job: Job, settings: ServerSettings, previous: Mapping[str, Any] | None
+    job: Job,
+    settings: ServerSettings,
+    previous: Mapping[str, Any] | None,
+    first: State[Any] | None = None,
 ) -> State[Any]:
     """Return the state of a run: default, thread, client and user, each over the one before.
 
@@ -210,23 +221,50 @@ def begin_state(
         job: The message; its network's default state comes first.
         settings: Names the key of the user's id, which overrides everything.
         previous: The data that the thread's last run ended with.
+        first: The state that the application makes for its user, in place of the default.
 
     Raises:
         StateError: The client's values do not fit a typed state.
     """
     default = job.target.default_state if isinstance(job.target, Network) else None
+    default = first or default
     state: State[Any] = State() if default is None else default.clone()
     if previous is not None:
         state.load(dict(previous))
-    _set(state, {**job.client_state, settings.user_key: job.user_id})
+    given = {**job.client_state, settings.user_key: job.user_id}
+    _set(state, given, job.target.state_type)
     return state
 
 
-def _set(state: State[Any], given: Mapping[str, Any]) -> None:
-    """Set values; those that a typed state has no field for are left out."""
+def check_client_state(job: Job, settings: ServerSettings) -> None:
+    """Refuse values of a client's that the run's state does not take.
+
+    Raises:
+        StateError: One does not fit.
+    """
+    state, kind = begin_state(job, settings, None), job.target.state_type
+    if kind is None or settings.new_state is not None:
+        return
+    try:
+        typed_state(job.target.name, state, kind)
+    except ConfigurationError as error:
+        raise StateError(str(error)) from error
+
+
+def _set(state: State[Any], given: Mapping[str, Any], kind: type[Any] | None) -> None:
+    """Set values; those that a typed state has no field for are left out.
+
+    Args:
+        state: The state; a plain one becomes one of ``kind`` when the run begins.
+        given: The values.
+        kind: The type of the run's state data; None: any.
+    """
     data: object = state.data
     if isinstance(data, dict):
-        cast("dict[str, Any]", data).update(given)
+        names = None if kind is None else field_names(kind)
+        values = {**cast("dict[str, Any]", data), **given}
+        kept = {key: value for key, value in values.items() if names is None or key in names}
+        state.data = kept
         return
     known = fields_of(data)
     changes = {key: value for key, value in given.items() if key in known}

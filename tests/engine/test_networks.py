@@ -233,11 +233,12 @@ async def test_a_run_ends_after_fifty_turns_where_nobody_says_otherwise(runner: 
     model.assert_finished()
 
 
-async def test_an_unknown_name_ends_the_run_with_a_stop_reason(runner: Runner) -> None:
-    """The results before the unknown name are kept."""
+async def test_an_unknown_name_is_an_error_of_the_run(runner: Runner) -> None:
+    """A run that ends without a word looks like one that had nothing to say."""
     model = ScriptedModel("one")
-    run = await runner.run(network_of(model, script("a", "nobody"), "a"), "q?")
-    assert (run.stop_reason, run.stopped_at, names(run)) == ("unknown_agent", "nobody", ["a"])
+    with pytest.raises(RoutingError, match=r"its router returned 'nobody'.*no such agent"):
+        await runner.run(network_of(model, script("a", "nobody"), "a"), "q?")
+    model.assert_finished()
 
 
 @pytest.mark.parametrize("sync", [True, False])

@@ -30,7 +30,7 @@ recorded, plays them on the npm package in Node, and compares.
 Each recording runs three times: with `history_mode="typescript"`, which puts the history after the
 new question as TypeScript does and keeps no user turns in the state; through `create_agent` and
 `create_network` as they come; and through the classes. The default mode differs from the first by
-two rules (below) and the defaults in the table, and by nothing else.
+the rules below and the defaults in the table, and by nothing else.
 
 What the recordings cannot show: server settings of MCP servers are never part of a prompt, and
 texts that the TypeScript package's authors wrote (its routing prompt, its messages) are our own.
@@ -48,6 +48,8 @@ Without `history_mode="typescript"`:
   question first and all history after it.
 - **User turns.** What the user said is an entry of `state.transcript` and so of the next run's
   history. `state.results` and `last_result` hold agents' results in both modes.
+- **Names.** The name of an agent that is not there is an error (`RoutingError`), if a router
+  function, a tool or a hook gave it. TypeScript ends the run without a word; `"typescript"` warns.
 - **Rows.** A stored message also names its author (`agent`) and keeps what its provider signed
   (`providerMetadata`). TypeScript reads such rows and ignores both.
 

@@ -51,6 +51,7 @@ class NetworkRun(Run):
         for name in spec["agents"]:
             self.agents[play.agent(name)["name"]] = play.agent(name)
         self.private = dict(self.agents)
+        self.from_models: set[str] = set()
         self.stack: list[str] = []
         self.counter = 0
         self.turns: Counter[str] = Counter()
@@ -130,6 +131,9 @@ class NetworkRun(Run):
         agent = self.private.get(name) if name else None  # network.ts: `agentName &&`
         if agent is None and name in self.agents and self.on("added-agents-can-run"):
             agent = self.agents[name]
+        is_slip = agent is None and name not in self.agents and name not in self.from_models
+        if is_slip and self.play.mode.chronological:
+            raise our_failure("RoutingError")  # history_mode="typescript" warns
         rule = ((agent or {}).get("lifecycle") or {}).get("enabled")
         if agent is None or rule is None or not self.on("disabled-agents-do-not-run"):
             return agent
@@ -245,6 +249,7 @@ class NetworkRun(Run):
         chosen = self._asked()
         if isinstance(chosen, Routed):
             known = [name for name in chosen.names if name in self.agents]
+            self.from_models.update(chosen.names)
             if known != chosen.names and self.on("unknown-agents-end-the-run"):
                 return chosen.names
             return known
