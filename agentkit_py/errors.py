@@ -165,7 +165,11 @@ class ReplayError(ConfigurationError):
     Attributes:
         step: The step at which that was seen; None at the end of the run.
         remembered: Names of remembered steps that nobody asked for again, as far as they are known.
+        tried_again: True if nothing was done, and a worker with other code or settings may go on:
+            the request is tried again while there are attempts.
     """
+
+    tried_again: bool = False
 
     def __init__(
         self, message: str, *, step: str | None = None, remembered: Sequence[str] = ()
@@ -202,6 +206,8 @@ class VersionMismatchError(ReplayError):
     Attributes:
         changes: What differs from the definition that the run began with.
     """
+
+    tried_again = True
 
     def __init__(
         self,
@@ -690,6 +696,10 @@ class ThreadNotFoundError(HistoryError):
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"There is no thread {thread_id!r}.")
         self.thread_id = thread_id
+
+    def looked_for_in(self, store: object) -> None:
+        """Name the store in the error's text."""
+        self.args = (f"There is no thread {self.thread_id!r} in {store!r:.200}.",)
 
 
 class MessageNotFoundError(HistoryError):

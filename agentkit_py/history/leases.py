@@ -12,7 +12,12 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 import anyio
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py.errors import ConfigurationError, ThreadBusyError, ThreadNotFoundError
+from agentkit_py.errors import (
+    ConfigurationError,
+    MessageConflictError,
+    ThreadBusyError,
+    ThreadNotFoundError,
+)
 from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import (
     LeaseClaim,
@@ -22,7 +27,8 @@ from agentkit_py.history.runs import (
     RunStore,
     execution_of,
 )
-from agentkit_py.results import AgentResult
+from agentkit_py.messages import UserMessage
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.runtime.port import Runtime
 
 T = TypeVar("T")
@@ -386,6 +392,37 @@ class HeldLease:
             known = await self.store.load_run(self.thread_id, other)
             if known is None or known.stop_reason == STEERED:
                 await self.store.save_run(self.thread_id, replace(run, id=other))
+
+
+class _Appends(Protocol):
+    """A store that refuses another result under an id that its thread holds."""
+
+    async def append(self, thread_id: str, results: Sequence[AgentResult]) -> None: ...
+
+
+async def refuse_other_text(
+    store: object, thread_id: str, entries: Sequence[AgentResult], message: UserMessage
+) -> None:
+    """Refuse a message that has the id of another one, which was answered.
+
+    Args:
+        store: The store of the thread; one that masks what it keeps compares masked texts.
+        thread_id: The thread.
+        entries: Its entries, as far as they are loaded.
+        message: The message.
+
+    Raises:
+        MessageConflictError: The thread has another text under the id.
+    """
+    known = next((one for one in entries if one.id == message.id and one.agent_name == USER), None)
+    if known is None or not message.content:
+        return
+    given = AgentResult.from_user(message.content, id=message.id, created_at=known.created_at)
+    if given.on_side(past=True).output == known.on_side(past=True).output:
+        return
+    if not hasattr(store, "append"):
+        raise MessageConflictError(thread_id, message.id or "")
+    await cast("_Appends", store).append(thread_id, [given])
 
 
 def _kept(run: RunRecord | None) -> list[Any] | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -21,7 +21,7 @@ from agentkit_py.history.config import (
     HistoryContext,
     RunView,
 )
-from agentkit_py.history.leases import HeldLease, OnBusy, ThreadLease
+from agentkit_py.history.leases import HeldLease, OnBusy, ThreadLease, refuse_other_text
 from agentkit_py.history.mail import MailStore, inbox_name, inbox_of, mail_store
 from agentkit_py.history.paging import FIRST_PAGE, RESULTS, Older, PagedStore
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
@@ -65,6 +65,16 @@ async def _results(get: GetResults, context: HistoryContext) -> Sequence[AgentRe
                 "AgentResult.from_dict(row) reads what to_dict() or TypeScript's export() wrote."
             )
     return found
+
+
+@contextmanager
+def _naming(store: object) -> Generator[None]:
+    """Let the error of a thread that is not there name the store that it was looked for in."""
+    try:
+        yield
+    except ThreadNotFoundError as error:
+        error.looked_for_in(store)
+        raise
 
 
 def _if_taken_over(returned: object) -> str | None:
@@ -203,21 +213,30 @@ class Thread:
         self.message = message
         if self.config is None:
             return
+        with _naming(self.config):
+            await self._open(self.config, message, resume=resume, keeps_state=keeps_state)
+
+    async def _open(
+        self, config: HistoryConfig, message: UserMessage | None, *, resume: bool, keeps_state: bool
+    ) -> None:
         self.state.thread_id = self.state.thread_id or None  # empty is none, as in TypeScript
         client_thread = self.state.thread_id
-        await self._create(self.config)
+        await self._create(config)
         if message is not None and message.id is not None:
-            await self._acquire_lease(self.config, message.id, resume=resume)
+            await self._acquire_lease(config, message.id, resume=resume)
             if self.lease is None and keeps_state:
                 is_new = client_thread is None
                 self._thread_state = ThreadState.of(
-                    self.config, self.state, message.id, goes_on=resume, is_new=is_new
+                    config, self.state, message.id, goes_on=resume, is_new=is_new
                 )
         if client_thread is not None and (self._is_answered or not self.state.is_seeded):
-            await self._load(self.config)
+            await self._load(config)
+        if self.outcome is not None and message is not None and self.state.thread_id is not None:
+            entries = self.state.transcript
+            await refuse_other_text(config, self.state.thread_id, entries, message)
         if self._thread_state is not None:
             await self._thread_state.begin(self._once, self._remembers)
-        await self._go_on(self.config)
+        await self._go_on(config)
         if self.outcome is not None and self._is_answered:
             self._show(self.outcome)
         self._remember()
@@ -257,7 +276,7 @@ class Thread:
         own, newest = await self._take(config, self.lease)
         done = own is not None and own.status == "completed"
         if own is not None and not (self.runtime.pauses and self.runtime.replaying):
-            self._sought = frozenset(own.results if done else (message_id,))
+            self._sought = frozenset((*own.results, message_id) if done else (message_id,))
         kept = own if done else newest if resume else None
         if kept is not None and kept.state is not None:
             over = dict(self.state.goes_on_with or {}) if kept is newest else {}
@@ -675,7 +694,8 @@ class Thread:
                     raise
                 late = [late_reply(result) for result in context.new_results]
                 context = replace(context, new_results=late)
-        returned = await resolve(function(context))
+        with _naming(self.config):
+            returned = await resolve(function(context))
         if self._notes is not None and context.new_results:
             await self._notes.drop()
         return _if_taken_over(returned)

@@ -51,9 +51,9 @@ class RememberedSteps:
     """
 
     advice = (
-        "Code between steps must come to the same end on each replay: no chance, no clock, nothing "
-        "that others change; or was it deployed under waiting runs? Then use version=… and "
-        'patched("…").'
+        "Code between steps must come to the same end on each replay: no chance, no clock, no "
+        "setting, nothing that others change; or was it deployed under waiting runs? Then use "
+        'version=… and patched("…").'
     )
 
     def __init__(self, outputs: inngest.StepMemos | None) -> None:

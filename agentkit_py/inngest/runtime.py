@@ -27,7 +27,7 @@ from agentkit_py.errors import (
     NonRetriableError,
     ReplayError,
     RetryAfterError,
-    VersionMismatchError,
+    ThreadNotFoundError,
 )
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer, ApprovalRequest
 from agentkit_py.inngest import steps
@@ -140,7 +140,9 @@ class InngestRuntime(Runtime):
             ctx.group = guarded
         self._group = guarded
         self._live = LivePublisher(publish, self._memory)
-        self._steps = GuardedSteps(ctx.step, self._memory, self._live)
+        self._steps = GuardedSteps(
+            ctx.step, self._memory, self._live, lambda e: self._is_tried_again(e) and self._has_more
+        )
         self._claims = Counter[str]()
         self._skips = 0
         self._time = datetime.fromtimestamp((ctx.event.ts or 0) / 1000, UTC)
@@ -407,7 +409,7 @@ class InngestRuntime(Runtime):
 
     async def try_again(self, seconds: float, error: Exception) -> None:
         """Let the server try the step again; this process, if the function's attempts are over."""
-        if self.attempt + 1 >= self._attempts:
+        if not self._has_more:
             await self._local.try_again(seconds, error)
             return
         raise RetryAfterError(f"{type(error).__name__}: {error}", seconds) from error
@@ -463,7 +465,22 @@ class InngestRuntime(Runtime):
         raised = self.to_caller_error(self._memory.guard.refused or error)
         if isinstance(raised, inngest.NonRetriableError | inngest.StepError):
             return True
-        return self.attempt + 1 >= self._attempts
+        return not self._has_more
+
+    @property
+    def _has_more(self) -> bool:
+        """True if the server tries again after this attempt."""
+        return self.attempt + 1 < self._attempts
+
+    def _is_tried_again(self, error: Exception) -> bool:
+        """Return whether another worker may have the code or the store that the run needs.
+
+        A run that has begun has found its thread; where it is not found any more, a deploy may have
+        moved the store.
+        """
+        if isinstance(error, ThreadNotFoundError):
+            return bool(self._memory.remembered.steps) and not (error.acted or self.repeats(error))
+        return isinstance(error, ReplayError) and error.tried_again
 
     def check(self, result: inngest.TransformOutputResult) -> None:
         """Check the answer to a request: a step that is new, or the function's output or error.
@@ -490,7 +507,7 @@ class InngestRuntime(Runtime):
 
     def to_caller_error(self, error: Exception) -> Exception:
         """Return the SDK's error for ``error``; what a replay only repeats is never retried."""
-        if isinstance(error, inngest.StepError | VersionMismatchError):
+        if isinstance(error, inngest.StepError) or self._is_tried_again(error):
             return error
         if isinstance(error, _NEVER_RETRIED) or self.repeats(error):
             name = type(error).__name__  # the SDK says the name of its own error before the text

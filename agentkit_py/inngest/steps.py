@@ -28,6 +28,7 @@ from agentkit_py.errors import (
     BudgetExceededError,
     ConfigurationError,
     GuardrailTripped,
+    MessageConflictError,
     MissingDependencyError,
     MissingModelError,
     ModelConnectionError,
@@ -63,6 +64,7 @@ NEVER_RETRIED = (
     BudgetExceededError,
     ConfigurationError,
     GuardrailTripped,
+    MessageConflictError,
     OutputError,
     StateError,
     ThreadNotFoundError,
@@ -73,10 +75,18 @@ NEVER_RETRIED = (
 class GuardedSteps:
     """The SDK's steps, guarded, and with clear errors."""
 
-    def __init__(self, step: inngest.Step, memory: StepMemory, live: LivePublisher) -> None:
+    def __init__(
+        self,
+        step: inngest.Step,
+        memory: StepMemory,
+        live: LivePublisher,
+        tries_again: Callable[[Exception], bool],
+    ) -> None:
         self._step = step
         self._memory = memory
         self._live = live
+        self._tries_again = tries_again
+        """Whether an error that is final elsewhere may be none for another worker."""
 
     async def ask(self, step_id: str, handler: Callable[[], Awaitable[T]]) -> T:
         """Ask the SDK for the step exactly as it is named."""
@@ -131,7 +141,7 @@ class GuardedSteps:
             with acting():
                 return self.output(step_id, found)
         except Exception as error:
-            if not is_final(error):
+            if not is_final(error) or self._tries_again(error):
                 raise self._memory.failed(to_sdk_error(error)) from error
             return self.output(step_id, record_error(error))
 
@@ -414,6 +424,7 @@ _RECORDED: dict[str, type[AgentKitError]] = {
         MissingModelError,
         ToolDefinitionError,
         MissingDependencyError,
+        MessageConflictError,
         ThreadNotFoundError,
     )
 }

@@ -224,10 +224,13 @@ class ReplayGuard:
         if known is None:
             self.decided[key] = value
         elif known.value != value and not (self.changes and key.endswith(".on_start")):
-            raise self.stop(
+            error = self.stop(
                 f"{what}: {known.value!r:.200} {known.when}, and {value!r:.200} in a replay.",
                 known.step,
             )
+            # A worker with the settings of the beginning may decide as it was decided.
+            error.tried_again = error.tried_again or not key.endswith(_DIGESTS)
+            raise error
 
     def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
         """Compare the definition of what runs with the one that the run began with.

@@ -39,6 +39,9 @@ class MemoryHistory(SqlHistory):
         super().__init__(processors=processors, lease=lease, lazy=lazy)
         self._memory = SqliteMemory()
 
+    def __repr__(self) -> str:
+        return "MemoryHistory()"
+
     def _make_database(self) -> Database:
         return self._memory
 

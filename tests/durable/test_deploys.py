@@ -348,3 +348,80 @@ async def with_another_api(first: str, then: str, inference: Inference, number: 
     assert (run.status, charged) == ("completed", ["a"]), run.error
     assert (run.output["text"], fake.rejections) == ("Done.", [])
     return {request.path for request in fake.requests}
+
+
+class RollingDeploy:
+    """Workers of two settings that take turns, and a run whose every step may come to either."""
+
+    def __init__(self, *, moves_store: bool) -> None:
+        self.is_new = False
+        self.paid: list[str] = []
+        self.stores = {False: MemoryHistory(), True: MemoryHistory() if moves_store else None}
+
+        @tool
+        def pay() -> str:
+            """Pay."""
+            self.paid.append("paid")
+            return "receipt"
+
+        def reply(request: Any) -> Any:
+            last = request.body["messages"][-1]
+            return "Paid." if last["role"] == "tool" else tool_call("pay", {})
+
+        self.fake = FakeProvider(reply)
+        model = at(openai("gpt-4o", api_key="sk-test"), self.fake)
+        agents = [
+            Agent(name=name, system="S", tools=[pay], model=model, max_iter=3)
+            for name in ("clerk", "chief")
+        ]
+
+        def router(context: RouterContext) -> Agent | None:
+            chief = self.is_new and not moves_store
+            return None if context.call_count else agents[chief]
+
+        def functions() -> list[inngest.Function[Any]]:
+            store = self.stores[self.is_new] or self.stores[False]
+            network = Network(name="n", agents=agents, router=router, history=store)
+            return create_functions(client, networks=[network])
+
+        client = inngest.Inngest(app_id="app", is_production=False)
+        self.executor = ReplayExecutor(client, functions, transport=self.fake.transport)
+
+    async def run(self, at_request: int, *, by_turns: bool) -> Run:
+        """Let workers with the new settings take requests from one on; return the run."""
+        data = {"input": "Pay.", "threadId": "t"}
+        self.executor.receive({"name": "app/network-n", "data": data})
+        (run,) = self.executor.runs
+        while run.status == "running":
+            is_turn = not by_turns or run.requests % 2 == at_request % 2
+            new = run.requests >= at_request and is_turn
+            if new is not self.is_new:
+                self.is_new = new
+                self.executor.restart()
+            assert await self.executor.do_next(timeouts=True)
+        return run
+
+
+@pytest.mark.parametrize("moves_store", [False, True])
+async def test_a_request_that_came_to_a_worker_with_other_settings_is_tried_again(
+    *, moves_store: bool
+) -> None:
+    """The router reads a setting, or the store is another; the old workers are still there."""
+    for number in (1, 3, 4, 5, 6, 8):
+        deploy = RollingDeploy(moves_store=moves_store)
+        run = await deploy.run(number, by_turns=True)
+        assert (run.status, deploy.paid) == ("completed", ["paid"]), (number, run.error)
+
+
+@pytest.mark.parametrize("moves_store", [False, True])
+async def test_a_run_that_finds_only_workers_with_other_settings_ends_and_says_why(
+    *, moves_store: bool
+) -> None:
+    """When its attempts are used up; it does nothing again."""
+    deploy = RollingDeploy(moves_store=moves_store)
+    run = await deploy.run(5, by_turns=False)
+    assert run.status == "failed"
+    assert run.error is not None
+    wanted = "no thread 't' in MemoryHistory()" if moves_store else "The router of 'n'"
+    assert wanted in run.error["message"]
+    assert len(deploy.paid) <= 1

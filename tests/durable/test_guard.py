@@ -229,7 +229,9 @@ async def test_a_router_that_decides_by_chance_ends_the_run(
     async def handler(ctx: inngest.Context) -> str:
         return (await network.run("Go.")).text
 
-    executor = executor_for(handler, inference=inference, check=False, transport=fake.transport)
+    executor = executor_for(
+        handler, inference=inference, check=False, transport=fake.transport, retries=0
+    )
     run = await executor.run(EVENT)
     message = failed(run)
     assert "The router of 'net'" in message
