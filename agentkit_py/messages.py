@@ -33,6 +33,7 @@ from agentkit_py.errors import ConfigurationError
 __all__ = [
     "CITATIONS",
     "CONTINUES",
+    "EMPTY",
     "ORIGIN",
     "ContentPart",
     "Delta",
@@ -135,6 +136,9 @@ class Finish:
 
 ORIGIN = "origin"
 """The key in `provider_metadata` under which it says what made the block: ``{"host": …}``."""
+
+EMPTY = "empty"
+"""The key in the details of an end, and in the origin of messages: the reply says nothing."""
 
 CITATIONS = "citations"
 """The key in `provider_metadata` of sources that the provider names beside a text, not in it."""
@@ -537,6 +541,10 @@ class OpaqueMessage(_Base):
             case {"type": "image_generation_call", "result": str(data)}:
                 kind = self.content.get("output_format") or "png"
                 return _medium("image", {"mediaType": f"image/{kind}", "data": data})
+            case {"type": "audio", "audio": {"data": str(data)}} if data:
+                return _medium("file", {"mediaType": _type_of_sound(data), "data": data})
+            case {"type": "image_url", "image_url": {"url": str(url)}}:
+                return _linked_picture(url)
             case _:
                 return None
 
@@ -555,6 +563,20 @@ class OpaqueMessage(_Base):
 
 
 _DATA_URL = re.compile(r"data:(?P<kind>[\w.+/-]{1,100});base64,")
+_SOUNDS = {"UklGR": "wav", "SUQz": "mpeg", "//": "mpeg", "ZkxhQ": "flac", "T2dnUw": "ogg"}
+
+
+def _type_of_sound(data: str) -> str:
+    """Return the type of an audio by its first bytes: a reply does not say it."""
+    known = (kind for beginning, kind in _SOUNDS.items() if data.startswith(beginning))
+    return f"audio/{next(known, 'pcm')}"
+
+
+def _linked_picture(url: str) -> MediaContent | None:
+    found = _DATA_URL.match(url)
+    if found is None:
+        return _medium("image", {"url": url})
+    return _medium("image", {"mediaType": found["kind"], "data": url[found.end() :]})
 
 
 def _drawn(output: JsonValue) -> MediaContent | None:

@@ -33,6 +33,9 @@ MAX_ITER = "max_iter"
 MAX_PAUSES = 10
 """The most times that a turn continues a paused reply; these do not count otherwise."""
 
+MAX_EMPTY = 3
+"""The most times that a reply may be paused in a turn when one comes that says nothing."""
+
 
 class TurnOptions(NamedTuple):
     """Options of an agent's turn."""
@@ -206,7 +209,8 @@ class _AgentLoop:
         """Return the limit that ends the turn after an inference that another would follow."""
         given = self.options.max_iter
         limit = max(1, self.turn.agent.max_iter if given is None else given)
-        if pauses >= MAX_PAUSES if inference.is_paused else counted >= limit:
+        most = MAX_EMPTY if inference.is_empty else MAX_PAUSES
+        if pauses >= most if inference.is_paused else counted >= limit:
             return "pause" if inference.is_paused else MAX_ITER
         reasons = (part.ends_after(inference) for part in self.parts)
         return next((reason for reason in reasons if reason is not None), None)

@@ -105,6 +105,7 @@ from agentkit_py.models.replies import (
     checked_body,
     count,
     joined_text,
+    nameless_call,
     objects,
     parse_call,
     text_or_empty,
@@ -349,7 +350,7 @@ class AnthropicAdapter(Adapter):
         known = found.get("type", "message") == "message" and {"type", "content"} & found.keys()
         if not known or (content is not None and as_list(content) is None):
             raise unexpected(model, body, "the answer is no message")
-        read = _Blocks(model, body)
+        read = _Blocks(model)
         messages = [read.message(block) for block in objects(content)]
         word = text_or_empty(found.get("stop_reason"))
         beside = {name: found.get(name) for name in ("stop_sequence", "stop_details")}
@@ -822,9 +823,8 @@ _WORDS: dict[str, FinishReason] = {
 class _Blocks:
     """Reads the blocks of one reply."""
 
-    def __init__(self, model: Model, body: object) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
-        self._body = body
         self._tools: dict[str, str] = {}
         """Names of hosted tools by the ids of their calls."""
 
@@ -850,7 +850,7 @@ class _Blocks:
     def _call(self, block: Block) -> ToolCall:
         name = text_or_empty(block.get("name"))
         if not name:
-            raise unexpected(self._model, self._body, "a tool_use block names no tool")
+            return nameless_call(text_or_empty(block.get("id")), block)
         call = parse_call(text_or_empty(block.get("id")), name, block.get("input"))
         ours = {"type": "tool_use", "id": call.id, "name": name, "input": call.arguments}
         return replace(call, provider_metadata=self._kept(block, ours))

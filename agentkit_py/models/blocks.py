@@ -261,8 +261,7 @@ def checked_reply(
     Raises:
         EmptyReplyError: It says nothing, and not because the model was done.
     """
-    says = [m for m in messages if m.type in ("tool_call", "opaque") or _has_words(m)]
-    if not says and finish.reason not in ("stop", "pause"):
+    if not any(map(says, messages)) and finish.reason not in ("stop", "pause"):
         raise empty_reply(model, finish, usage)
     return ModelReply(messages=ended(messages, stop or finish.stop), usage=usage, finish=finish)
 
@@ -309,6 +308,11 @@ def adjoined(model: Model, messages: Sequence[Message]) -> list[Message]:
         else:
             found.append(message)
     return found
+
+
+def says(message: Message) -> bool:
+    """Return whether a message of a reply is something that a user or a tool can do with."""
+    return message.type in ("tool_call", "opaque") or _has_words(message)
 
 
 def _has_words(message: Message) -> bool:

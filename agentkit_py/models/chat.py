@@ -81,6 +81,7 @@ from agentkit_py.models.replies import (
     checked_body,
     count,
     joined_text,
+    nameless_call,
     objects,
     parse_call,
     text_in,
@@ -98,6 +99,9 @@ from agentkit_py.models.writer import (
 
 FORMAT = "chat"
 """The name of this format: of its opaque messages, and the key of its data in messages."""
+
+AUDIO, PICTURE = "chat-audio", "chat-image"
+"""The formats of opaque messages that are shown, and that no request takes back."""
 
 EMPTY_RESULT = "(empty)"
 """A tool's empty result, for servers that refuse messages without text."""
@@ -190,7 +194,7 @@ class ChatAdapter(Adapter):
         for choice in map(as_object, choices):
             if choice is None:
                 raise unexpected(model, body, "a choice is no object")
-            messages += _read_choice(model, body, choice, self.think_tags)
+            messages += _read_choice(model, choice, self.think_tags)
             ends.append(choice)
         usage = _usage(as_object(found.get("usage")))
         return checked_reply(model, messages, _finish(model, messages, ends), usage)
@@ -450,11 +454,9 @@ def _end(model: Model, messages: Sequence[Message], choice: dict[str, Any]) -> F
     return replace(finish, reason="refusal") if refusal and finish.reason == "stop" else finish
 
 
-def _read_choice(
-    model: Model, body: object, choice: dict[str, Any], tags: ThinkTags | None
-) -> list[Message]:
+def _read_choice(model: Model, choice: dict[str, Any], tags: ThinkTags | None) -> list[Message]:
     message = as_object(choice.get("message")) or {}
-    calls = [_read_call(model, body, call) for call in as_list(message.get("tool_calls")) or ()]
+    calls = [_read_call(model, call) for call in _calls_in(message)]
     result: list[Message] = []
     reasoning = read_reasoning(model, message)
     if reasoning is not None:
@@ -469,9 +471,26 @@ def _read_choice(
             result.append(reasoning_in_text(model, thought))
         if text.strip() or (text and calls):
             result.append(TextMessage("assistant", text))
+    result += _media_in(model, message)
     if calls:
         result.append(ToolCallMessage(calls))
     return citing(result, objects(message.get("annotations")))
+
+
+def _calls_in(message: dict[str, Any]) -> list[Any]:
+    """Return the tool calls of a message, or its one call in the form before there were tools."""
+    old = as_object(message.get("function_call"))
+    return as_list(message.get("tool_calls")) or ([{"function": old}] if old else [])
+
+
+def _media_in(model: Model, message: dict[str, Any]) -> list[OpaqueMessage]:
+    """Return the audio of a message, and its pictures (OpenRouter), which are not sent back.
+
+    The words of an audio are a text beside it, a picture is named where it stood.
+    """
+    audio = as_object(message.get("audio"))
+    found = [opaque(model, AUDIO, {"type": "audio", "audio": audio})] if audio else []
+    return found + [opaque(model, PICTURE, one) for one in objects(message.get("images"))]
 
 
 def _text_of(message: dict[str, Any]) -> str:
@@ -513,12 +532,12 @@ def _text_of_chunk(chunk: Block) -> str:
     return text_in(chunk.get("thinking")) or text_in(chunk.get("text"))
 
 
-def _read_call(model: Model, body: object, call: object) -> ToolCall:
+def _read_call(model: Model, call: object) -> ToolCall:
     found = as_object(call) or {}
     function = as_object(found.get("function")) or {}
     name = text_or_empty(function.get("name"))
     if not name:
-        raise unexpected(model, body, "a tool call names no function")
+        return nameless_call(text_or_empty(found.get("id")), found)
     given = function.get("arguments")
     read = parse_call(text_or_empty(found.get("id")), name, given)
     written = dumps(read.arguments)
@@ -598,6 +617,8 @@ class _Choice:
     chunks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     """Items of content lists that are no texts, which Mistral sends beside these."""
 
+    images: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    audio: dict[str, Any] = field(default_factory=dict[str, Any])
     thoughts: list[_WrittenThought] = field(default_factory=list[_WrittenThought])
     calls: list[_WrittenCall] = field(default_factory=list[_WrittenCall])
     logprobs: dict[str, list[Any]] | None = None
@@ -628,6 +649,10 @@ class _Choice:
             message[DETAILS] = self.details
         if self.annotations:
             message["annotations"] = self.annotations
+        if self.audio:
+            message["audio"] = self.audio
+        if self.images:
+            message["images"] = self.images
         if self.thoughts or self.chunks:
             text = content.get("content")
             said = [{"type": "text", "text": text}] if text else []
@@ -637,7 +662,8 @@ class _Choice:
             message["tool_calls"] = [call.whole() for call in calls]
         filled = {"index": self.number, "finish_reason": None, **self.rest}
         # Some servers send the whole message, too, or null in its place: what was said counts.
-        said = calls or self.details or self.thoughts or self.chunks or any(content.values())
+        lists = (calls, self.details, self.thoughts, self.chunks, self.audio, self.images)
+        said = any(lists) or any(content.values())
         message = message if said else as_object(self.rest.get("message")) or message
         return {**filled, "message": message, "logprobs": self.logprobs}
 
@@ -689,7 +715,10 @@ class ChatAssembler(BaseAssembler):
         delta = as_object(found.get("delta")) or {}
         choice.role = text_or_empty(delta.get("role")) or choice.role
         deltas = self._texts(choice, delta)
-        for call in objects(delta.get("tool_calls")):
+        choice.images += objects(delta.get("images"))
+        if audio := as_object(delta.get("audio")):
+            deltas += self._audio(choice, audio)
+        for call in objects(_calls_in(delta)):
             deltas += self._call(choice, call)
         if choice.splitter is not None and found.get("finish_reason"):
             deltas += self._split(choice, choice.splitter.end())
@@ -745,6 +774,14 @@ class ChatAssembler(BaseAssembler):
         last.chunk |= chunk
         last.pieces.append(piece)
         return self._deltas.reasoning((choice.number, "thought", len(choice.thoughts)), piece)
+
+    def _audio(self, choice: _Choice, found: dict[str, Any]) -> list[Delta]:
+        """Add a piece of an audio: its words are the text, its bytes come in whole pieces."""
+        for name, value in found.items():
+            grows = name in ("data", "transcript") and isinstance(value, str)
+            choice.audio[name] = choice.audio.get(name, "") + value if grows else value
+        words = text_or_empty(found.get("transcript"))
+        return self._deltas.text((choice.number, "transcript"), words)
 
     def _call(self, choice: _Choice, found: dict[str, Any]) -> list[Delta]:
         call = choice.call_for(found)

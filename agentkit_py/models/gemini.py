@@ -17,6 +17,7 @@ from typing_extensions import Unpack
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py.errors import ConfigurationError, ModelResponseError
 from agentkit_py.messages import (
+    EMPTY,
     Delta,
     Finish,
     FinishReason,
@@ -62,6 +63,7 @@ from agentkit_py.models.blocks import (
     opaque_block,
     origin_of_block,
     own_block,
+    says,
     sendable,
     turn_mark,
     with_origin,
@@ -70,6 +72,7 @@ from agentkit_py.models.blocks import (
 )
 from agentkit_py.models.capabilities import GEMINI
 from agentkit_py.models.encoding import (
+    CLOSING_TURN,
     PREFILL,
     ToolExchange,
     encodable,
@@ -256,7 +259,10 @@ class GeminiAdapter(Adapter):
         finish = finished(model, messages, _WORDS, word, beside)
         usage = _usage(as_object(found.get("usageMetadata")))
         messages = adjoined(model, messages)
-        if finish.reason == "pause":
+        if finish.reason == "stop" and not any(map(says, messages)):
+            finish = replace(finish, reason="pause", details={EMPTY: True})
+            messages = _empty(model, messages)
+        elif finish.reason == "pause":
             token = text_or_empty(first.get("continuationToken"))
             finish = finish if token else replace(finish, reason="length")
             messages = _paused(model, messages, token) if token else messages
@@ -321,6 +327,9 @@ class _Turns(TurnWriter):
         return {name: value for name, value in part.items() if name != "thoughtSignature"}
 
     def _say(self, message: Said) -> None:
+        if nothing := origin_of_block(message.provider_metadata).get(EMPTY):
+            self._add("user", [self._text(CLOSING_TURN)] if nothing == "end" else [])
+            return
         if message.role == "assistant":
             self._open(turn_mark(message.provider_metadata))
         if isinstance(message, ReasoningMessage):
@@ -523,6 +532,26 @@ def _paused(model: Model, messages: Sequence[Message], token: str) -> list[Messa
         own = with_origin(message.provider_metadata, host_of(model), **{_CONTINUATION: token})
         marked.append(replace(message, provider_metadata=own))
     return marked
+
+
+def _empty(model: Model, messages: Sequence[Message]) -> list[Message]:
+    """Return the messages of a reply that ended well and says nothing, for the model to go on.
+
+    Gemini gives such replies now and then, mostly after a tool's result. In the next request a
+    user's turn stands in its place, without its thoughts: a model's turn of these alone is none.
+    Source: github.com/google-gemini/gemini-cli, issues 13592 and 28351.
+    """
+    held = messages or [ReasoningMessage("")]
+    last = len(held) - 1
+    return [
+        replace(
+            message,
+            provider_metadata=with_origin(
+                message.provider_metadata, host_of(model), **{EMPTY: "end" if n == last else "part"}
+            ),
+        )
+        for n, message in enumerate(held)
+    ]
 
 
 def _split_paused(

@@ -31,6 +31,7 @@ from agentkit_py.models.base import Model
 from agentkit_py.models.http_errors import (
     error_in_body,
     error_in_event,
+    excerpt_of,
     unexpected,
 )
 
@@ -94,6 +95,16 @@ def parse_call(call_id: str, name: str, arguments: object) -> ToolCall:
     if value is None:
         value = {}
     return ToolCall(call_id, name, value, malformed=malformed)
+
+
+def nameless_call(call_id: str, block: object) -> ToolCall:
+    """Return a call that names no tool as one that its model can mend: its result says so."""
+    said = f"a call without a name: {excerpt_of(block)}"
+    return ToolCall(call_id or UNNAMED, UNNAMED, {}, malformed=said)
+
+
+UNNAMED = "malformed_function_call"
+"""The name of calls of which the provider says no name."""
 
 
 def written_arguments(call: ToolCall, arguments: object) -> str:

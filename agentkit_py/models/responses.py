@@ -79,6 +79,7 @@ from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
     count,
+    nameless_call,
     objects,
     parse_call,
     text_or_empty,
@@ -234,7 +235,7 @@ class ResponsesAdapter(Adapter):
             raise unexpected(model, body, f"the answer is no finished response: {status or '-'}")
         details = as_object(found.get("incomplete_details")) or {}
         reason = text_or_empty(details.get("reason"))
-        messages = _ItemsReader(model, body).messages(items)
+        messages = _ItemsReader(model).messages(items)
         refusal = _refusal_in(items)
         word = reason or status
         beside = {"incomplete_details": details if reason else None, "refusal": refusal}
@@ -307,9 +308,10 @@ class _Items(Writer):
         elif isinstance(message, OpaqueMessage):
             self._add_opaque(message)
         elif self._keep_reasoning and (item := _own_reasoning(message, self._host)) is not None:
-            place = ReasoningPlace(message, item["id"], is_new=id(message) in self.reply)
+            name = _name_of(item)
+            place = ReasoningPlace(message, name, is_new=id(message) in self.reply)
             place.reason = self._standing.reason(message, message.provider_metadata)
-            self._waiting[item["id"]] = item, place
+            self._waiting[name] = item, place
 
     def _add_reply(self, entry: list[Said | ToolExchange]) -> None:
         for one in entry:
@@ -421,14 +423,23 @@ def _own_reasoning(message: ReasoningMessage, host: str) -> Encoded | None:
     if _reasoning_in(item) != message.content:
         return None
     match item:
-        case {"type": "reasoning", "id": str(), "summary": list(), "encrypted_content": str(text)}:
+        case {"type": "reasoning", "summary": list(), "encrypted_content": str(text)} if text:
             kept = ("type", "id", "summary", "encrypted_content")
-            return {name: copied(item[name]) for name in kept} if text else None
-        case {"type": "reasoning", "id": str(), "summary": list(), "content": [_, *_]}:
+        case {"type": "reasoning", "summary": list(), "content": [_, *_]} if _is_open(host):
             kept = ("type", "id", "summary", "content")
-            return {name: copied(item[name]) for name in kept} if _is_open(host) else None
         case _:
             return None
+    return {name: copied(item[name]) for name in kept if name != "id" or item.get("id")}
+
+
+def _name_of(reasoning: Block) -> str:
+    """Return the name of a reasoning item for what it led to: its id, if it has one.
+
+    Some hosts give none, and nobody asks for one with encrypted content.
+    """
+    given = text_or_empty(reasoning.get("id"))
+    said = [reasoning.get("encrypted_content"), reasoning.get("content"), reasoning.get("summary")]
+    return given or f"unnamed-{digest_of(said)}"
 
 
 def _text(role: str, text: str) -> Encoded:
@@ -501,9 +512,8 @@ def _refusal_in(items: list[Any]) -> str:
 class _ItemsReader:
     """Reads the items of one reply; each names the reasoning that led to it."""
 
-    def __init__(self, model: Model, body: object) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
-        self._body = body
         self._before: list[str] = []
 
     def messages(self, items: list[Any]) -> list[Message]:
@@ -512,7 +522,7 @@ class _ItemsReader:
             if item.get("type") == "reasoning":
                 made_by = {METADATA: item, ORIGIN: {"host": host_of(self._model)}}
                 found.append(ReasoningMessage(_reasoning_in(item), provider_metadata=made_by))
-                self._before.append(text_or_empty(item.get("id")))
+                self._before.append(_name_of(item))
                 continue
             message = self._message(item)
             found += [] if message is None else [message]
@@ -537,7 +547,7 @@ class _ItemsReader:
     def _call(self, item: Block) -> ToolCall:
         name = text_or_empty(item.get("name"))
         if not name:
-            raise unexpected(self._model, self._body, "a function call names no function")
+            return nameless_call(text_or_empty(item.get("call_id")), item)
         call = parse_call(text_or_empty(item.get("call_id")), name, item.get("arguments"))
         ours = {"type": "function_call", "name": name, "arguments": dumps(call.arguments)}
         said = {**item, "arguments": written_arguments(call, item.get("arguments"))}

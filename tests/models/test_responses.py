@@ -411,7 +411,6 @@ def test_a_text_that_was_cut_is_a_reply_and_says_so() -> None:
             "max_output_tokens",
         ),
         (response(status="incomplete", incomplete_details={"reason": "content_filter"}), "filter"),
-        (response(call("a", name="")), "names no function"),
         ({"status": "completed"}, "no finished response"),
         ({"choices": []}, "no finished response"),
         ([], "no JSON object"),

@@ -13,7 +13,7 @@ from agentkit_py._engine.model_calls import CallModel
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_calls import calls_of
-from agentkit_py.messages import ToolCall
+from agentkit_py.messages import EMPTY, ToolCall
 from agentkit_py.results import AgentResult
 
 TakeTurn: TypeAlias = Callable[[], Awaitable[AgentResult]]
@@ -39,6 +39,9 @@ class Inference:
 
     is_paused: bool = field(init=False)
     """The provider paused the reply: another request continues it."""
+
+    is_empty: bool = field(init=False)
+    """The provider ended the reply well, and it says nothing."""
 
     settled: dict[int, JsonValue] = field(default_factory=dict[int, JsonValue], init=False)
     """Results of calls that are not run, by their place among the calls."""
@@ -79,6 +82,8 @@ class Inference:
         """Put another result in the place of the reply's."""
         self.result, self.calls = result, calls_of(result.output)
         self.is_paused = result.finish_reason == "pause" and not self.calls
+        details = None if result.finish is None else result.finish.details
+        self.is_empty = self.is_paused and EMPTY in (details or {})
 
     def settle(self, index: int, content: JsonValue) -> None:
         """Give a call a result without running it; the last result counts."""

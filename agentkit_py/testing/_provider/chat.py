@@ -14,10 +14,12 @@ from .openai import (
     Ranges,
     duplicate_names,
     empty_array,
+    has_known_efforts,
     invalid_parameters,
     missing,
     out_of_range,
     quoted,
+    refused_effort,
     schema_trouble,
     strict_trouble,
     takes_defaults,
@@ -163,6 +165,13 @@ def reasoning_model_parameter(request: Request) -> Iterator[Problem]:
                 "default (1) value is supported."
             )
             yield Problem(words, name, "unsupported_value")
+
+
+@_openai_rule("github.com/anomalyco/opencode/issues/4451 (November 2025)", models=has_known_efforts)
+def unsupported_effort(request: Request) -> Iterator[Problem]:
+    """A model takes the efforts of its generation only."""
+    effort = request.body.get("reasoning_effort")
+    yield from refused_effort(request.model, effort, "reasoning_effort")
 
 
 @_openai_rule(f"{_AZURE_REASONING} (parallel tool calls: not supported)", models=_is_o_series)

@@ -121,6 +121,27 @@ def out_of_range(body: dict[str, Any], ranges: Ranges) -> Iterator[Problem]:
             yield Problem(f"Invalid '{name}': decimal {words}", name, "decimal_above_max_value")
 
 
+_EFFORTS = (  # Azure's page of reasoning models; for 5.1 github.com/anomalyco/opencode/issues/4451
+    (re.compile(r"o[134](-mini)?(-\d|$)"), ("low", "medium", "high")),
+    (re.compile(r"gpt-5(-mini|-nano)?(-\d|$)"), ("minimal", "low", "medium", "high")),
+    (re.compile(r"gpt-5\.1(-\d|$)"), ("none", "low", "medium", "high")),
+)
+
+
+def has_known_efforts(model: str) -> bool:
+    """Return whether it is known which efforts a model takes."""
+    return any(pattern.match(model) for pattern, _ in _EFFORTS)
+
+
+def refused_effort(model: str, effort: Any, where: str) -> Iterator[Problem]:
+    """Yield the API's answer to an effort that a model does not take."""
+    efforts = next(efforts for pattern, efforts in _EFFORTS if pattern.match(model))
+    if isinstance(effort, str) and effort not in efforts:
+        listed = f"{quoted(efforts[:-1])}, and '{efforts[-1]}'"
+        words = f"Unsupported value: '{effort}' is not supported with the '{model}' model."
+        yield Problem(f"{words} Supported values are: {listed}.", where, "unsupported_value")
+
+
 DeclaredFunctions = list[tuple[str, dict[str, Any]]]
 """Declared functions with their pointers, such as `tools[0].function`."""
 

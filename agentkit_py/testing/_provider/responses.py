@@ -14,10 +14,12 @@ from .openai import (
     DeclaredFunctions,
     Ranges,
     duplicate_names,
+    has_known_efforts,
     invalid_parameters,
     missing,
     out_of_range,
     quoted,
+    refused_effort,
     schema_trouble,
     strict_trouble,
     takes_defaults,
@@ -135,6 +137,17 @@ def reasoning_model_sampling(request: Request) -> Iterator[Problem]:
         if value is not None and value != 1:
             words = f"Unsupported parameter: '{name}' is not supported with this model."
             yield Problem(words, name, "unsupported_parameter")
+
+
+@_rule(
+    "github.com/anomalyco/opencode/issues/4451 (November 2025)",
+    "observed",
+    models=has_known_efforts,
+)
+def unsupported_effort(request: Request) -> Iterator[Problem]:
+    """A model takes the efforts of its generation only."""
+    effort = object_of(request.body.get("reasoning")).get("effort")
+    yield from refused_effort(request.model, effort, "reasoning.effort")
 
 
 @_rule(f"{_API} (gpt-5 and o-series models only)", models=_is_plain)
