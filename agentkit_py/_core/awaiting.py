@@ -1,4 +1,4 @@
-"""Awaiting: values that may be awaitable, heavy work beside the event loop, and Ctrl-C."""
+"""Awaiting: values that may be awaitable, heavy work outside of the event loop, and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def is_async_callable(function: object) -> bool:
 
 
 def takes_two(function: Callable[..., Any]) -> bool:
-    """Return whether ``function`` takes more than one argument by position."""
+    """Return whether ``function`` takes two or more arguments by position."""
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     places = [p for p in inspect.signature(function).parameters.values() if p.kind in kinds]
     return len(places) > 1
@@ -66,7 +66,7 @@ MOST_CHARACTERS = 2**16
 
 
 async def off_loop(work: Callable[[], T], *texts: object) -> T:
-    """Call ``work``, which does not await, in a worker thread if what it works on is long."""
+    """Call ``work``, which does not await, in a worker thread if its input is long."""
     if _left_of(MOST_CHARACTERS, texts) > 0:
         return work()
     return await asyncio.to_thread(work)

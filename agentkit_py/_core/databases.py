@@ -10,10 +10,10 @@ from typing import TypeVar
 
 
 def create_private(path: Path) -> None:
-    """Create an empty file with mode 0600 if there is none; one that is there keeps its mode.
+    """Create an empty file with mode 0600 if there is none; an existing file keeps its mode.
 
-    SQLite gives the files beside its own (``-wal``, ``-shm``, ``-journal``) the same mode. Where a
-    file cannot be created nothing happens: whoever opens it says why.
+    SQLite gives its other files (``-wal``, ``-shm``, ``-journal``) the same mode. Where a
+    file cannot be created nothing happens: opening it says why.
     """
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -30,7 +30,7 @@ _PAUSE = 0.01
 def retried(work: Callable[[], T], is_busy: Callable[[Exception], bool], *, seconds: float) -> T:
     """Call ``work``, again for so many seconds while others use the file. Blocks.
 
-    Processes that create one file at the same moment can be refused at once, without the usual
+    Processes that create a file at the same moment can be refused at once, without the usual
     waiting: SQLite does so where waiting could be a deadlock, in the change to WAL.
 
     Raises:
@@ -60,8 +60,8 @@ def conninfo_problem(conninfo: str) -> str | None:
     except psycopg.ProgrammingError:
         return (
             "the address of the database cannot be read. Write "
-            "postgresql://user:password@host/database, where what is special in a name or password "
-            "is percent-encoded, or key=value pairs."
+            "postgresql://user:password@host/database, where special characters in a name or "
+            "password are percent-encoded, or key=value pairs."
         )
     return None
 

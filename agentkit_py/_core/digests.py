@@ -17,11 +17,11 @@ from agentkit_py._core.json import JsonValue, dumps
 
 @runtime_checkable
 class Fingerprinted(Protocol):
-    """A value that says itself what it is made of."""
+    """A value that describes its own parts."""
 
     @property
     def fingerprint(self) -> JsonValue:
-        """Its kind and settings as JSON; another one where it does something else."""
+        """Its kind and settings as JSON; a different value where it behaves differently."""
         ...
 
 
@@ -31,7 +31,7 @@ def short_digest(value: Any) -> str:
 
 
 def code_of(code: CodeType) -> list[Any]:
-    """Return a function's own code as JSON; not what it calls."""
+    """Return a function's own code as JSON; not the functions it calls."""
     consts = [code_of(c) if isinstance(c, CodeType) else _const(c) for c in code.co_consts]
     return [code.co_code.hex(), consts, *map(list, (code.co_names, code.co_varnames))]
 
@@ -61,7 +61,7 @@ def settings_of(value: object) -> JsonValue:
 
 
 def _callable(value: object) -> JsonValue:
-    """Return a function by its code and what it holds; None: it is none."""
+    """Return a function by its code and its captured values; None: it is not a function."""
     if isinstance(value, functools.partial):
         part = cast("functools.partial[object]", value)
         return [settings_of(one) for one in (part.func, part.args, part.keywords)]
@@ -74,7 +74,7 @@ def _callable(value: object) -> JsonValue:
 
 
 def _held(function: Any) -> list[JsonValue]:
-    """Return what a function holds; numbers and what can be changed may be its memory."""
+    """Return a function's captured values; numbers and mutable values may be its memory."""
     found: list[JsonValue] = []
     for cell in function.__closure__ or ():
         try:

@@ -1,7 +1,7 @@
-"""Functions that one layer calls and a layer above it provides.
+"""Functions that a layer calls and a higher layer provides.
 
 The calling module makes an `ExtensionPoint`; the module above registers its function there when it
-is imported. So the caller knows only what it needs, and imports go one way. The package's root,
+is imported. So the caller knows only its own needs, and imports go one way. The package's root,
 which knows all modules, says with `provided_by` which module registers where: that module is
 imported when the function is first needed, and by programs that need it only.
 """
@@ -27,7 +27,7 @@ def provided_by(modules: Mapping[str, str]) -> None:
 
 
 class ExtensionPoint(Generic[F]):
-    """A place for one function, which a higher layer registers."""
+    """A place for a function, which a higher layer registers."""
 
     def __init__(self, name: str) -> None:
         """Make an empty point.

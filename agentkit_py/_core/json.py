@@ -1,4 +1,4 @@
-"""JSON types, and the one way this library writes and checks JSON."""
+"""JSON types, and the only way this library writes and checks JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 JsonValue: TypeAlias = (
     "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 )
-"""Any JSON value. Read-only on purpose: nobody changes a message's content in place."""
+"""Any JSON value. Read-only on purpose: no code changes a message's content in place."""
 
 JsonObject: TypeAlias = Mapping[str, JsonValue]
 """A JSON object."""
@@ -46,7 +46,7 @@ class Growing(list[dict[str, Any]]):
         items: Iterable[dict[str, Any]] = (),
         written: list[tuple[object, bytes]] | None = None,
     ) -> None:
-        """Begin; ``written``: what has been written of those of which this is a copy."""
+        """Begin; ``written``: the bytes already written of the objects of which this is a copy."""
         super().__init__(items)
         self.written: list[tuple[object, bytes]] = [] if written is None else written
 
@@ -65,7 +65,7 @@ class Growing(list[dict[str, Any]]):
 
 
 def to_bytes(body: dict[str, Any]) -> bytes:
-    """Return an object as `dumps` writes it, in UTF-8; what has grown is not written again."""
+    """Return an object as `dumps` writes it, in UTF-8; only additions are written again."""
     members = [
         dumps(name).encode() + b":" + value.to_bytes()
         if isinstance(value, Growing)
@@ -96,7 +96,7 @@ def find_non_json(value: object, path: str = "") -> str | None:
     """Return the path of the first thing in ``value`` that JSON would lose or change, else None.
 
     Tuples, non-string keys, sets, NaN and foreign objects are found. ``path`` is the prefix of
-    the returned one, e.g. ``data.user``.
+    the returned path, e.g. ``data.user``.
     """
     if value is None or isinstance(value, _EXACT):
         return None
@@ -135,7 +135,7 @@ def is_too_deep(value: object) -> bool:
     """Return whether objects and arrays are nested in more than `MAX_DEPTH` levels."""
     level: list[Any] = [value] if isinstance(value, _CONTAINERS) else []
     for _ in range(MAX_DEPTH):
-        # Each container once: one that holds itself twice would double with every level.
+        # Each container once: a container that holds itself twice would double with every level.
         inside: dict[int, Any] = {id(one): one for one in level}
         items = [item for one in inside.values() for item in _items(one)]
         level = [item for item in items if isinstance(item, _CONTAINERS)]
@@ -194,7 +194,7 @@ _strict = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
 
 
 def loads_tamed(text: str) -> Any:
-    """Return the value of a JSON text that somebody else wrote, `tamed`.
+    """Return the value of a JSON text from outside, `tamed`.
 
     Raises:
         ValueError: It is no JSON, or holds NaN or an infinity by name.
@@ -209,17 +209,17 @@ def loads_tamed(text: str) -> Any:
 
 
 def tamed(body: Any) -> Any:
-    """Return JSON that somebody else wrote, without what we could not write again.
+    """Return JSON from outside, without values that we could not write again.
 
     Objects under ``input`` and ``args`` (a model's arguments) become the text they were, so that
-    they count as malformed. Elsewhere numbers that are none become texts, and what is nested too
-    deeply is left out.
+    they count as malformed. Elsewhere numbers that are not finite become texts, and values nested
+    too deeply is left out.
     """
     return body if _is_tame(body) else _tamed(body, 0)
 
 
 def _is_tame(value: Any) -> bool:
-    """Return whether JSON can hold all numbers of what came as JSON, in `MAX_DEPTH` levels."""
+    """Return whether JSON can hold all numbers of a JSON value, in `MAX_DEPTH` levels."""
     level: list[Any] = [value]
     for _ in range(MAX_DEPTH + 1):
         inside = dict[int, Any]()  # each container once, as in `is_too_deep`

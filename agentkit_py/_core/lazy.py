@@ -12,12 +12,12 @@ from typing import Any
 
 
 def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package with names that load what most programs do not use.
+    """Return the ``__getattr__`` of a package, which loads rarely used names when they are needed.
 
     Args:
         package: The package's ``__name__``.
         modules: Modules, each with the names that come from it. No module of the package itself may
-            have one of the names, since importing it would make it the package's attribute.
+            have such a name, since importing it would make it the package's attribute.
     """
     homes = {name: module for module, names in modules.items() for name in names.split()}
 

@@ -15,7 +15,7 @@ LONGEST_MATCH = 4_000
 """Characters of the longest match that is sure to be found in a long text."""
 
 SECONDS = 0.5
-"""Processor time that one expression may take for one text."""
+"""Processor time that an expression may take for a text."""
 
 
 class BoundedPattern:
@@ -54,7 +54,8 @@ class BoundedPattern:
                     break
                 stop = match.end()
                 if stop == end < len(text) and extends:
-                    # Reading on succeeds as often as it likes: what it takes is not read again.
+                    # Reading on succeeds as often as it likes: characters it takes are not read
+                    # again.
                     longer = search.here(text, match.start())
                     extends = longer is not None and longer.end() > stop
                     stop = longer.end() if longer is not None and extends else stop
@@ -81,7 +82,7 @@ class BoundedPattern:
 
 
 class _TextSearch:
-    """The searches of one text, which share one limit."""
+    """The searches of a text, which share a limit."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine

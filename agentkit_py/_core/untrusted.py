@@ -62,9 +62,9 @@ def clean(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return JSON or another text on one line with all that `clean` removes as ``\u`` escapes.
+    r"""Return JSON or another text on a line with all that `clean` removes as ``\u`` escapes.
 
-    For what a person approves or a program reads: nothing of it may be missing.
+    For text that a person approves or a program reads: nothing of it may be missing.
     """
     return text if text.isascii() and text.isprintable() else text.translate(_ESCAPED)
 
@@ -72,7 +72,7 @@ def escaped(text: str) -> str:
 class CleanRecords(logging.Filter):
     """Cleans log records: the message with its arguments, the traceback and the stack.
 
-    Errors are without secrets (see `without_secrets`). Arguments become one line each, so that
+    Errors are without secrets (see `without_secrets`). Arguments become a line each, so that
     none can look like another record.
     """
 

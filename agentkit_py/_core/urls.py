@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE)
 
 
 def in_path(name: str, keep: str = "") -> str:
-    """Return a name as one part of a URL's path; characters in ``keep`` stay as they are."""
+    """Return a name as a part of a URL's path; characters in ``keep`` stay as they are."""
     return quote(name, safe=keep)
 
 
@@ -34,7 +34,7 @@ def host_name(host: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host name or address means this machine only."""
+    """Return whether a host name or address means this machine only."""
     name = host.strip("[]").lower()
     try:
         return name == "localhost" or ipaddress.ip_address(name).is_loopback
@@ -43,7 +43,7 @@ def is_loopback(host: str) -> bool:
 
 
 def private_address(url: str) -> str | None:
-    """Return why nobody should fetch a URL that a stranger may have written, else None.
+    """Return why a URL that a stranger may have written should not be fetched, else None.
 
     Refused are addresses and names of private networks and of this machine, in every notation that
     programs understand, and schemes other than ``http``, ``https``, ``data`` and ``gs``. What a

@@ -18,7 +18,7 @@ def slugify(name: str) -> str:
 def wrong_number(
     value: object, *, whole: bool = False, least: float = 0, above: bool = False
 ) -> str | None:
-    """Return what to pass instead of a value that is no number in a range; None: it is one.
+    """Return the advice for a value that is not a number in a range; None: it is in the range.
 
     It must be ``least`` or more, or if ``above``, more than that.
     """
@@ -31,7 +31,7 @@ def wrong_number(
 
 
 def wrong_word(name: str, value: object, known: Sequence[object]) -> str | None:
-    """Return what is wrong with a value that is none of the known words; None: it is one."""
+    """Return the problem of a value that is not among the known words; None: it is known."""
     if value in known:
         return None
     *others, last = map(repr, known)

@@ -1,4 +1,4 @@
-"""Cases, what a run of one gave, and cases made of recorded threads."""
+"""Cases, the outcome of their runs, and cases made of recorded threads."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Evaluator:
     check: CaseCheck
 
     async def __call__(self, outcome: Outcome) -> Verdict:
-        """Return the verdict on a run; a check that fails itself is one, too."""
+        """Return the verdict on a run; a check that fails itself gives a verdict, too."""
         try:
             found = await resolve(self.check(outcome))
-        except Exception as error:  # noqa: BLE001 - it is the user's, and others go on
+        except Exception as error:  # noqa: BLE001 - it is the user's, and others continue
             return Verdict(passed=False, reason=f"{type(error).__name__}: {error}")
         if isinstance(found, str):
             return Verdict(passed=not found, reason=found)
@@ -47,7 +47,7 @@ class Evaluator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One question to a network, and what its answer must be."""
+    """A question to a network, and the requirements for its answer."""
 
     name: str
     input: str
@@ -61,10 +61,10 @@ class Case:
     """The data of the run's state; None: the network's own."""
 
     expected: Any = None
-    """The value that `equals`, `contains` and `matches_schema` compare with unless given one."""
+    """The value that `equals`, `contains` and `matches_schema` compare with by default."""
 
     evaluators: Sequence[Evaluator] = ()
-    """Beside those of the suite."""
+    """In addition to those of the suite."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the case as JSON; evaluators are code and stay behind."""
@@ -111,7 +111,7 @@ class CallMade:
 
 @dataclass(frozen=True, slots=True)
 class Saw:
-    """The messages of one model call."""
+    """The messages of a model call."""
 
     agent: str
     messages: Sequence[Message]
@@ -139,7 +139,7 @@ class Outcome:
 
 
 def case_from_thread(entries: Sequence[AgentResult], name: str) -> Case:
-    """Return the last question of a stored thread as a case: its answer is what is expected.
+    """Return the last question of a stored thread as a case: its answer is the expected answer.
 
     Raises:
         InvalidRecordError: The thread holds no question with an answer.
@@ -162,7 +162,7 @@ def read_cases(path: str | Path) -> list[Case]:
     """Return the cases of a file of JSON Lines, e.g. of ``agentkit eval from-thread``.
 
     Raises:
-        InvalidRecordError: A line is no case; the error names it.
+        InvalidRecordError: A line is not a case; the error names it.
     """
     found: list[Case] = []
     for number, line in enumerate(Path(path).read_text("utf-8").splitlines(), 1):

@@ -1,4 +1,4 @@
-"""Evaluators: what must hold of a run. Each gives a verdict with its reason."""
+"""Evaluators: requirements for a run. Each gives a verdict with its reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def evaluator(check: CaseCheck) -> Evaluator:
 
 
 def equals(expected: Any = None) -> Evaluator:
-    """The answer's text is the expected one; white space around it does not count."""
+    """The answer's text is the expected text; white space around it does not count."""
 
     def check(outcome: Outcome) -> str:
         wanted = outcome.case.expected if expected is None else expected
@@ -34,7 +34,7 @@ def equals(expected: Any = None) -> Evaluator:
 
 
 def contains(*texts: str) -> Evaluator:
-    """The answer holds each of the texts, in any case; none given: the expected one."""
+    """The answer contains each of the texts, in any case; none given: the expected text."""
 
     def check(outcome: Outcome) -> str:
         said = outcome.text.casefold()
@@ -68,7 +68,7 @@ def not_called(tool: str) -> Evaluator:
 
 
 def answered_by(*agents: str) -> Evaluator:
-    """These agents answered, in this order; the calls of one turn count once."""
+    """These agents answered, in this order; the calls of a turn count once."""
 
     def check(outcome: Outcome) -> str:
         turns = [a for a, b in zip(outcome.agents, ("", *outcome.agents), strict=False) if a != b]
@@ -114,7 +114,7 @@ def no_contamination() -> Evaluator:
 
 
 def matches_schema(kind: Any = None) -> Evaluator:
-    """The answer is JSON of a type that pydantic knows; None: the case's expected one."""
+    """The answer is JSON of a type that pydantic knows; None: the case's expected type."""
 
     def check(outcome: Outcome) -> str:
         try:
@@ -160,7 +160,7 @@ def within(
 
 _VERDICT = ToolSpec(
     "verdict",
-    "Say whether the answer does what is asked for.",
+    "Say whether the answer meets the requirement.",
     {
         "type": "object",
         "properties": {"passed": {"type": "boolean"}, "reason": {"type": "string"}},
@@ -175,7 +175,7 @@ _JUDGE = (
 
 
 def judge(model: Model | str, question: str, *, name: str | None = None) -> Evaluator:
-    """A model says whether the answer does what ``question`` asks for.
+    """A model says whether the answer meets the requirement ``question``.
 
     Args:
         model: The judge, or its name.

@@ -1,4 +1,4 @@
-"""Reports: a table, JSON, and what differs from an earlier report."""
+"""Reports: a table, JSON, and the differences from an earlier report."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Change:
     """The tools that were called before and now, where these differ."""
 
     def __str__(self) -> str:
-        """Return one line, and one for each reason."""
+        """Return a line, and a line for each reason."""
         shares = [f"{one:.0%}" if one is not None else "none" for one in (self.before, self.after)]
         lines = [f"{self.case}: {' → '.join(shares)}"]
         if self.calls[0] != self.calls[1]:
@@ -132,7 +132,7 @@ class Report:
         return found
 
     def table(self) -> str:
-        """Return the report as text: a line for each case, and what fails below it."""
+        """Return the report as text: a line for each case, and its failures below it."""
         width = max((len(row.case) for row in self.rows), default=4)
         head = f"{'case':{width}}  passed  tokens  model calls  seconds"
         lines = [head, "-" * len(head)]
@@ -148,7 +148,7 @@ class Report:
         return "\n".join([*lines, f"{good} of {len(self.by_case)} cases passed"])
 
     def diff(self, earlier: Report) -> Diff:
-        """Return what differs from an earlier report of the same suite."""
+        """Return the differences from an earlier report of the same suite."""
         old, new = earlier.by_case, self.by_case
         both = [_change(case, old[case], new[case]) for case in new if case in old]
         return Diff(
@@ -182,7 +182,7 @@ class Report:
         except FileNotFoundError:
             raise ConfigurationError(f"There is no file {str(path)!r}.") from None
         except (OSError, ValueError, KeyError, TypeError) as error:
-            problem = f"it holds no report of a suite ({error})"
+            problem = f"it is not a report of a suite ({error})"
             raise InvalidRecordError(problem, where=str(path), field="(whole)") from error
 
 

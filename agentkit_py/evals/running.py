@@ -27,15 +27,15 @@ class Suite:
     """Cases that a network must pass.
 
     Each run of a case is on a copy of the network whose threads are kept in memory, so that cases
-    know nothing of each other and a store of yours holds nothing of them. Tools do what they do.
+    are independent and a store of yours gets nothing of them. Tools have their usual effects.
     """
 
     target: Target | Callable[[], Target]
-    """The network, or a function that makes one for each run: with data and a model of its own."""
+    """The network, or a function that makes a network for each run: with its own data and model."""
 
     cases: Sequence[Case]
     evaluators: Sequence[Evaluator] = ()
-    """For all cases, beside their own."""
+    """For all cases, in addition to their own."""
 
     name: str = "suite"
     concurrency: int = 4
@@ -44,7 +44,7 @@ class Suite:
     clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        """Refuse cases that a report could not tell apart."""
+        """Refuse cases that a report could not distinguish."""
         names = [case.name for case in self.cases]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -96,14 +96,14 @@ class Suite:
         return Report(self.name, [one for one in rows if isinstance(one, Row)])
 
     async def judged(self, case: Case, number: int = 0) -> Row:
-        """Run one case and have it judged."""
+        """Run a case and have it judged."""
         outcome = await self.outcome(case)
         checks = [*self.evaluators, *case.evaluators]
         verdicts = {check.name: await check(outcome) for check in checks}
         return Row.of(outcome, number, verdicts)
 
     async def check(self, case: Case) -> None:
-        """Run one case in a test.
+        """Run a case in a test.
 
         Raises:
             AssertionError: It fails; the message names each evaluator with its reason.
@@ -113,7 +113,7 @@ class Suite:
             raise AssertionError(f"{case.name}: {'; '.join(row.reasons)}")
 
     async def outcome(self, case: Case) -> Outcome:
-        """Run one case and return what it gave; an error that ends the run is a part of it."""
+        """Run a case and return its outcome; an error that ends the run is a part of it."""
         given: Any = self.target
         made = cast("Any", given if isinstance(given, Network | Agent) else given())
         processors = () if made.history is None else made.history.processors
@@ -130,7 +130,7 @@ class Suite:
             done = await target.run(case.input, observer=watched, **options)
             text = done.text
             state = getattr(done, "state", state)
-        except Exception as failure:  # noqa: BLE001 - a case that fails is what one looks for
+        except Exception as failure:  # noqa: BLE001 - an evaluation looks for cases that fail
             error = f"{type(failure).__name__}: {failure}"
         agents: Sequence[Any] = getattr(target, "agents", [target])
         return Outcome(
@@ -159,7 +159,7 @@ def _state(target: Target, case: Case) -> State[Any] | None:
 
 
 class _Watched:
-    """Keeps what happens in a run."""
+    """Records the events of a run."""
 
     def __init__(self) -> None:
         self.usage = Usage()

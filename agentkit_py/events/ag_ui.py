@@ -2,7 +2,7 @@
 
 Each part of a reply is a message: a text or a call of the assistant's, its result, a reasoning, or
 an activity for blocks of other kinds. Questions to a person are interrupts: the run ends with
-them, and the next one brings the answers.
+them, and the next run brings the answers.
 
 Source: the events of the npm package ``@ag-ui/core``, and ``verify`` and ``apply`` of
 ``@ag-ui/client``.
@@ -30,7 +30,7 @@ PROTOCOL = "1.0"
 """The version of the protocol."""
 
 WAITING = "agentkit.waiting"
-"""The name of the custom event that says that somebody else has to decide first."""
+"""The name of the custom event that says that another person has to decide first."""
 
 STATUS = "agentkit.status"
 """The name of the custom event that says why the run stays open."""
@@ -48,13 +48,13 @@ _ANSWER = {
 
 
 class AgUiWriter:
-    """Writes one reply as the events of a run.
+    """Writes a reply as the events of a run.
 
     Args:
         reply: The id of the reply.
         thread_id: The thread.
         run_id: The id that the client gave the run.
-        before: The messages before the reply, as the client is to have them.
+        before: The messages before the reply, as the client should have them.
         known: Ids and roles of the messages that the client has.
     """
 
@@ -97,7 +97,7 @@ class AgUiWriter:
         for place, part in enumerate(change.parts):
             if part.approval is not None and part.approval.approved is None:
                 self._changed(PartChange("asked", place, part))
-            if part.status == "open":  # it goes on: its message exists already
+            if part.status == "open":  # it continues: its message exists already
                 again += self._changed(PartChange("opened", place, part))
         sent = [(one["id"], one["role"]) for one in self._before]
         return [*closed, *self._snapshots([*sent, *self._known], change.parts), *again]
@@ -108,7 +108,7 @@ class AgUiWriter:
         """Return the events after which the client has the messages before, and these parts.
 
         A snapshot keeps the places of messages that are known, and keeps reasoning that it does not
-        name. So what is to go is first made plain text, and then left out.
+        name. So parts to be removed are first made plain text, and then left out.
         """
         kept = {one["id"] for one in self._before}
         gone = [name for name, role in known if name not in kept and role == "reasoning"]
@@ -178,7 +178,7 @@ class AgUiWriter:
 
 
 _OURS = {"@ag-ui/client": {"authoritativeActivityTypes": ["block"]}}
-"""Says that a snapshot without one of our activities takes it away."""
+"""Says that a snapshot without an activity of ours removes it."""
 
 _PREFIX = {"text": "TEXT_MESSAGE", "reasoning": "REASONING_MESSAGE", "tool-call": "TOOL_CALL"}
 _GROWN = {"text": "CONTENT", "reasoning": "CONTENT", "tool-call": "ARGS"}
@@ -244,7 +244,7 @@ def interrupts_of(reply: str, parts: Iterable[StreamedPart]) -> list[dict[str, A
 
 
 def messages_of(name: str, part: StreamedPart) -> list[dict[str, Any]]:
-    """Return the messages of a part: one, and a call's result."""
+    """Return the messages of a part: a message, and a call's result."""
     agent = {"metadata": {"agent": part.agent}}
     if part.type == "data":
         return [{"id": name, "role": "activity", "activityType": "block", "content": _block(part)}]

@@ -71,14 +71,14 @@ def calls_to_json(calls: Sequence[ToolCall]) -> list[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A person's decision on one call."""
+    """A person's decision on a call."""
 
     approved: bool
     reason: str = ""
     """The reason, for agents; the user does not get it."""
 
     by: str | None = None
-    """The id of the person, where several answer one question."""
+    """The id of the person, where several answer a question together."""
 
     arguments: Mapping[str, Any] | None = None
     """Arguments that the person put in place of the model's; None: as they are."""
@@ -122,7 +122,7 @@ class ApprovalAnswer:
         return who if isinstance(who, str) else None
 
     def on(self, index: int) -> Decision:
-        """Return the decision on one call."""
+        """Return the decision on a call."""
         return self.calls.get(index, Decision(self.approved, self.reason, to_user=self.to_user))
 
     @classmethod

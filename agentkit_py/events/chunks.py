@@ -1,6 +1,7 @@
 """Streaming chunks as the TypeScript package and its React hook know them (camelCase).
 
-`without_details` is a chunk as strangers may see it, `for_hook` one as the useAgent hook reads it.
+`without_details` is a chunk as strangers may see it, `for_hook` a chunk as the useAgent hook reads
+it.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ EventName: TypeAlias = Literal[
 """Every event that a chunk may carry: those of the TypeScript package, version 0.13.2."""
 
 TEXT_CHUNK = 50
-"""UTF-16 units of text or arguments in one simulated delta, as in the TypeScript package."""
+"""UTF-16 units of text or arguments in a simulated delta, as in the TypeScript package."""
 
 OUTPUT_CHUNK = 80
-"""UTF-16 units of a tool's output in one simulated delta, as in the TypeScript package."""
+"""UTF-16 units of a tool's output in a simulated delta, as in the TypeScript package."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,7 @@ def without_details(
 ) -> dict[str, Any]:
     """Return the chunk with another text for why a run or a part failed.
 
-    Errors name providers, files and hosts; whoever talks to an agent need not know them.
+    Errors name providers, files and hosts; users of an agent need not know them.
 
     Args:
         chunk: A chunk as it was published.

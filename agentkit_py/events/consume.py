@@ -59,7 +59,7 @@ class ChunkReader:
     """Puts chunks that come in any order, some of them twice, in sequence, each once.
 
     Ids and sequence numbers count from the beginning of a run, so runs that follow each other on
-    one channel use the same ones. A chunk belongs to the outermost run that its ``runId``, or its
+    a channel use the same ones. A chunk belongs to the outermost run that its ``runId``, or its
     message's, leads to; each such run is put in order by itself, and may overlap with others.
 
     Example:
@@ -80,10 +80,10 @@ class ChunkReader:
         """Chunks that came before those that say which run they belong to."""
 
         self._aside: set[str] = set()
-        """Ids of the chunks of no run, e.g. of what a person wrote, that were passed on."""
+        """Ids of passed-on chunks without a run, e.g. of a person's words."""
 
     def feed(self, chunk: PublishedChunk) -> list[PublishedChunk]:
-        """Take one chunk and return those that are next in sequence, maybe none.
+        """Take a chunk and return those that are next in sequence, maybe none.
 
         Raises:
             InvalidRecordError: It has not the shape of a chunk.
@@ -102,13 +102,13 @@ class ChunkReader:
         return [*ready, *self._place()] if learned and self._unplaced else ready
 
     def read(self, chunks: Iterable[PublishedChunk]) -> Iterator[PublishedChunk]:
-        """Yield all of ``chunks``, each once and in sequence; those after a lost one come last."""
+        """Yield all ``chunks``, each once and in sequence; those after a lost chunk come last."""
         for chunk in chunks:
             yield from self.feed(chunk)
         yield from self.finish()
 
     def finish(self) -> list[PublishedChunk]:
-        """Return, in sequence, the chunks that are held since one before them never came.
+        """Return, in sequence, the chunks that are held since an earlier chunk never came.
 
         For the end of a subscription, or when enough time has passed: the reader can be used on.
         """
@@ -119,7 +119,7 @@ class ChunkReader:
 
     @property
     def waiting(self) -> int:
-        """Number of chunks that are held since one before them has not come yet."""
+        """Number of chunks that are held since an earlier chunk has not come yet."""
         held = sum(len(c) for s in self._sequences.values() for c in s.held.values())
         return held + len({_identity(chunk) for chunk in self._unplaced})
 
@@ -190,7 +190,7 @@ class PartApproval:
 
     expires_at: str | None = None
     approved: bool | None = None
-    """The decision; None: nobody has decided."""
+    """The decision; None: there is none yet."""
 
     reason: str = ""
 
@@ -216,14 +216,14 @@ class StreamedPart:
     """A call's arguments, once it is complete."""
 
     output: Any = None
-    """The tool's output: ``{"data": …}`` or ``{"error": …}``; of another block, what it holds."""
+    """The tool's output: ``{"data": …}`` or ``{"error": …}``; of another block, its content."""
 
     status: Literal["open", "completed", "failed"] = "open"
     error: str | None = None
     """Why it failed, e.g. since the connection to the provider broke."""
 
     by_staff: bool = False
-    """True if a person of the staff wrote it; ``agent`` is the person's name."""
+    """True if a staff member wrote it; ``agent`` is the person's name."""
 
     approval: PartApproval | None = None
     """The question to a person about this call, where the front end asks it (`Reply`)."""

@@ -15,13 +15,13 @@ from agentkit_py._core.json import as_object
 from agentkit_py.events.approvals import ApprovalAnswer, Decision
 
 DENIED = "ApprovalDeniedError"
-"""The name of the error that stands for a call which a person refused."""
+"""The name of the error of a call which a person refused."""
 
 STOPPED_CALL = "RunStoppedError"
-"""The name of the error that stands for a call whose run was stopped."""
+"""The name of the error of a call whose run was stopped."""
 
 EXPIRED = "ApprovalTimeoutError"
-"""The name of the error that stands for a call which no person decided in time."""
+"""The name of the error of a call which no person decided in time."""
 
 REFUSED_CALLS = frozenset(
     {
@@ -77,12 +77,12 @@ def reference_of(content: Any) -> str:
 
 
 def decision_for_user(decision: Decision) -> dict[str, Any]:
-    """Return a decision on one call."""
+    """Return a decision on a call."""
     return {"approved": decision.approved, "reason": decision.to_user}
 
 
 def answer_for_user(answer: ApprovalAnswer) -> dict[str, Any]:
-    """Return what goes with all decisions of an answer; the name of the user's own only."""
+    """Return the fields of all decisions of an answer; the name of the user's own only."""
     data: Mapping[str, Any] = answer.data
     found = {"reason": answer.to_user} if answer.to_user else dict[str, Any]()
     if "resolvedAt" in data:

@@ -1,7 +1,7 @@
 """From events to chunks: pure, and the same events always give the same chunks.
 
 Sequence numbers, chunk ids and part ids are counted, never random, so that a replayed run publishes
-its chunks again under the same ids and a consumer can drop what it has.
+its chunks again under the same ids and a consumer can drop repeated ones.
 """
 
 from __future__ import annotations
@@ -118,11 +118,12 @@ class _StreamedCalls:
 
 @dataclass(slots=True)
 class Projector:
-    """Turns one run's events into chunks.
+    """Turns a run's events into chunks.
 
     Args:
         simulate_chunking: Cut texts that arrive whole into small deltas.
-        extended: Also send what TypeScript declares and never sends: ``usage.updated`` after each
+        extended: Also send chunks that TypeScript declares and never sends: ``usage.updated`` after
+        each
             reply, and ``metadata.updated`` of type ``context_update`` with the report before it and
             of type ``finish_update`` with why it ended.
         error_texts: Send the errors of tools as models read them; but never the words of staff.
@@ -273,7 +274,7 @@ class Projector:
         return _DELTA_EVENTS[part.kind], data
 
     def _taken_back(self, event: ModelFailedOver | GuardrailChecked) -> Iterator[_Draft]:
-        """Take back what was streamed of a reply that does not count."""
+        """Take back the streamed pieces of a reply that does not count."""
         if isinstance(event, ModelFailedOver):
             why, kind = f"taken back: {event.error}", "model_fallback"
             metadata = {"error": str(event.error), "model": event.model}
@@ -316,7 +317,7 @@ class Projector:
             tool = None if call is None else call.name
             part = next((p for p in live if p.kind == kind and p.tool == tool), None)
             if part is None:
-                if tool is None:  # put in by a hook, or what comes whole, as hosted tools' blocks
+                if tool is None:  # put in by a hook, or a whole block, as hosted tools send
                     yield from self._part(event, kind, content)
                 continue
             live.remove(part)
@@ -457,7 +458,7 @@ def contents_of(
 ) -> Iterator[tuple[str, ToolCall | None, JsonValue]]:
     """Yield kind, call and content of each part that a reply's messages become."""
     for message in messages:
-        # An empty text is no part: e.g. a thought that the provider keeps to itself.
+        # An empty text is not a part: e.g. a thought that the provider does not show.
         if isinstance(message, TextMessage) and message.text:
             yield "text", None, message.text
         elif isinstance(message, ReasoningMessage) and message.content and not message.hidden:
@@ -470,7 +471,7 @@ def contents_of(
 
 
 def _block(message: OpaqueMessage) -> dict[str, JsonValue]:
-    """Return what a front end gets of a block without a type: no signatures, no encrypted data."""
+    """Return a front end's form of a block without a type: no signatures, no encrypted data."""
     about = {"format": message.format, "kind": message.kind}
     hosted = {"toolName": message.tool, "callId": message.call_id, "part": message.part}
     known = {name: value for name, value in hosted.items() if value}

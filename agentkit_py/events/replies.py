@@ -25,7 +25,7 @@ from agentkit_py.events.project import contents_of
 from agentkit_py.messages import Message, ToolResultMessage
 
 REFUSED = frozenset({DENIED, EXPIRED})
-"""Names of the errors that stand for a call that no person allowed."""
+"""Names of the errors of a call that no person allowed."""
 
 ChangeKind: TypeAlias = Literal["opened", "grew", "ended", "asked", "decided", "answered"]
 """Change of a part: it began, got longer, is whole; a person is asked about the call, has
@@ -34,7 +34,7 @@ decided; the call has its output."""
 
 @dataclass(frozen=True, slots=True)
 class PartChange:
-    """A change of one part."""
+    """A change of a part."""
 
     kind: ChangeKind
     place: int
@@ -49,24 +49,24 @@ class PartChange:
 
 @dataclass(frozen=True, slots=True)
 class Rewritten:
-    """The parts changed in a way that is no growth, e.g. as a reply was taken back."""
+    """The parts changed in another way than by growth, e.g. as a reply was taken back."""
 
     parts: Sequence[StreamedPart]
 
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """Somebody else is asked; this reader is told."""
+    """Another person is asked; this reader gets a notice."""
 
     question: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyStatus:
-    """The reason why the stream of a reply is open: there is no other than these three."""
+    """The reason why the stream of a reply is open: these three are all."""
 
     status: Literal["working", "waiting", "queued"]
-    """``"working"``: a process is at work on the reply. ``"waiting"``: its run waits for a person.
+    """``"working"``: a process works on the reply. ``"waiting"``: its run waits for a person.
     ``"queued"``: it waits for its turn, behind another run."""
 
     until: datetime | None = None
@@ -96,7 +96,7 @@ class ReplyEnd:
 
 
 class ReplyWriter(Protocol):
-    """Writes one reply in the events of a front end's protocol."""
+    """Writes a reply in the events of a front end's protocol."""
 
     def begin(self) -> list[dict[str, Any]]:
         """Return the first events."""
@@ -116,7 +116,7 @@ STATUS = "reply.status"
 
 
 class OwnWriter:
-    """Writes what our own chunks do not say: that a reply is to be replaced, and how it ended."""
+    """Writes events that our own chunks do not have: a reply is replaced, and how it ended."""
 
     def __init__(self, thread_id: str, message_id: str) -> None:
         self._where = {"threadId": thread_id, "messageId": message_id}
@@ -126,7 +126,7 @@ class OwnWriter:
         return [{"event": "reply.started", "data": self._where}]
 
     def write(self, change: ReplyChange) -> list[dict[str, Any]]:
-        """Return the event of a reply that is to be replaced, or of its status.
+        """Return the event of a replaced reply, or of its status.
 
         The chunks say the rest.
         """
@@ -158,7 +158,7 @@ def part_to_dict(part: StreamedPart) -> dict[str, Any]:
 
 
 def author_of(part: StreamedPart) -> dict[str, Any]:
-    """Return what says that no agent wrote a part: nothing where one did."""
+    """Return the marker of a part that no agent wrote: nothing where an agent did."""
     return {"byStaff": True} if part.by_staff else {}
 
 
@@ -173,12 +173,12 @@ def part_id(reply: str, place: int) -> str:
 
 
 def approval_id(question: str, index: int, count: int) -> str:
-    """Return the id under which a front end answers for one of a question's calls."""
+    """Return the id under which a front end answers for a call of a question."""
     return question if count <= 1 else f"{question}.{index}"
 
 
 class ReplyReader:
-    """Reads one reply from the chunks of its run.
+    """Reads a reply from the chunks of its run.
 
     Attributes:
         parts: The parts so far, without those that were taken back.
@@ -194,7 +194,7 @@ class ReplyReader:
         self._root: str | None = None
 
     def feed(self, chunk: PublishedChunk) -> list[ReplyChange]:
-        """Take a chunk, which may have come before, and return what changes.
+        """Take a chunk, which may have come before, and return the changes.
 
         In the data of a question, ``mine`` says whether the reader may answer; True unless given.
 
@@ -208,7 +208,7 @@ class ReplyReader:
         return self._all(self._reader.feed(chunk))
 
     def flush(self) -> list[ReplyChange]:
-        """Return what chunks change that are held since one before them has not come."""
+        """Return the changes by chunks that are held since an earlier chunk has not come."""
         return self._all(self._reader.finish())
 
     def _all(self, chunks: Iterable[PublishedChunk]) -> list[ReplyChange]:
@@ -233,11 +233,11 @@ class ReplyReader:
             self.parts.append(part)
             yield PartChange("opened", len(self.parts) - 1, part)
             return
-        # From the end: nearly always one of the last parts grows.
+        # From the end: nearly always a part among the last grows.
         places = range(len(self.parts) - 1, -1, -1)
         place = next((one for one in places if self.parts[one] is part), None)
         if place is None:
-            return  # an output on its way, or one whose call nobody has seen
+            return  # an output on its way, or of a call that was not seen
         if event == "part.failed":
             del self.parts[place]
             yield Rewritten(tuple(self.parts))
@@ -369,7 +369,7 @@ def error_of(part: StreamedPart) -> tuple[str, str] | None:
 
 
 def data_of(part: StreamedPart) -> Any:
-    """Return a call's output without its envelope, where it has one."""
+    """Return a call's output without its envelope, where it has an envelope."""
     output = as_object(part.output)
     return output["data"] if output is not None and list(output) == ["data"] else part.output
 

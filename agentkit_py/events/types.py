@@ -32,10 +32,10 @@ class RunStarted(_Event):
     message_id: str
     thread_id: str | None = None
     user_id: str | None = None
-    """The state's ``user_id`` or ``userId``, where it has one."""
+    """The state's ``user_id`` or ``userId``, if it is set."""
 
     routing: bool = False
-    """True for a routing agent, whose answers are no part of the conversation."""
+    """True for a routing agent, whose answers are not part of the conversation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ class RunCompleted(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFailed(_Event):
-    """The run failed, and nobody will try again."""
+    """The run failed, and will not be tried again."""
 
     scope: Scope
     message_id: str
@@ -73,7 +73,7 @@ class AgentsRouted(_Event):
 
 
 class ContextFigures(Protocol):
-    """The part of a `ContextReport` that this layer needs; that class is in a higher one."""
+    """The part of a `ContextReport` that this layer needs; that class is in a higher layer."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON."""
@@ -111,7 +111,7 @@ class ReplyDelta(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFailedOver(_Event):
-    """A model failed, and the next one of a `FallbackModel` is asked.
+    """A model failed, and the next model of a `FallbackModel` is asked.
 
     The pieces of the reply that were emitted (`ReplyDelta`) do not count any more.
     """
@@ -131,7 +131,7 @@ class OutputDelta(_Event):
     """Its JSON so far; texts in it may be cut."""
 
     output: Any
-    """The object, where what has come makes one already; else None."""
+    """The object, where the pieces make an object already; else None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,7 +168,7 @@ class ToolFinished(_Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardrailChecked(_Event):
-    """A guardrail said what it thinks.
+    """A guardrail gave its verdict.
 
     Where it stopped the run, the pieces of the reply that were emitted (`ReplyDelta`) do not count
     any more.
@@ -188,7 +188,7 @@ class GuardrailChecked(_Event):
     """The tool whose call or result it is about."""
 
     model_call: Literal["cancelled", "discarded"] | None = None
-    """The fate of the model call beside a guardrail that stopped the run."""
+    """The fate of the model call that ran with a guardrail that stopped the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

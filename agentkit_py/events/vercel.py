@@ -1,8 +1,8 @@
-"""The UI message stream of the Vercel AI SDK, version 7: what ``useChat`` reads and shows.
+"""The UI message stream of the Vercel AI SDK, version 7, which ``useChat`` reads and shows.
 
-A reply is one assistant message. It is written without steps, so that ``reset-step`` empties the
-whole message: a reply that was taken back, or whose beginning the reader may not have, is written
-again from its beginning.
+A reply is a single assistant message. It is written without steps, so that ``reset-step`` empties
+the whole message: a reply that was taken back, or whose beginning the reader may not have, is
+written again from its beginning.
 
 Source: ``ui-message-stream/ui-message-chunks.ts`` and ``ui/process-ui-message-stream.ts`` of the
 npm package ``ai``.
@@ -35,7 +35,7 @@ LAST = "data: [DONE]\n\n"
 """The frame after the last event."""
 
 WAITING = "data-waiting"
-"""The type of the passing part that says that somebody else has to decide first."""
+"""The type of the passing part that says that another person has to decide first."""
 
 STATUS = "data-status"
 """The type of the passing part that says why the stream stays open."""
@@ -44,7 +44,7 @@ _FINISHES = {"completed": "stop", "asked": "tool-calls", "stopped": "interrupted
 
 
 class VercelWriter:
-    """Writes one reply as a stream of UI message chunks.
+    """Writes a reply as a stream of UI message chunks.
 
     Args:
         reply: The id of the assistant message.

@@ -1,6 +1,6 @@
 """Documents that agents search: ``Agent(knowledge=Knowledge(store=…, embedder=…))``.
 
-`SqliteKnowledge` keeps them in one file (FTS5, vectors compared by numpy, extra ``knowledge``), and
+`SqliteKnowledge` keeps them in a file (FTS5, vectors compared by numpy, extra ``knowledge``), and
 `PostgresKnowledge` in a PostgreSQL database (pgvector, extra ``postgres``). Nothing here loads a
 database before a store is used.
 """

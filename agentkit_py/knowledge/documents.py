@@ -45,7 +45,7 @@ class Chunking:
     """Characters of a chunk at the most."""
 
     overlap: int = 100
-    """Characters that a chunk may share with the one before."""
+    """Characters that a chunk may share with the previous chunk."""
 
     def __post_init__(self) -> None:
         whole(1)("chunk_size", self.size)
@@ -76,7 +76,7 @@ class Chunking:
             part = text[start : start + window]
             # Not chunk_indices: it panics where spaces are as long as a chunk's overlap.
             found = splitter.chunks(part)
-            # The last chunk may go on after the window, so the next window begins with it.
+            # The last chunk may extend beyond the window, so the next window begins with it.
             last = part.rindex(found[-1]) if len(found) > 1 else 0
             chunks.extend(found[:-1] if last else found)
             start += last or window
@@ -84,13 +84,13 @@ class Chunking:
 
 
 def sections(content: str | bytes, kind: DocumentFormat, source: str) -> list[str]:
-    """Return the content in sections, none of which is to be joined with another.
+    """Return the content in sections, which are never joined.
 
-    A text is one section, a PDF one for each page, CSV one for each row (``column: value``), JSON
-    one for each item of a list (``path: value``).
+    A text is a section, a PDF has a section for each page, CSV for each row (``column: value``),
+    JSON for each item of a list (``path: value``).
 
     Raises:
-        KnowledgeError: It is not what ``kind`` says.
+        KnowledgeError: It is not of the given ``kind``.
         MissingDependencyError: It is a PDF, and pypdf is not installed.
     """
     if kind not in _READERS:
@@ -101,7 +101,7 @@ def sections(content: str | bytes, kind: DocumentFormat, source: str) -> list[st
         raise
     except (ValueError, csv.Error, RecursionError) as error:
         raise KnowledgeError(f"{source} cannot be read as {kind}: {error}") from error
-    if not all(map(is_storable, found)):  # JSON's escapes can say what no text can hold
+    if not all(map(is_storable, found)):  # JSON's escapes can write characters that no text has
         raise KnowledgeError(f"{source} cannot be read as {kind}: it is not valid Unicode")
     return found
 
@@ -165,7 +165,7 @@ def _pdf(content: str | bytes) -> list[str]:
     except ImportError as error:
         raise MissingDependencyError("pypdf", "knowledge", "Reading a PDF") from error
     if isinstance(content, str):
-        raise ValueError("a PDF is bytes")  # noqa: TRY004 - what is wrong is the document
+        raise ValueError("a PDF is bytes")  # noqa: TRY004 - the document is wrong, not the type
     try:
         return [_text(page.extract_text()) for page in PdfReader(io.BytesIO(content)).pages]
     except PyPdfError as error:
@@ -208,7 +208,7 @@ class Hit:
     text: str
     source: str
     score: float
-    """Comparable within one search: likeness (``vector``, 1: equal), the share of what the
+    """Comparable within a search: likeness (``vector``, 1: equal), the share of the
     query's words say (``keyword``, about 1: all of them), or both (``hybrid``, at most 1)."""
 
     document: str
@@ -258,12 +258,12 @@ class KnowledgeStore(ABC):
 
     @abstractmethod
     async def put(self, document: Document, chunks: Sequence[DocumentChunk], embedder: str) -> None:
-        """Store a document in place of the one with its id: all of it, or nothing.
+        """Store a document, replacing the document with its id: all of it, or nothing.
 
         Args:
             document: Its id, source, hash and metadata.
             chunks: Its chunks, in order.
-            embedder: The embedder's key: all vectors of a store are of one embedder.
+            embedder: The embedder's key: all vectors of a store are from a single embedder.
 
         Raises:
             KnowledgeError: The store has vectors of another embedder.

@@ -82,7 +82,7 @@ class LocalEmbedder:
         return self._folder.resolve().name if self._folder else self._model.rpartition("/")[2]
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector for each text, in order; computed in a thread.
+        """Return a vector for each text, in order; computed in a thread.
 
         Raises:
             KnowledgeError: The model is not known, cannot be downloaded or cannot be read.
@@ -94,7 +94,7 @@ class LocalEmbedder:
             if self._loaded is None:
                 self._loaded = self._load()
         valid = [text.encode("utf-8", "replace").decode() for text in texts]
-        # Texts of one length side by side: padding costs as much as text.
+        # Texts of equal length together: padding costs as much as text.
         order = sorted(range(len(valid)), key=lambda index: len(valid[index]))
         vectors = self._loaded.embed([valid[index] for index in order], batch_size=_BATCH)
         found = dict(zip(order, vectors, strict=True))
@@ -129,7 +129,7 @@ class OpenAIEmbedder:
         timeout: Seconds to wait for an answer.
         retry: How often and after which time a failed call is tried again.
         transport: An httpx transport: a proxy, or a fake.
-        runtime: What sends the requests; None: the one that direct runs share.
+        runtime: Sends the requests; None: the runtime that direct runs share.
     """
 
     def __init__(  # noqa: PLR0913 - each is a setting of its own
@@ -160,7 +160,7 @@ class OpenAIEmbedder:
 
     @property
     def key(self) -> str:
-        """The model, and the length of its vectors where it is not the usual one."""
+        """The model, and the length of its vectors where it is not the usual length."""
         size = "" if self.dimensions is None else f":{self.dimensions}"
         return f"openai:{self._model.model}{size}"
 

@@ -1,9 +1,9 @@
 """Metadata of documents, and filters that compare them. Pure values.
 
 A filter is two-valued: a document either passes or does not. It passes ``EQ``, ``GT`` and so on
-only if it has the key, with one value (no list) of the same kind (text, number, truth value);
-``NEQ`` and ``NOT`` are the exact opposite of what they negate, so a document without the key passes
-them.
+only if it has the key, with a single value (not a list) of the same kind (text, number, truth
+value); ``NEQ`` and ``NOT`` are the exact opposite of what they negate, so a document without the
+key passes them.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Scalar | l
 
 def facts_of(source: str, metadata: Metadata) -> Metadata:
     """Return all that filters compare of a document: its metadata, and its source."""
-    # A longer one could not be named in a filter, nor kept in an index.
+    # A longer key could not be named in a filter, nor kept in an index.
     return metadata if len(source) > _MAX_TEXT else {SOURCE: source, **metadata}
 
 
 def as_filter(given: object) -> FilterExpr:
-    """Return a filter that was written as one, as its JSON, or as a dict of values by key.
+    """Return a filter given as a filter, as its JSON, or as a dict of values by key.
 
     Raises:
         FilterError: It is none of these.
@@ -92,12 +92,12 @@ def as_filter(given: object) -> FilterExpr:
     fields = as_object(given)
     if fields is None:
         raise FilterError(
-            f"{given!r:.80} is no filter; give EQ(key, value) and the like, or {{key: value}}"
+            f"{given!r:.80} is not a filter; pass EQ(key, value) and the like, or {{key: value}}"
         )
     if "op" in fields:
         return FilterExpr.from_dict(fields)
     if not fields:
-        raise FilterError("{} is no filter; leave it out to search everything")
+        raise FilterError("{} is not a filter; leave it out to search everything")
     found = [
         IN(key, cast("Sequence[Scalar]", value))
         if isinstance(value, list | tuple)
@@ -117,7 +117,7 @@ class FilterExpr(ABC):
 
     @property
     def children(self) -> tuple[FilterExpr, ...]:
-        """The filters that this one combines; none if it compares a key."""
+        """The filters that this filter combines; none if it compares a key."""
         return ()
 
     @property
@@ -170,7 +170,7 @@ class FilterExpr(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Comparison(FilterExpr):
-    """Compares the value of one key."""
+    """Compares the value of a key."""
 
     key: str
     value: Scalar
@@ -185,7 +185,7 @@ class Comparison(FilterExpr):
         return frozenset([self.key])
 
     def _found(self, metadata: Metadata) -> Any:
-        """Return the document's value if it is a single one of the same kind, else None."""
+        """Return the document's value if it is a single value of the same kind, else None."""
         found = metadata.get(self.key)
         if found is None or isinstance(found, list) or kind_of(found) != kind_of(self.value):
             return None
@@ -293,7 +293,7 @@ class STARTSWITH(Comparison):
 
 @dataclass(frozen=True, slots=True)
 class IN(FilterExpr):
-    """The value is one of several."""
+    """The value is in a list."""
 
     key: str
     values: Sequence[Scalar]
@@ -340,7 +340,7 @@ class Several(FilterExpr):
 
     @property
     def children(self) -> tuple[FilterExpr, ...]:
-        """The filters that this one combines."""
+        """The filters that this filter combines."""
         return self.conditions
 
 
@@ -355,7 +355,7 @@ class AND(Several):
 
 
 class OR(Several):
-    """At least one filter passes."""
+    """At least one of the filters passes."""
 
     __slots__ = ()
     op = "OR"
@@ -393,8 +393,8 @@ OPERATORS = (*COMPARISONS, "IN", "AND", "OR", "NOT")
 def _check_key(key: object) -> None:
     if not isinstance(key, str) or not _KEY.fullmatch(key):
         raise FilterError(
-            f"{key!r:.80} is no key: 1 to 63 letters, digits, _, . or -, beginning with a letter "
-            "or _"
+            f"{key!r:.80} is not a key: 1 to 63 letters, digits, _, . or -, beginning with a "
+            "letter or _"
         )
 
 
@@ -412,16 +412,16 @@ def _check_scalar(value: object, where: str) -> Scalar:
                 "none of them NUL or half of a surrogate pair"
             )
         return value
-    raise FilterError(f"{where}: {value!r:.80} is no text, number, true or false")
+    raise FilterError(f"{where}: {value!r:.80} is not a text, number, true or false")
 
 
 def _check_children(one: FilterExpr) -> None:
     for child in one.children:
         if not isinstance(child, FilterExpr):
-            raise FilterError(f"{one.op}(): {child!r:.80} is no filter")
+            raise FilterError(f"{one.op}(): {child!r:.80} is not a filter")
     if one.depth > MAX_DEPTH or one.parts > MAX_PARTS:
         raise FilterError(
-            f"A filter may be {MAX_DEPTH} deep and have {MAX_PARTS} comparisons; this one is "
+            f"A filter may be {MAX_DEPTH} deep and have {MAX_PARTS} comparisons; this filter is "
             f"{one.depth} deep and has {one.parts}"
         )
 
@@ -440,10 +440,10 @@ def _flat(kind: type[Several], one: Any) -> tuple[Any, ...]:
 
 def _read(given: object, depth: int) -> FilterExpr:
     if depth > MAX_DEPTH:
-        raise FilterError(f"A filter may be {MAX_DEPTH} deep; this one is deeper")
+        raise FilterError(f"A filter may be {MAX_DEPTH} deep; this filter is deeper")
     fields = as_object(given)
     if fields is None:
-        raise FilterError(f"{given!r:.80} is no filter, but should be an object with op")
+        raise FilterError(f"{given!r:.80} is not a filter; pass an object with op")
     op = fields.get("op")
     if op in COMPARISONS:
         _only(fields, "key", "value")
@@ -469,6 +469,6 @@ def _read(given: object, depth: int) -> FilterExpr:
 def _only(fields: Mapping[str, Any], *names: str) -> None:
     if set(fields) != {"op", *names}:
         raise FilterError(
-            f"{fields['op']} has {', '.join(names)} beside op, "
-            f"this one has {', '.join(map(repr, sorted(fields.keys() - {'op'})))}"
+            f"{fields['op']} needs {', '.join(names)} and op, "
+            f"this filter has {', '.join(map(repr, sorted(fields.keys() - {'op'})))}"
         )

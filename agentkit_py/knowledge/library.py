@@ -52,13 +52,13 @@ Filters: TypeAlias = FilterExpr | Mapping[str, Any] | Sequence[FilterExpr | Mapp
 ProgressTo: TypeAlias = Callable[[Progress], None] | Literal["bar"] | None
 
 _BATCH = 64
-"""Texts in one call of an embedder."""
+"""Texts in each call of an embedder."""
 
 _MAX_QUERY = 10_000
 """Characters of a query that are read."""
 
 _CANDIDATES = 4
-"""Times as many chunks as are wanted are looked at before two rankings become one."""
+"""Times as many chunks as are wanted are read before two rankings are merged."""
 
 
 class Knowledge:
@@ -66,7 +66,7 @@ class Knowledge:
 
     Attributes:
         store: Where the documents are.
-        embedder: Makes vectors of texts; a store knows only one.
+        embedder: Makes vectors of texts; a store has only a single embedder.
     """
 
     def __init__(
@@ -107,22 +107,22 @@ class Knowledge:
         content: str | bytes | Path,
         *,
         source: str | None = None,
-        format: DocumentFormat | None = None,  # noqa: A002 - what it is
+        format: DocumentFormat | None = None,  # noqa: A002 - the field's word
         metadata: Mapping[str, Any] | None = None,
         replace_metadata: bool = False,
         progress: ProgressTo = None,
     ) -> Added:
-        """Add a document, or put its new version in place of the old one.
+        """Add a document, or replace its old version.
 
-        What has the same source is the same document; a text without one is known by its content
-        and metadata. What is there as it is, is left alone.
+        A document is identified by its source; a text without a source by its content
+        and metadata. An unchanged document is left alone.
 
         Args:
             content: A text, bytes, or the path of a file.
             source: What results say they are from; of a file, its path unless given.
             format: What it is; of a file, its ending says so unless given. Else: text.
             metadata: Texts, numbers, truth values and lists of them, to filter by.
-            replace_metadata: Let other metadata take the place of what the document has. Without
+            replace_metadata: Let other metadata replace the document's. Without
                 it that is an error: it might be another tenant's document of the same name.
             progress: Called with a `Progress` after each batch; ``"bar"``: draw one (needs rich).
 
@@ -146,7 +146,7 @@ class Knowledge:
         if known is not None and not replace_metadata and dict(known.metadata) != facts:
             raise KnowledgeError(
                 f"There is a document {document.source!r} with other metadata "
-                f"({dumps(dict(known.metadata))}). Give this one another source=…, or pass "
+                f"({dumps(dict(known.metadata))}). Give this document another source=…, or pass "
                 "replace_metadata=True to change it."
             )
         chunks: list[DocumentChunk] = []
@@ -294,7 +294,7 @@ def _combined(filters: Filters | None) -> FilterExpr | None:
 
 
 def _fused(query: str, near: Sequence[Hit], worded: Sequence[Hit]) -> list[Hit]:
-    """Return the chunks found by meaning and by words in one ranking."""
+    """Return the chunks found by meaning and by words in a single ranking."""
     likeness = {_key(one): one.score for one in near}
     shares = {_key(one): one.score for one in worded}
     hits = sorted({_key(one): one for one in (*near, *worded)}.items())

@@ -39,7 +39,7 @@ _LOCK = 0x41674B6E
 """First half of the advisory lock under which tables are made: "AgKn"."""
 
 _ONCE = 0.0607927
-"""The ts_rank of a word that stands once in a chunk; for more, up to 1.6 times as much."""
+"""The ts_rank of a word that a chunk has once; for more, up to 1.6 times as much."""
 
 _LENGTH = "2.2 / (1.3 + 0.9 * length(c.words) / avg(length(c.words)) OVER ())"
 """BM25's factor (k1 = 1.2, b = 0.75) for the length of a chunk among all that match."""
@@ -61,8 +61,8 @@ class PostgresKnowledge(SqlStore):
     """Documents in PostgreSQL 13 or newer with the extension pgvector.
 
     Needs the extra ``postgres`` (psycopg 3). Tables, schema and extension are made when the store
-    is first used. With a filter, and until 10,000 chunks were added, vectors are compared one by
-    one, which is exact. After that a search without a filter asks pgvector's HNSW index, which
+    is first used. With a filter, and until 10,000 chunks were added, all vectors are compared,
+    which is exact. After that a search without a filter asks pgvector's HNSW index, which
     misses one of a hundred (vectors of up to 2,000 numbers).
     """
 
@@ -233,7 +233,7 @@ class PostgresKnowledge(SqlStore):
     def _put(
         self, run: Execute, document: Document, chunks: Sequence[DocumentChunk], embedder: str
     ) -> None:
-        # Transactions that add the same document run one after the other.
+        # Transactions that add the same document wait for each other.
         run("SELECT pg_advisory_xact_lock(?, hashtext(?))", [_LOCK + 1, document.id])
         super()._put(run, document, chunks, embedder)
 
@@ -246,7 +246,7 @@ class PostgresKnowledge(SqlStore):
         return first
 
     def _index_vectors(self, run: Execute) -> None:
-        """Make the index of vectors, if there are vectors that one can have."""
+        """Make the index of vectors, if they may have an index."""
         size = self._indexed_size(run)
         if size:
             run("SELECT set_config('maintenance_work_mem', '256MB', true)")
@@ -291,7 +291,7 @@ class PostgresKnowledge(SqlStore):
         )
 
     def _nearest_by_index(self, run: Execute, sought: array[float], k: int) -> list[Any]:
-        """Return what the index finds; nothing if it has too little, or is not worth it."""
+        """Return the results of the index; nothing if it has too little, or is not worth it."""
         size = self._indexed_size(run)
         most = run("SELECT max(id) FROM knowledge_chunks")[0][0] or 0
         if not size or most <= _INDEXED or k > _LOOKED_AT // 2:
@@ -362,7 +362,7 @@ class PostgresKnowledge(SqlStore):
 
 def _runner(connection: psycopg.Connection[Any]) -> Execute:
     def run(statement: str, values: Sequence[Any] = (), /) -> list[Any]:
-        # Statements are ours, without a ? or % that is no place for a value.
+        # Statements are ours, without a ? or % except as placeholders.
         cursor = connection.execute(statement.replace("?", "%s").encode(), tuple(values))
         return cursor.fetchall() if cursor.description is not None else []
 

@@ -1,4 +1,4 @@
-"""The search that an agent has: a tool, a fixed filter, and what the system prompt says of them.
+"""The search that an agent has: a tool, a fixed filter, and its part of the system prompt.
 
 It fails closed: the developer's filter is put before whatever the model says, a filter that is not
 understood ends the search, and nothing is ever searched with less than was asked for.
@@ -45,12 +45,12 @@ _GUIDE = (
     "than asking for clarification."
 )
 _USE = (
-    "Use the filters parameter when the question asks for documents of one kind only, e.g. "
+    "Use the filters parameter when the question asks for documents of a single kind only, e.g. "
     '[{"key": "KEY", "op": "EQ", "value": "VALUE"}]. Leave it out if in doubt.'
 )
 _VALUES = 5
 _KNOWN_VALUES = 50
-"""Values of a key that are looked at to tell its kind."""
+"""Values of a key that are read to recognise its kind."""
 
 _KINDS = {"text": "a text", "number": "a number", "bool": "true or false"}
 _MAX_SHOWN = 40
@@ -91,7 +91,7 @@ class _ModelFilter(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _keys_with_values(cls, given: Any) -> Any:
-        """Take ``{"cuisine": "thai"}``, which many models write, as a group of one filter."""
+        """Take ``{"cuisine": "thai"}``, which many models write, as a group with that filter."""
         fields = as_object(given)
         if not fields or fields.keys() & {"op", *_OPERANDS, *_GROUPED}:
             return given
@@ -166,7 +166,7 @@ class SearchTool:
         if isinstance(given, _FilteredQuery) and given.filters:
             filters = [one.model_dump(exclude_none=True) for one in given.filters]
             asked = model_filter(filters, await self._knowledge.keys(own, 0))
-        # Two lists of conditions side by side: what the model says cannot reach into ours.
+        # Two separate lists of conditions: the model's words cannot change ours.
         joined = _Confined(own, asked) if own and asked else own or asked
         hits = await self._knowledge.search(given.query, filters=joined)
         if hits:
@@ -202,7 +202,7 @@ class SearchTool:
 
 
 class _Confined(AND):
-    """The developer's filter and the model's: may be one deeper than either."""
+    """The developer's filter and the model's: may be a level deeper than either."""
 
     __slots__ = ()
 
@@ -211,7 +211,7 @@ class _Confined(AND):
 
 
 def model_filter(given: Sequence[Any], keys: Collection[str]) -> FilterExpr:
-    """Return one filter of all that a model gave.
+    """Return a single filter of all that a model gave.
 
     Args:
         given: ``{"key", "op", "value"}``, or ``{"op": "AND" | "OR" | "NOT", "filters": […]}``; the
@@ -236,9 +236,9 @@ def model_filter(given: Sequence[Any], keys: Collection[str]) -> FilterExpr:
 def _filter_of(given: Any, depth: int) -> FilterExpr:
     fields = as_object(given)
     if fields is None:
-        raise FilterError(f'{given!r:.80} is no filter; give {{"key", "op", "value"}}')
+        raise FilterError(f'{given!r:.80} is not a filter; give {{"key", "op", "value"}}')
     if depth > MAX_DEPTH:
-        raise FilterError(f"A filter may be {MAX_DEPTH} deep; this one is deeper")
+        raise FilterError(f"A filter may be {MAX_DEPTH} deep; this filter is deeper")
     if fields and not fields.keys() & {"op", *_OPERANDS, *_GROUPED}:
         return _of_values(fields)
     strange = sorted(fields.keys() - _OPERANDS - _GROUPED - {"op"})
@@ -295,14 +295,14 @@ def _rules(filters: Any) -> list[_SearchRule]:
 
 
 def _made(given: object) -> list[FilterExpr]:
-    """Return the filters that a function gave: one, or a list of them.
+    """Return the filters that a function gave: a filter, or a list.
 
     Raises:
         FilterError: There is none.
     """
     several = cast("Sequence[object]", given) if isinstance(given, list | tuple) else [given]
     if not several:
-        raise FilterError(f"{given!r} is no filter")
+        raise FilterError(f"{given!r} is not a filter")
     return [as_filter(one) for one in several]
 
 

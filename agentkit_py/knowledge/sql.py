@@ -73,11 +73,11 @@ _HAS = "d.id IN (SELECT f.document FROM knowledge_facts f WHERE f.key = ? AND "
 """Found by an index of facts, not by asking for each document."""
 
 _FEW = 2000
-"""The most chunks that are looked at one by one, instead of what an index of all finds."""
+"""The most chunks that are compared directly, instead of asking an index of all."""
 
 
 class Execute(Protocol):
-    """Runs one statement inside the transaction; ``?`` stands for a value."""
+    """Runs a statement inside the transaction; ``?`` is a placeholder."""
 
     def __call__(self, statement: str, values: Sequence[Any] = (), /) -> list[Any]:
         """Return all rows."""
@@ -85,7 +85,7 @@ class Execute(Protocol):
 
 
 class SqlStore(KnowledgeStore):
-    """A store in an SQL database: each method is one transaction, in a worker thread."""
+    """A store in an SQL database: each method is a transaction, in a worker thread."""
 
     _dialect: DatabaseName
     _language: str | None
@@ -100,7 +100,7 @@ class SqlStore(KnowledgeStore):
         return Document(id=name, source=source, hash=digest, metadata=_metadata(metadata))
 
     async def put(self, document: Document, chunks: Sequence[DocumentChunk], embedder: str) -> None:
-        """Store a document in place of the one with its id."""
+        """Store a document, replacing the document with its id."""
         await self._do(lambda run: self._put(run, document, chunks, embedder), write=True)
 
     async def remove(self, filters: FilterExpr | None, ids: Sequence[str] | None = None) -> int:
@@ -127,7 +127,7 @@ class SqlStore(KnowledgeStore):
             return self._nearest(run, sought, filters, k)
 
         rows = await self._do(work)
-        # The likeness to a zero vector is no number.
+        # The likeness to a zero vector is not a number.
         return [_hit(row) for row in rows if row[5] is not None and not math.isnan(row[5])]
 
     async def matching(self, query: str, filters: FilterExpr | None, k: int) -> list[Hit]:
@@ -213,7 +213,7 @@ class SqlStore(KnowledgeStore):
         """Return the stems of texts; the store knows their languages from then on."""
         told = self._setting(run, "language")
         found = [terms(text, told) for text in texts]
-        # A row for each, so that transactions beside this one can add others.
+        # A row for each, so that concurrent transactions can add others.
         for language in sorted({language for language, _ in found} - self._languages(run)):
             run(
                 "INSERT INTO knowledge_facts_of_store VALUES (?, '') ON CONFLICT DO NOTHING",
@@ -365,7 +365,7 @@ def compiled(filters: FilterExpr | None, dialect: DatabaseName) -> SqlCondition:
         case Comparison():
             test, values = _compared(filters, dialect)
         case _:
-            raise FilterError(f"{filters!r:.80} is no filter that can be searched with")
+            raise FilterError(f"{filters!r:.80} is not a filter that can be searched with")
     return f"{_HAS}{test})", [filters.key, *values]
 
 
@@ -387,7 +387,7 @@ def _compared(one: Comparison, dialect: DatabaseName) -> SqlCondition:
             test = "f.in_list = 0 AND f.kind = 'text' AND substr(f.text, 1, ?) = ?"
             return test, [len(str(one.value)), one.value]
         case _:
-            raise FilterError(f"{one!r:.80} is no filter that can be searched with")
+            raise FilterError(f"{one!r:.80} is not a filter that can be searched with")
 
 
 def _column(value: Scalar) -> tuple[str, Any]:

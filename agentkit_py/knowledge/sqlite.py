@@ -1,4 +1,4 @@
-"""SqliteKnowledge: documents in one SQLite file, with FTS5; numpy compares their vectors.
+"""SqliteKnowledge: documents in an SQLite file, with FTS5; numpy compares their vectors.
 
 Not the standard library's sqlite3, which may be too old: apsw brings an SQLite of its own. Both
 load when a store is first used.
@@ -92,7 +92,7 @@ class SqliteKnowledge(SqlStore):
     """Documents in a file: ``Knowledge(store=SqliteKnowledge("docs.db"), embedder=…)``.
 
     Needs the extra ``knowledge`` (apsw and numpy). Several processes may use the file; it must be
-    another one than that of a `SqliteHistory`. All vectors are compared, which is exact, and quick
+    different from that of a `SqliteHistory`. All vectors are compared, which is exact, and quick
     enough for some hundred thousand chunks: from the first search without a narrow filter on, the
     process has them in memory, with 4 bytes per number.
     """
@@ -144,7 +144,7 @@ class SqliteKnowledge(SqlStore):
         return f"<SqliteKnowledge: {self._path}>"
 
     async def close(self) -> None:
-        """Close the file; the next use opens it again (what is in memory is gone)."""
+        """Close the file; the next use opens it again (data in memory is gone)."""
         await anyio.to_thread.run_sync(self._close)
 
     def _close(self) -> None:
@@ -202,7 +202,7 @@ class SqliteKnowledge(SqlStore):
         run("COMMIT")
         if mark != APPLICATION_ID and not empty:
             raise KnowledgeError(
-                f"{self._path} is another program's SQLite database, or one with threads; "
+                f"{self._path} is another program's SQLite database, or has threads; "
                 "give documents a file of their own."
             )
         run("PRAGMA journal_mode = WAL")
@@ -214,7 +214,7 @@ class SqliteKnowledge(SqlStore):
         elif version != _VERSION:
             raise KnowledgeError(
                 f"{self._path} has schema version {version}, this library knows {_VERSION}: add "
-                "the documents to a new file, or use the version of pyagentkit that made this one."
+                "the documents to a new file, or use the version of pyagentkit that made this file."
             )
         run("COMMIT")
 
@@ -292,8 +292,8 @@ class SqliteKnowledge(SqlStore):
         )
 
     def _all_vectors(self, run: Execute) -> _Vectors:
-        """Return the vectors of the file as it is now, from memory where nobody changed them."""
-        seen = run("PRAGMA data_version")  # another one once another connection has written
+        """Return the vectors of the file as it is now, from memory if they are unchanged."""
+        seen = run("PRAGMA data_version")  # it changes once another connection has written
         query = "SELECT id, vector FROM knowledge_vectors"
         if self._vectors is None or self._seen != seen:
             self._vectors, self._seen = _Vectors(run(f"{query} ORDER BY id")), seen
@@ -318,7 +318,7 @@ class SqliteKnowledge(SqlStore):
         # The BM25 of a chunk of usual length that has each word once.
         perfect = sum(rarity(total, one) for one in have)
         # Ids and scores alone are sorted, so that no text is read that is not shown.
-        # With the sign, what passes is asked for once; without it the words, for each chunk.
+        # With the sign, the passing rows are asked for once; without it the words, for each chunk.
         among = f" AND +rowid IN (SELECT c.id {FROM_CHUNKS} WHERE {condition})" if filters else ""
         best = (
             "SELECT rowid AS id, -bm25(knowledge_words) AS score FROM knowledge_words "  # noqa: S608 - parameters
@@ -330,7 +330,7 @@ class SqliteKnowledge(SqlStore):
             "JOIN knowledge_documents d ON d.id = c.document ORDER BY best.score DESC, c.id"
         )
         values = [] if filters is None else values
-        # Words of every second chunk weigh a millionth: what has no others is last.
+        # Words of every second chunk weigh a millionth: chunks without others are last.
         telling = [word for word, one in zip(words, have, strict=True) if 2 * one < total]
         if telling and len(telling) < len(words):
             found = run(query, [perfect, " OR ".join(telling), *values, k])

@@ -64,7 +64,7 @@ class Stdio:
         return f"the command {self.command.partition(' ')[0]!r}"
 
     def secrets(self) -> list[str]:
-        """Return what may be secret: arguments and values of the environment."""
+        """Return the values that may be secret: arguments and values of the environment."""
         return [*self.args, *self.env.values()]
 
     @asynccontextmanager
@@ -80,7 +80,7 @@ class Stdio:
 
 @contextlib.contextmanager
 def clean_stderr() -> Generator[TextIO]:
-    """Give a file for a child's standard error; what is written there goes to ours, cleaned."""
+    """Give a file for a child's standard error; its lines go to ours, cleaned."""
     reading, writing = os.pipe()
 
     def pass_on() -> None:
@@ -116,7 +116,7 @@ class _Remote:
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
     def secrets(self) -> list[str]:
-        """Return what may be secret: user, password, query, fragment and headers."""
+        """Return the parts that may be secret: user, password, query, fragment and headers."""
         parts = urlsplit(self.url)
         queries = [value for part in parts.query.split("&") for value in part.split("=", 1)[1:]]
         login = parts.netloc.rpartition("@")[0].split(":", 1)
@@ -160,10 +160,10 @@ _KINDS: dict[str, Any] = {
 
 
 def as_transport(server: str, given: Transport | str | Mapping[str, Any]) -> Transport:
-    """Return the transport that was given as one, as a URL, or as TypeScript's ``{type, …}``.
+    """Return the transport given as a transport, as a URL, or as TypeScript's ``{type, …}``.
 
     Raises:
-        ConfigurationError: It is none of these, or one that the SDK does not have.
+        ConfigurationError: It is none of these, or a transport that the SDK does not have.
     """
     if isinstance(given, Stdio | StreamableHTTP | SSE):
         return given
@@ -178,7 +178,9 @@ def as_transport(server: str, given: Transport | str | Mapping[str, Any]) -> Tra
             "a command goes into Stdio(command, args)"
         )
     if not isinstance(given, Mapping):
-        raise ConfigurationError(f"MCP server {server!r}: {type(given).__name__} is no transport")
+        raise ConfigurationError(
+            f"MCP server {server!r}: {type(given).__name__} is not a transport"
+        )
     settings = dict(given)
     kind = settings.pop("type", "stdio" if "command" in settings else "streamable-http")
     if kind in ("ws", "websocket"):
@@ -200,7 +202,7 @@ def as_transport(server: str, given: Transport | str | Mapping[str, Any]) -> Tra
 
 
 def hide_secrets(text: str, transport: Transport) -> str:
-    """Return a message of the SDK or of httpx without what may be secret, e.g. a URL's query."""
+    """Return a message of the SDK or of httpx without secrets, e.g. a URL's query."""
     for secret in sorted(filter(None, transport.secrets()), key=len, reverse=True):
         text = text.replace(secret, "[hidden]")
     return text
@@ -311,7 +313,7 @@ class Connection:
                 await asyncio.wait([following])
                 stopped.cancel()
         if not self._stop.is_set():
-            self.ended = True  # changes would be missed: connect anew
+            self.ended = True  # changes would be missed: connect again
 
     async def _follow(self, events: Any) -> None:
         with contextlib.suppress(SubscriptionLost):
@@ -335,7 +337,7 @@ async def _streams_of(transport: Transport, owner: Connection) -> AsyncGenerator
 
 
 class _ServerStream:
-    """The stream of what the server sends; it marks the connection as ended at its end."""
+    """The stream of the server's messages; it marks the connection as ended at its end."""
 
     def __init__(self, stream: Any, owner: Connection) -> None:
         self._stream = stream

@@ -1,4 +1,4 @@
-"""A server whose tools an agent can call, and what a call gives: JSON for the model or an error."""
+"""A server whose tools an agent can call, and its results: JSON for the model, or errors."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ _SESSION_GONE = "Session terminated"
 
 @dataclass(slots=True)
 class _Local:
-    """The connection of one event loop: it cannot be used in another."""
+    """The connection of an event loop: it cannot be used in another."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     connection: Connection | None = None
@@ -146,7 +146,7 @@ class MCPServer:
     """A server whose tools an agent can call, for ``Agent(mcp_servers=[…])``.
 
     It is connected when it is first needed or by ``async with`` (of itself, an agent or a
-    network), stays connected, and is connected anew when it has ended. Agents may share it.
+    network), stays connected, and is connected again when it has ended. Agents may share it.
     """
 
     name: str
@@ -166,7 +166,7 @@ class MCPServer:
     """False: a server that cannot be reached is reported in the log, and its tools are missing."""
 
     timeout: float = 60.0
-    """Seconds that a call may take; each report of progress begins them anew."""
+    """Seconds that a call may take; each report of progress restarts them."""
 
     connect_timeout: float = 30.0
     """Seconds until it must have answered for the first time."""
@@ -252,7 +252,7 @@ class MCPServer:
                 return local.connection
             old, local.connection = local.connection, None
             if old is not None:
-                logger.warning("MCP server %r has ended; connecting anew", self.name)
+                logger.warning("MCP server %r has ended; connecting again", self.name)
                 await old.close()
             try:
                 local.connection = await Connection.connect(self._transport, self.connect_timeout)
@@ -367,7 +367,7 @@ class MCPServer:
             Its content blocks, and its structured content if that says more.
 
         Raises:
-            MCPCallError: There is no result; see its subclasses.
+            MCPCallError: There is no result; its subclasses say why.
             ToolSourceError: The server cannot be reached.
         """
         given = None if arguments is None else dict(arguments)
@@ -424,7 +424,7 @@ _LONGEST_TITLE = 80
 
 
 def _title_of(tool: MCPTool) -> dict[str, JsonValue]:
-    """Return the title that the server gives a tool, on one line; it fills in no arguments."""
+    """Return the title that the server gives a tool, on a line; it fills in no arguments."""
     title = tool.title or (tool.annotations and tool.annotations.title) or ""
     line = " ".join(clean(title[: 2 * _LONGEST_TITLE]).split())[:_LONGEST_TITLE]
     return {"title": line.replace("{", "{{").replace("}", "}}")} if line else {}

@@ -31,7 +31,7 @@ PATH = "/mcp"
 
 
 def make_host(target: Target) -> Host:
-    """Return a server with one tool, which runs ``target`` and returns its answer.
+    """Return a server with a single tool, which runs ``target`` and returns its answer.
 
     Agents and tools that start are reported as progress; cancelling the call ends the run. Where
     the target keeps threads, the tool takes and returns a ``thread_id``.
@@ -58,7 +58,7 @@ def make_host(target: Target) -> Host:
 
 InputText: TypeAlias = Annotated[str, Field(description="What to say or ask.")]
 ThreadArgument: TypeAlias = Annotated[
-    str | None, Field(description="The conversation to go on with; a new one unless given.")
+    str | None, Field(description="The conversation to continue; a new conversation unless given.")
 ]
 
 
@@ -83,7 +83,7 @@ async def _run(
 
 
 class _Reporter:
-    """Reports what a run is doing as the call's progress."""
+    """Reports the steps of a run as the call's progress."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -125,7 +125,7 @@ async def serve_http(target: Target, listening: socket.socket, hosts: Collection
 
 
 class KnownHosts:
-    """Refuses requests for a host that nobody named, and those of other origins' pages.
+    """Refuses requests for unlisted hosts, and those of other origins' pages.
 
     A page in a browser can let its own name point to this machine (DNS rebinding), but it cannot
     send a request whose Host is an address or a name of ours. So addresses need no list.
@@ -153,7 +153,7 @@ class KnownHosts:
             await self._app(scope, receive, send)
 
     def _is_known(self, host: str) -> bool:
-        if set(host) & set("@/?#"):  # what would move the name
+        if set(host) & set("@/?#"):  # characters that would move the name
             return False
         try:
             name = urlsplit(f"//{host}").hostname or ""

@@ -31,10 +31,10 @@ from agentkit_py.models.schema import (
 
 _MAX_NAME = 64
 _MAX_NODES = 10_000
-"""Parts of a schema once its references are expanded; references followed in one validation."""
+"""Parts of a schema once its references are expanded; references followed in a validation."""
 
 _MAX_DEPTH = 3
-"""References followed one inside the other for Gemini, whose format has no recursion."""
+"""References followed inside each other for Gemini, whose format has no recursion."""
 
 _PATTERNS = ("pattern", "patternProperties", "unevaluatedProperties")
 """Keywords that run regular expressions of the schema."""
@@ -66,7 +66,7 @@ class ServerArguments:
     """Arguments described by a server's JSON Schema.
 
     References are followed inside the schema only; nothing is fetched. Regular expressions in it
-    are left to the server: one that a stranger wrote could block this process.
+    are left to the server: a stranger's expression could block this process.
     """
 
     def __init__(self, tool: str, schema: JsonObject) -> None:
@@ -145,7 +145,7 @@ def spec_of(name: str, listed: JsonObject) -> ToolSpec:
     """
     description: Any = listed.get("description") or ""
     schema: Any = listed["inputSchema"]
-    # Strict mode would rewrite the schema, and drop what it has no word for.
+    # Strict mode would rewrite the schema, and drop keywords that it does not know.
     spec = ToolSpec(name, description, schema, strict=False)
     openai_form(spec, OPENAI)
     anthropic_form(spec)
@@ -153,7 +153,7 @@ def spec_of(name: str, listed: JsonObject) -> ToolSpec:
 
 
 def fit_gemini(spec: ToolSpec) -> str | None:
-    """Give the specification a form for Gemini; return what had to be simplified, or None.
+    """Give the specification a form for Gemini; return its simplifications, or None.
 
     A schema that refers to itself is expanded a few levels deep, and the next level is any object.
     """
@@ -210,7 +210,7 @@ def _check_size(tool: str, schema: JsonObject) -> None:
 
 
 def _size(value: Any, root: JsonObject, sizes: dict[str, int | None]) -> int | None:
-    """Return the number of parts with references expanded; None if one refers to itself."""
+    """Return the number of parts with references expanded; None if a reference is recursive."""
     fields = as_object(value)
     if isinstance(value, list):
         inner = cast("list[Any]", value)
@@ -228,7 +228,7 @@ def _size(value: Any, root: JsonObject, sizes: dict[str, int | None]) -> int | N
 
 
 def _target(schema: dict[str, Any], root: JsonObject) -> Any:
-    """Return what a reference refers to; nothing, where that is not in the schema."""
+    """Return the target of a reference; nothing, where that is not in the schema."""
     try:
         return resolved(schema, root)
     except ToolDefinitionError:

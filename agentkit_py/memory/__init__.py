@@ -34,14 +34,15 @@ logger: logging.Logger = logging.getLogger("agentkit_py")
 
 
 class Memory:
-    """Facts about users, kept beside their threads.
+    """Facts about users, kept outside of their threads.
 
-    Whose they are is what the run's state says: ``user_id`` and ``tenant`` of its data. Where one
+    The run's state names the user: ``user_id`` and ``tenant`` of its data. Where one of them
     is missing nothing is read or written: the tool, the report and the log say so.
 
     Args:
         store: The store of the threads: `SqliteHistory`, `PostgresHistory`, `MemoryHistory`.
-        tenant: The tenant of all runs, where an application has only one; a state that names
+        tenant: The tenant of all runs, where an application has only a single tenant; a state that
+        names
             another is refused.
         shared: Whether a user's agents share what they know; False: each has its own facts.
         embedder: Makes vectors of facts, so that they are also recalled by what they mean; None:
@@ -70,7 +71,7 @@ class Memory:
             )
         if embedder is not None and not callable(getattr(embedder, "embed", None)):
             raise ConfigurationError(
-                f"Memory(embedder={embedder!r:.80}): pass one with key and embed(texts)."
+                f"Memory(embedder={embedder!r:.80}): pass an object with key and embed(texts)."
             )
         if most < 1:
             raise ConfigurationError(f"Memory(most={most!r}): pass 1 or more.")
@@ -82,7 +83,7 @@ class Memory:
         self.clock = clock
 
     def of(self, *, user: str | None, tenant: str | None = None) -> UserMemory:
-        """Return the memory of one user.
+        """Return the memory of a user.
 
         Raises:
             ConfigurationError: No user or no tenant is named, or another tenant than the memory's.
@@ -93,7 +94,7 @@ class Memory:
         for what, name, value in (("user", "user_id", user), ("tenant", "tenant", whose)):
             if not value:
                 raise ConfigurationError(
-                    f"Nothing is remembered: no {what} is named ({name} of the state's data)."
+                    f"Nothing is remembered: there is no {what} ({name} of the state's data)."
                 )
         return UserMemory(
             self.store,
@@ -112,7 +113,7 @@ class Memory:
         return [
             create_tool(
                 name="remember",
-                description="Remember a fact about the user beyond this conversation: wishes, "
+                description="Remember a fact about the user beyond this conversation: preferences, "
                 "circumstances, decisions. Nothing that only matters now, and no secrets.",
                 parameters=_Remember,
                 handler=self._remember,
@@ -145,8 +146,8 @@ class Memory:
             last: Messages of the user to look at.
 
         Returns:
-            The facts that are remembered; all of the user's agents know them. One that is empty or
-            too long, or for which there is no room, is left out with a warning.
+            The facts that are remembered; all of the user's agents know them. A fact that is empty
+            or too long, or for which there is no room, is left out with a warning.
 
         Raises:
             ConfigurationError: The state names no user or tenant.
@@ -205,12 +206,12 @@ class Memory:
 
 class _Remember(BaseModel):
     fact: str = Field(
-        min_length=1, max_length=MAX_CHARS, description="One sentence that stands by itself."
+        min_length=1, max_length=MAX_CHARS, description="A sentence that can be read alone."
     )
     replaces: str | None = Field(
-        None, description="The id of a remembered fact that this one corrects."
+        None, description="The id of a remembered fact that this fact corrects."
     )
 
 
 class _Forget(BaseModel):
-    id: str = Field(description="The id of the fact, as it stands in brackets.")
+    id: str = Field(description="The id of the fact, as shown in brackets.")

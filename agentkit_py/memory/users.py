@@ -1,4 +1,4 @@
-"""The facts of one user: read, written, corrected and forgotten."""
+"""The facts of a user: read, written, corrected and forgotten."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agentkit_py.search import FACTS, Embedder, embed_all, ranked
 from agentkit_py.search.vectors import Vector, nearest, normalized
 
 MAX_CHARS = 1000
-"""Characters of one fact."""
+"""Characters of a fact."""
 
 
 _USERS = 1000
@@ -29,7 +29,7 @@ class FactVectors:
         self._known: dict[tuple[str, str], dict[str, Vector]] = {}
 
     async def likeness(self, query: str, facts: Sequence[Fact]) -> dict[int, float]:
-        """Return how like each fact of one user is to a query, by its place.
+        """Return how like each fact of a user is to a query, by its place.
 
         Raises:
             ModelError: The embedder failed.
@@ -52,7 +52,7 @@ class FactVectors:
 
 
 class UserMemory:
-    """The facts of one user of a tenant. Made by `agentkit_py.memory.Memory.of`."""
+    """The facts of a user of a tenant. Made by `agentkit_py.memory.Memory.of`."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class UserMemory:
         """Return the facts, newest first.
 
         Args:
-            agent: Only what this agent may see: its own facts and those of all agents.
+            agent: Only facts that this agent may see: its own facts and those of all agents.
             replaced: Also those that others have replaced.
         """
         found = await self._store.list_facts(self.tenant, self.user_id, replaced=replaced)
@@ -89,7 +89,7 @@ class UserMemory:
         Args:
             query: A question or words.
             k: Facts at the most.
-            agent: Only what this agent may see.
+            agent: Only facts that this agent may see.
 
         Raises:
             ModelError: The embedder failed.
@@ -128,7 +128,7 @@ class UserMemory:
         text = " ".join(clean(text).split())
         if not 0 < len(text) <= MAX_CHARS:
             raise ConfigurationError(
-                f"A fact has 1 to {MAX_CHARS:,} characters, this one has {len(text):,}."
+                f"A fact has 1 to {MAX_CHARS:,} characters, this fact has {len(text):,}."
             )
         known = await self.facts(agent=agent, replaced=True)
         if replaces is None:
@@ -172,13 +172,13 @@ class UserMemory:
         found = (one for one in await self.facts() if one.id == fact_id)
         fact = next(found, None)
         if fact is None:
-            raise ConfigurationError(f"There is no fact {fact_id!r} that holds.")
+            raise ConfigurationError(f"There is no fact {fact_id!r}.")
         return await self.remember(
             text, agent=fact.agent, thread_id=fact.thread_id, replaces=fact_id
         )
 
     async def forget(self, fact_id: str) -> bool:
-        """Remove a fact and what it replaced, for good; return False if there was none."""
+        """Remove a fact and those it replaced, for good; return False if there was none."""
         gone = await self._store.remove_facts(self.user_id, tenant=self.tenant, fact_id=fact_id)
         return gone > 0
 

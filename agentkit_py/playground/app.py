@@ -95,7 +95,7 @@ class Access:
         return "Another site's page may not ask." if foreign else None
 
     def is_known(self, scope: Scope) -> bool:
-        """Tell whether the request brings the cookie."""
+        """Return whether the request brings the cookie."""
         if self.token is None:
             return True
         cookies = cookie_parser(Headers(scope=scope).get("cookie", ""))
@@ -128,7 +128,7 @@ class AccessMiddleware:
         await (self._response(scope) or self._app)(scope, receive, send_strictly)
 
     def _response(self, scope: Scope) -> Response | None:
-        """Return the response in place of the app's, if there is one."""
+        """Return the response in place of the app's, if there is a reason for it."""
         problem = self._access.problem(scope)
         if problem is not None:
             return PlainTextResponse(problem, HTTPStatus.FORBIDDEN)
@@ -162,7 +162,7 @@ class BrokenTarget:
     """Stands for the playground of a target that could not be loaded."""
 
     message: str
-    """The error in one line."""
+    """The error on a line."""
 
     details: str = ""
     """The traceback."""
@@ -245,7 +245,7 @@ class _Endpoints:
 
     @property
     def playground(self) -> Playground:
-        """The playground, if there is one."""
+        """The playground, if it is on."""
         if isinstance(self._playground, BrokenTarget):
             raise HTTPException(HTTPStatus.SERVICE_UNAVAILABLE, self._playground.message)
         return self._playground
@@ -312,7 +312,7 @@ class _Endpoints:
         redactor = self._playground.redactor
         async for seq, run, event in self._playground.follow(thread, after):
             if redactor is not None and event["kind"] == "delta":
-                continue  # no pattern finds what a piece holds half of
+                continue  # no pattern finds a match of which a piece has only half
             found = {"run": run, "seq": seq, **masked(event, redactor)}
             yield ServerSentEvent(to_text(found), id=f"{self._boot}:{seq}")
 
@@ -329,18 +329,18 @@ class _Endpoints:
         return PageResponse({"status": run.status})
 
     async def call(self, request: Request) -> Response:
-        """Describe one model call."""
+        """Describe a model call."""
         return self._masked(call_json(self._call(request)), CALL_FIELDS)
 
     async def case(self, request: Request) -> Response:
-        """Give one model call as a case of an evaluation."""
+        """Give a model call as a case of an evaluation."""
         found = case_json(self._call(request))
         if found is None:
             raise ApiError(409, "no_case", "This call has no question, or no answer, to keep.")
         return self._masked(found, CALL_FIELDS)
 
     async def look(self, request: Request) -> Response:
-        """Show what an edited call would send."""
+        """Show the request of an edited call."""
         edit = await _body(request, Edit)
         return self._masked(await rehearse(_traced(self._call(request)), edit), CALL_FIELDS)
 
@@ -357,7 +357,7 @@ class _Endpoints:
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "The answer must be an object.")
         answer = ApprovalAnswer.from_dict(record)  # pyright: ignore[reportUnknownArgumentType] - from_dict checks it
         if not self.playground.answer(request.path_params["request"], answer):
-            raise HTTPException(HTTPStatus.NOT_FOUND, "Nobody waits for this answer any more.")
+            raise HTTPException(HTTPStatus.NOT_FOUND, "This question does not wait any more.")
         return PageResponse({"answered": True})
 
 

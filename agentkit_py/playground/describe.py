@@ -133,7 +133,7 @@ def _result(result: AgentResult) -> dict[str, Any]:
 
 
 def call_json(recorded: Recorded) -> dict[str, Any]:
-    """Describe one model call."""
+    """Describe a model call."""
     found: dict[str, Any] = {
         "call": recorded.number,
         "step": recorded.step_id,
@@ -170,8 +170,8 @@ def call_json(recorded: Recorded) -> dict[str, Any]:
 def case_json(recorded: Recorded) -> dict[str, Any] | None:
     """Return a model call as a case of an evaluation: a line that `read_cases` reads.
 
-    The last question that the call saw is the input, what stood before it the thread, and what the
-    model said the expected answer; None if it saw no question, or has not ended.
+    The last question that the call saw is the input, the messages before it are the thread, and the
+    model's reply is the expected answer; None if it saw no question, or has not ended.
     """
     call = recorded.call
     if call is None or call.report is None or recorded.reply is None or recorded.error:

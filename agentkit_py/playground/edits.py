@@ -31,7 +31,7 @@ from agentkit_py.processors.settings import ConfiguredProcessor
 
 
 class ProcessorEdit(BaseModel):
-    """Changes to one processor."""
+    """Changes to a processor."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -130,7 +130,7 @@ def remade(processor: HistoryProcessor, changed: Mapping[str, Any]) -> HistoryPr
 
 
 def _numbered(chains: Chains) -> list[tuple[Level, HistoryProcessor]]:
-    """List the processors one by one, in the order in which they run."""
+    """List the processors separately, in the order in which they run."""
     return [
         (level, unit)
         for level, processors in chains
@@ -140,7 +140,7 @@ def _numbered(chains: Chains) -> list[tuple[Level, HistoryProcessor]]:
 
 
 def _units_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
-    """Return what is edited for ``processor``: itself, or the members of a `Chain`.
+    """Return the editable parts of ``processor``: itself, or the members of a `Chain`.
 
     The members of a `Budget` follow from its settings, so it is edited as a whole.
     """
@@ -185,7 +185,7 @@ def call_edit(call: ModelCall, edit: Edit) -> CallEdit:
 
 
 async def rehearse(call: ModelCall, edit: Edit) -> dict[str, Any]:
-    """Describe what the edited call would send; no model is called."""
+    """Describe the request of the edited call; no model is called."""
     made = await call.rehearse(call_edit(call, edit))
     body = made.model.encode(made.request)
     return {

@@ -1,4 +1,4 @@
-"""Levels of one model call as JSON for the page: what each processor removed, changed or added."""
+"""Levels of a model call as JSON for the page: each processor's removals, changes and additions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Fate: TypeAlias = Literal["kept", "removed", "rewritten", "added"]
 
 @dataclass(frozen=True, slots=True)
 class MessageRow:
-    """The fate of one message, at one level or at all of them."""
+    """The fate of a message, at a level or at all of them."""
 
     change: Fate
     before: Message | None
@@ -94,7 +94,7 @@ def message_json(message: Message, tokenizer: Tokenizer | None = None) -> dict[s
 
 
 def levels_json(report: ContextReport) -> dict[str, Any]:
-    """Return the levels of one call.
+    """Return the levels of a call.
 
     ``{messages, levels: [{level, name, reason, tokensBefore, tokensAfter, rows}], overview, …}``;
     rows name messages by their number in ``messages``.
@@ -130,7 +130,7 @@ def _level(entry: ReportEntry, table: _NumberedMessages) -> dict[str, Any]:
 
 
 def rows_of(before: Sequence[Message], after: Sequence[Message]) -> Iterator[MessageRow]:
-    """Yield the fate of each message from one list to the next, in order."""
+    """Yield the fate of each message from a list to the next, in order."""
     matcher = SequenceMatcher(None, [id(m) for m in before], [id(m) for m in after], autojunk=False)
     for kind, start, end, first, last in matcher.get_opcodes():
         if kind == "equal":
@@ -158,7 +158,7 @@ def _replaced(removed: Sequence[Message], added: Sequence[Message]) -> Iterator[
 
 
 def _follower(message: Message, added: Sequence[Message], place: int) -> int | None:
-    """Return the index of the message that was made of this one."""
+    """Return the index of the message that was made of this message."""
     for index in range(place, len(added)):
         if any(found is message for found in lineage(added[index])):
             return index
@@ -171,7 +171,7 @@ def _kind(message: Message) -> tuple[str, ...]:
 
 
 def overview_of(report: ContextReport) -> Iterator[MessageRow]:
-    """Yield the request message by message, with what was removed where it would have stood."""
+    """Yield the request message by message, with removed messages at their places."""
     fates = _fates(report)
     positions = {id(message): index for index, message in enumerate(report.sent)}
     rows = {id(row.after): row for row in fates if row.after is not None}
@@ -197,7 +197,7 @@ def overview_of(report: ContextReport) -> Iterator[MessageRow]:
 
 
 def _fates(report: ContextReport) -> list[MessageRow]:
-    """Return what became of each message of the history, and the last processor that changed it."""
+    """Return the fate of each message of the history, and the last processor that changed it."""
     fates = [MessageRow("kept", message, message) for message in report.history]
     for entry in report.entries:
         if not entry.changed:

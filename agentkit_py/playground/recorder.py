@@ -1,4 +1,4 @@
-"""Recording of one run as JSON events for the page: its events, model calls, effects and waits."""
+"""Recording of a run as JSON events for the page: its events, model calls, effects and waits."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Recorded:
 
 @dataclass(slots=True)
 class Recorder(Instrumentation):
-    """Records one run: as its instrumentation, and from its `RecordingRuntime`."""
+    """Records a run: as its instrumentation, and from its `RecordingRuntime`."""
 
     emit: Callable[[dict[str, Any]], None]
     prices: Prices = field(default_factory=Prices)
@@ -183,7 +183,7 @@ class Recorder(Instrumentation):
             call.usage, call.finish = decoded.usage, decoded.finish
         except EmptyReplyError as error:
             call.usage, call.finish = error.usage, end_of(error)
-        except Exception:  # noqa: BLE001, S110 - the run raises what is wrong with it itself
+        except Exception:  # noqa: BLE001, S110 - the run raises its own errors itself
             pass
         call.cost = self.prices.cost(call.model.model, call.usage)
         self._ended(call)
@@ -205,14 +205,14 @@ class Recorder(Instrumentation):
         )
 
     def effect_began(self, step_id: str) -> str | None:
-        """Record that a callback begins; return the key of its tool call, if it is one."""
+        """Record that a callback begins; return the key of its tool call, if any."""
         key = self._tool_key(step_id)
         if key is not None:
             self.record("tool.began", tool=key)
         return key
 
     def effect_ended(self, key: str | None, step_id: str, before: Any, after: Any) -> None:
-        """Record that a callback has ended, and what it changed of the state."""
+        """Record that a callback has ended, and its changes to the state."""
         if before is not None and after is not None and before != after:
             self.state = after
             self.record("state.changed", tool=key, step=step_id, before=before, after=after)
@@ -328,7 +328,7 @@ def data_of(state: State[Any]) -> dict[str, Any] | None:
 
 
 def finish_json(finish: Finish | None) -> dict[str, Any]:
-    """Return why a reply ended, with the provider's word, and what it said beside."""
+    """Return why a reply ended, with the provider's word and its explanation."""
     if finish is None:
         return {"finish": None, "finishDetails": None}
     return {"finish": str(finish), "finishDetails": finish.details}
@@ -358,7 +358,7 @@ def as_json(text: str | None) -> Any:
 
 
 class RecordingRuntime(DirectRuntime):
-    """The direct runtime, which records what is sent and what callbacks change."""
+    """The direct runtime, which records requests and the state changes of callbacks."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -372,7 +372,7 @@ class RecordingRuntime(DirectRuntime):
         self._recorder.record("wait.ended", step=step_id)
 
     def claim(self, name: str) -> str:
-        """Return a prefix that no other run inside this one has, so that steps name calls."""
+        """Return a prefix that no other run inside this run has, so that steps name calls."""
         count = self._claimed[name] = self._claimed.get(name, 0) + 1
         return name if count == 1 else f"{name}:{count}"
 
@@ -383,7 +383,7 @@ class RecordingRuntime(DirectRuntime):
         make_body: Callable[[], dict[str, Any]],
         on_delta: DeltaSink | None = None,
     ) -> object:
-        """Send the request, and record what was sent and what came back."""
+        """Send the request, and record it and its answer."""
         call = self._recorder.request_began(step_id, model)
         streams = model.answers is None and model.adapter.assembler(model) is not None
         call.streamed = on_delta is not None and streams
@@ -417,7 +417,7 @@ class RecordingRuntime(DirectRuntime):
         changes: Recordable,
         codec: Codec[T] | None = None,
     ) -> T:
-        """Call ``handler``, and record what it changed of the state."""
+        """Call ``handler``, and record its changes to the state."""
         key = self._recorder.effect_began(step_id)
         state: object = getattr(changes, "state", None)
         watched = cast("State[Any]", state) if isinstance(state, State) else None
@@ -432,6 +432,6 @@ class RecordingRuntime(DirectRuntime):
 def request_text(
     model: Model, body: dict[str, Any], key: str | None, *, streamed: bool = False
 ) -> str:
-    """Return the JSON of a request as it is sent, without the key and what looks like one."""
+    """Return the JSON of a request as it is sent, without the key and values like a key."""
     sent = model.adapter.stream_body(body) if streamed else body
     return hide_keys(dumps(sent), model, key)

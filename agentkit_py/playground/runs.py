@@ -62,7 +62,7 @@ class RecordedRun:
     """Characters of its requests, replies and events, once it is over."""
 
     def measure(self) -> None:
-        """Measure what is kept of it."""
+        """Measure the size of its records."""
         calls = self.recorder.calls.values()
         bodies = sum(len(call.request or "") + len(call.reply or "") for call in calls)
         self.size = bodies + sum(len(str(event)) for event in self.events.values())
@@ -87,7 +87,7 @@ class Playground:
 
     Attributes:
         examples: Messages that the page suggests.
-        boot: Names this process, so that the page knows when another one answers.
+        boot: Names this process, so that the page notices when another process answers.
         runs: The runs that are kept, oldest first.
         seq: Number of the last event.
     """
@@ -113,7 +113,7 @@ class Playground:
 
     @property
     def store(self) -> HistoryStore | None:
-        """The target's store, if its history is one."""
+        """The target's store, if its history is a store."""
         history = self.target.history
         return history if isinstance(history, HistoryStore) else None
 
@@ -259,7 +259,7 @@ class Playground:
             del run.events[seq], self._log[seq]
 
     def _forget(self) -> None:
-        """Drop the oldest runs, but never the last one, nor one that is not over."""
+        """Drop the oldest runs, but never the last, nor a run that is not over."""
         size = sum(run.size for run in self.runs.values())
         for run in list(self.runs.values())[:-1]:
             if len(self.runs) <= MAX_RUNS and size <= self._max_characters:

@@ -1,4 +1,4 @@
-"""History processors: what a model gets to see of a conversation."""
+"""History processors: they decide which part of a conversation a model sees."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Running chains of processors: each gets what the one before left.
+"""Run chains of processors: each gets the output of the one before.
 
-Users' own processors are not trusted to be right: what they return is checked, what they may not
-drop is put back, and what they fail with says whose fault it was.
+Users' own processors are not trusted: their output is checked, messages that they may not drop are
+put back, and errors name the processor.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _OURS = "agentkit_py."
 """Where processors come from that change nothing in place."""
 
 LevelChain: TypeAlias = tuple[Level, Sequence[Processor]]
-"""The processors of one level."""
+"""The processors of a level."""
 
 Around: TypeAlias = Callable[
     [
@@ -82,7 +82,7 @@ async def apply_processors(
     *,
     level: Level = "chain",
 ) -> Messages:
-    """Run processors one after another, each on what the one before left.
+    """Run processors in order, each on the output of the one before.
 
     Calls and results are not made whole afterwards: runs do that themselves, see `ensure_valid`.
 
@@ -93,8 +93,8 @@ async def apply_processors(
         level: What errors and reports name as the place where they were configured.
 
     Raises:
-        ConfigurationError: One of them is no processor.
-        ProcessorError: One of them failed or returned something that is no list of messages.
+        ConfigurationError: An item is not a processor.
+        ProcessorError: A processor failed or did not return a list of messages.
     """
     context = ProcessorContext() if context is None else context
     outcome = await run_chain(messages, [(level, processors)], context)
@@ -108,7 +108,7 @@ async def run_chain(
     context: ProcessorContext,
     around: Around | None = None,
 ) -> ChainOutcome:
-    """Run the processors of several levels; see `apply_processors` for what they raise.
+    """Run the processors of several levels; it raises the errors of `apply_processors`.
 
     With ``around``, each processor is run by it, e.g. to be measured.
 
@@ -122,10 +122,10 @@ async def run_chain(
     context = _with_pins(history, [processor for _, processor in steps], context)
     tokenizer = default_tokenizer() if context.tokenizer is None else context.tokenizer
     entries: list[ReportEntry] = []
-    # Processors get a tuple, so that one that works in place fails instead of doing damage.
+    # Processors get a tuple: a processor that works in place fails instead of doing damage.
     current = tuple(history)
     for level, processor in steps:
-        # Each has notes of its own: one processor may serve many runs at the same time.
+        # Each has its own notes: a processor may serve many runs at the same time.
         may_drop = processor.may_drop_protected
         context = replace(context, level=level, notes=[], parts=[], may_drop=may_drop)
         if around is None:
@@ -159,7 +159,7 @@ async def run_chain(
 
 
 def _after(context: ProcessorContext, processor: HistoryProcessor) -> ProcessorContext:
-    """Return the context of what comes after a processor."""
+    """Return the context of the processors after this one."""
     own_view = context.own_view or processor.by_agent
     if processor.same_for_all and own_view is context.own_view:
         return context
@@ -210,7 +210,7 @@ def _warn_of_text(name: str, maker: str) -> None:
 
 
 def members_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
-    """Return what runs for ``processor``: itself, or its members and theirs."""
+    """Return the processors that run for ``processor``: itself, or all its members."""
     members = processor.members
     if not members:
         return [processor]
@@ -220,7 +220,7 @@ def members_of(processor: HistoryProcessor) -> list[HistoryProcessor]:
 def _with_pins(
     history: Messages, processors: Sequence[HistoryProcessor], context: ProcessorContext
 ) -> ProcessorContext:
-    """Return the context with what any processor pins, so that those before it keep that, too.
+    """Return the context with all pinned messages, so that earlier processors hold them, too.
 
     And with the history, if it has none: messages are found in it whatever is made of them.
     """
@@ -296,19 +296,19 @@ def _without_mispaired(
 
 
 def _check_unchanged(sealed: Sequence[Sealed], name: str, level: Level) -> None:
-    """Undo what a processor changed in place, which would else be saved, and say so."""
+    """Undo a processor's changes in place, which would be saved otherwise, and report them."""
     edited = [one[0].type for one in sealed if unseal(one)]
     if edited:
         raise ProcessorError(
-            f"it changed JSON of a {edited[0]} in place. That is undone, since it is what the "
-            "thread holds; return another message: dataclasses.replace(message, content=…)",
+            f"it changed JSON of a {edited[0]} in place. That is undone, since the thread holds "
+            "the same object; return another message: dataclasses.replace(message, content=…)",
             processor=name,
             level=level,
         )
 
 
 def _checked(returned: object, name: str, level: Level) -> tuple[Message, ...]:
-    """Return what a processor returned as a tuple of messages."""
+    """Return the processor's output as a tuple of messages."""
     if isinstance(returned, str | bytes | Mapping) or not isinstance(returned, Iterable):
         raise ProcessorError(
             f"it returned {returned!r:.80}; return a list of messages", processor=name, level=level
@@ -317,7 +317,7 @@ def _checked(returned: object, name: str, level: Level) -> tuple[Message, ...]:
     for index, message in enumerate(messages):
         if not isinstance(message, Message):
             raise ProcessorError(
-                f"item {index} of what it returned is {message!r:.80}, which is no message",
+                f"item {index} of the list it returned is {message!r:.80}, not a message",
                 processor=name,
                 level=level,
             )
@@ -332,7 +332,7 @@ def as_processors(processors: Processors | None, where: str = "") -> tuple[Histo
         where: What errors begin with: whose they are.
 
     Raises:
-        ConfigurationError: It is neither, or one of them is no processor; it says what to write.
+        ConfigurationError: It is neither, or an item is not a processor; the message has the fix.
     """
     given: Any = processors
     before = f"{where}: " if where else ""
@@ -341,13 +341,13 @@ def as_processors(processors: Processors | None, where: str = "") -> tuple[Histo
     if callable(given) and not isinstance(given, HistoryProcessor | type):
         return (ChosenProcessors(given, before),)
     if isinstance(given, Mapping):
-        given = [given]  # what to write in its place is said of each
+        given = [given]  # the advice is about each item
     if isinstance(given, str | bytes | HistoryProcessor | Iterator | type) or not isinstance(
         given, Iterable
     ):
         raise ConfigurationError(
             f"{before}processors must be a list, or a function of the run's context that gives "
-            f"one, not {_name(given)}; {_advice(given)}."
+            f"a list, not {_name(given)}; {_advice(given)}."
         )
     try:
         return tuple(as_processor(one) for one in cast("Iterable[Processor]", given))
@@ -360,7 +360,7 @@ def _name(given: Any) -> str:
 
 
 def _advice(given: Any) -> str:
-    """Return what to write in place of something that is no list."""
+    """Return the line to write instead of a value that is not a list."""
     if isinstance(given, Iterator):
         return "it can be read only once: write a list, [*…]"
     if isinstance(given, HistoryProcessor | type):
@@ -385,12 +385,12 @@ def as_processor(value: Processor) -> HistoryProcessor:
     if not callable(given):
         advice = "give a HistoryProcessor, or a function of (messages) or (messages, context)"
         if isinstance(given, Mapping):
-            advice = "make one with agentkit_py.processors.processor_from_settings({…})"
+            advice = "use agentkit_py.processors.processor_from_settings({…})"
         elif isinstance(given, list | tuple):
-            advice = "unpack the list into the one around it: processors=[*first, second]"
+            advice = "unpack the list into the outer list: processors=[*first, second]"
         elif hasattr(given, "process"):
             advice = f"let its class inherit it: class {type(given).__name__}(HistoryProcessor)"
-        raise ConfigurationError(f"{given!r:.80} is no history processor: {advice}.")
+        raise ConfigurationError(f"{given!r:.80} is not a history processor: {advice}.")
     _check_returns(given, getattr(given, "__name__", repr(given)))
     return _FunctionProcessor(given, with_context=_takes_context(given))
 
@@ -436,7 +436,7 @@ class ChosenProcessors(HistoryProcessor):
         required = [p for p in signature.parameters.values() if p.default is p.empty]
         if len(required) > 1 or (first and ("essage" in f"{first.annotation} {first.name}")):
             raise ConfigurationError(
-                f"{where}{self.name}{signature} is one processor: put it into [ ]: "
+                f"{where}{self.name}{signature} is a single processor: put it into [ ]: "
                 f"processors=[{self.name}]."
             )
         if first is None:
@@ -492,7 +492,7 @@ class _FunctionProcessor(HistoryProcessor):
 
     @property
     def by_agent(self) -> bool:
-        """True if it is told which agent it is for."""
+        """True if it gets the context, which names the agent."""
         return self._with_context
 
     @property
@@ -507,11 +507,11 @@ class _FunctionProcessor(HistoryProcessor):
 
     @property
     def fingerprint(self) -> JsonValue:
-        """The function's code, and what it holds."""
+        """The function's code, and its settings."""
         return [self.name, settings_of(self._function)]
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return what the function makes of the messages."""
+        """Return the messages as the function leaves them."""
         arguments = (messages, context) if self._with_context else (messages,)
         return await resolve(self._function(*arguments))
 
@@ -589,7 +589,7 @@ def restore_held(before: Messages, after: Messages, held: frozenset[int]) -> Res
 def _find_standing(
     ours: Messages, before: Messages, after: list[Message]
 ) -> tuple[dict[int, Message], int]:
-    """Return which messages in ``after`` stand for ours: themselves, or rewritten ones.
+    """Return the messages in ``after`` that represent ours: themselves, or rewritten ones.
 
     What was made smaller is made whole again in ``after``, in place; how many is the second value.
     """
@@ -618,7 +618,7 @@ def _find_standing(
 
 
 def _rewritten_texts(ours: Messages, before: Messages, after: Messages) -> dict[int, Message]:
-    """Return which of our text messages were rewritten, and to what."""
+    """Return our rewritten text messages, each with its new version."""
     there = set(map(id, after))
     wanted = {id(m) for m in ours if isinstance(m, TextMessage) and id(m) not in there}
     found: dict[int, Message] = {}
@@ -637,9 +637,9 @@ def _rewritten_texts(ours: Messages, before: Messages, after: Messages) -> dict[
 def _originals(before: Messages, after: Messages) -> dict[int, int]:
     """Return of which message each new call or result was made: index in ``after`` → `id()`.
 
-    Providers repeat ids, so calls and results alike but for their places are told apart by these:
-    a new message stands between the same messages as the old one. What is left is matched from the
-    end, since limits remove the oldest. `derived` messages know what they were made of.
+    Providers repeat ids, so equal calls and results are identified by their places:
+    a new message stays between the same messages as the old one. The rest is matched from the
+    end, since limits remove the oldest. `derived` messages know their sources.
     """
     places = _first_positions(before)
     sources: dict[_Signature, list[int]] = defaultdict(list)
@@ -708,7 +708,7 @@ def _insert(
 ) -> list[Message]:
     """Put each missing message after its nearest predecessor that is still there.
 
-    Without one it comes before its nearest successor, or at the end. Messages that stand are never
+    Without one it comes before its nearest successor, or at the end. Messages in place are never
     passed: the order of all of them together is as it was.
     """
     positions = _first_positions(after)
@@ -742,8 +742,8 @@ async def is_enough(
 ) -> bool:
     """Return whether the chains leave the same of the newest messages as of the whole history.
 
-    Then older messages need not be loaded. Each processor up to the one that has enough has to give
-    newer messages what it would give them if there were no older ones. Calls and results have to be
+    Then older messages need not be loaded. Each processor up to the one that has enough must give
+    newer messages the same output as without older ones. Calls and results must be
     whole; where they are not, everything is loaded.
     """
     steps = steps_of(chains)
@@ -780,7 +780,7 @@ def _looks_back(processor: HistoryProcessor) -> bool:
 
 
 def _declares(processor: HistoryProcessor, name: str) -> bool:
-    """Return whether the class that defines `process`, or one derived from it, defines ``name``."""
+    """Return whether the class that defines `process`, or a subclass, defines ``name``."""
     kinds = type(processor).__mro__
     owners = [next(kind for kind in kinds if one in vars(kind)) for one in ("process", name)]
     return issubclass(owners[1], owners[0])

@@ -65,7 +65,7 @@ class ProcessorServices(Protocol):
         ...
 
     async def once(self, step_id: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
-        """Run ``handler`` in a step; what it returns is remembered."""
+        """Run ``handler`` in a step; its return value is remembered."""
         ...
 
     async def announce(self, activity: str, stage: Stage, facts: dict[str, Any]) -> None:
@@ -77,16 +77,16 @@ Stage: TypeAlias = Literal["started", "completed", "failed"]
 """Stage of a processor's activity."""
 
 CATCH_UP_CALLS = 2
-"""Calls of a model or embedder that one turn may make for older messages, in each processor."""
+"""Calls of a model or embedder that a turn may make for older messages, in each processor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A text that stands for the beginning of a conversation."""
+    """A text that replaces the beginning of a conversation."""
 
     text: str
     covered: int
-    """Number of messages it stands for, counted from the beginning."""
+    """Number of messages it replaces, counted from the beginning."""
 
     anchor: str
     """A checksum of the last of them, by which the place is found again."""
@@ -95,12 +95,12 @@ class Summary:
     """Tokens of the text as a model is sent it."""
 
     original_tokens: int
-    """Tokens of the messages that it stands for."""
+    """Tokens of the messages that it replaces."""
 
     created_at: datetime
     place: int | None = None
-    """Number of messages of the thread before what comes after it; None: not known. It is more
-    than ``covered`` where other processors had left messages out."""
+    """Number of messages of the thread before the first that it does not replace; None: not known.
+    It is more than ``covered`` where other processors had left messages out."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""
@@ -140,10 +140,10 @@ class Summary:
 
 @runtime_checkable
 class SummaryStore(Protocol):
-    """Stores summaries with threads, and lets one writer at a time make the next one.
+    """Stores summaries with threads, and lets one writer at a time make the next summary.
 
     A thread may have several, each under a key, since agents may see different histories of it.
-    The lock is by time: one that its owner never gave back ends by itself.
+    The lock is by time: a lock that its owner never released ends by itself.
     """
 
     async def load_summary(self, thread_id: str, key: str) -> Summary | None:
@@ -165,7 +165,7 @@ class SummaryStore(Protocol):
         ...
 
     async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
-        """Put ``summary`` in place of the one before, and give the right to write back.
+        """Replace the summary with ``summary``, and release the lock.
 
         Returns:
             False, with nothing saved, if ``owner`` does not have the right any more.
@@ -185,7 +185,7 @@ class Extent:
     """Number of messages."""
 
     size: int = 0
-    """Characters of what is counted of them."""
+    """Characters of the counted text."""
 
     system: int = 0
     """Number of system messages among them."""
@@ -208,7 +208,7 @@ def extent_of(messages: Iterable[Message]) -> Extent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorContext:
-    """Facts about the inference that a processor prepares, and what it may use."""
+    """Facts about the inference that a processor prepares, and the services it may use."""
 
     agent: str = ""
     network: str | None = None
@@ -261,15 +261,15 @@ class ProcessorContext:
     """The time of the user's message; None outside of runs."""
 
     times: Callable[[], Mapping[int, datetime]] | None = field(default=None, repr=False)
-    """Gives the times at which messages of the thread were said, by `id()` of what the first
+    """Returns the times of the thread's messages, by `id()` of the messages that the first
     processor was given."""
 
     tools: Sequence[ToolSpec] = ()
     """The tools that the model is offered."""
 
     own_view: bool = False
-    """True: what came before may have left other agents something else of the history, so that
-    nothing that is made of it may be shown to them."""
+    """True: earlier processors may have left other agents another part of the history, so that
+    no text made of it may be shown to them."""
 
     hiding: tuple[HistoryProcessor, ...] = ()
     """Processors that ran before and may have hidden something: all but those `same_for_all`."""
@@ -293,7 +293,7 @@ class ProcessorContext:
     """Values that processors keep until the run ends; nothing of it is recorded."""
 
     dry: bool = False
-    """A rehearsal: a processor only notes what it would do beyond its messages."""
+    """True: a dry run, in which a processor only notes what it would do beyond its messages."""
 
     catching_up: bool = False
     """The thread is being indexed, for no run that waits: a processor makes all that it keeps with
@@ -301,7 +301,7 @@ class ProcessorContext:
     and leaves the rest to later turns."""
 
     wishes: list[Compaction] = field(default_factory=list["Compaction"], repr=False)
-    """Wishes for the provider's own compaction; the last one counts."""
+    """Requests for the provider's own compaction; the last counts."""
 
     notes: list[str] = field(default_factory=list[str], repr=False)
     """Notes of the processor about this call, for the report; see `note`."""
@@ -310,11 +310,11 @@ class ProcessorContext:
     """Report entries of processors that the processor has run with `apply_processors`."""
 
     def note(self, text: str) -> None:
-        """Write into the report what was done and why, in place of the processor's `reason`."""
+        """Write what was done and why into the report, in place of the processor's `reason`."""
         self.notes.append(text)
 
     async def once(self, name: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
-        """Run ``handler`` in a step, and remember what it returns; outside of runs just run it."""
+        """Run ``handler`` in a step, and remember its return value; outside of runs just run it."""
         if self.services is None:
             return await handler()
         return await self.services.once(self.services.step_id(name), handler)
@@ -325,7 +325,7 @@ class ProcessorContext:
 
     @property
     def view(self) -> str:
-        """A digest of what hides messages before this processor; empty: nothing does."""
+        """A digest of the processors that hide messages before this one; empty: none does."""
         if not self.hiding:
             return ""
         by_agent = any(one.by_agent for one in self.hiding)
@@ -339,9 +339,9 @@ class ProcessorContext:
 
 
 class HistoryProcessor(ABC):
-    """Changes what a model sees of the history; what is stored stays as it is.
+    """Changes the part of the history that a model sees; stored messages stay as they are.
 
-    A processor returns a new list (or the one it got) and changes no message in place. It need not
+    A processor returns a new list (or the same list) and changes no message in place. It need not
     care for validity: calls and results are made whole after the whole chain.
     """
 
@@ -356,7 +356,7 @@ class HistoryProcessor(ABC):
         return self._reason.format_map(vars(self))
 
     _reason: ClassVar[str] = ""
-    """The text of `reason`; ``{limit}`` stands for the field of this name."""
+    """The text of `reason`; ``{limit}`` is replaced by the field of this name."""
 
     def __repr__(self) -> str:
         return f"<{self.name}: {self.reason}>" if self.reason else f"<{self.name}>"
@@ -365,23 +365,23 @@ class HistoryProcessor(ABC):
     """True: it may also drop calls that this agent made in the current run."""
 
     same_for_all: ClassVar[bool] = False
-    """True: what it leaves does not depend on the agent, and it is there for size, not to hide
+    """True: its output does not depend on the agent, and it limits size instead of hiding
     anything. Only agents whose processors all say so share a prefix; see `Network.prefix`."""
 
     @property
     def hides(self) -> bool:
-        """True: what it leaves out may not be seen in any form, not as a part of a text either.
+        """True: the messages it removes may not be seen in any form, not as part of a text either.
 
         So it runs before the first processor that `makes_text` of messages, whatever the levels of
         the two. It has to decide by each message with its calls and results, not by its place. A
         plain function has it as an attribute. A warning names a processor that has not set it and
-        stands behind one that makes text.
+        comes after one that makes text.
         """
         return False
 
     @property
     def makes_text(self) -> bool:
-        """True: it puts the words of several messages into a new one, as a summary does."""
+        """True: it puts the words of several messages into a new message, as a summary does."""
         return False
 
     @property
@@ -391,21 +391,21 @@ class HistoryProcessor(ABC):
 
     @property
     def fingerprint(self) -> JsonValue:
-        """Its class and settings; another one where it hides something else.
+        """Its class and settings; another value where it hides other messages.
 
-        A summary is not shown behind other processors than those it was made behind, such as a
-        filter that a deploy added. A class that is no dataclass says here what it goes by.
+        A summary is only used behind the same processors as when it was made, so not behind a
+        filter that a deploy added. A class that is not a dataclass returns its own identity here.
         """
         return [fields_of(self), self.reason]
 
     looks_back: ClassVar[bool] = True
-    """False: what it leaves of newer messages does not depend on older ones; see `enough`."""
+    """False: its output for newer messages does not depend on older ones; see `enough`."""
 
     async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
-        """Return whether nothing older than ``newest`` could change what it leaves.
+        """Return whether no message older than ``newest`` could change its output.
 
-        Then older messages need not be loaded. A processor that does not say gets everything; so
-        do all where this one comes first, unless it says that it does not look back
+        Then older messages need not be loaded. A processor without this method gets everything; so
+        do all that come after it, unless its class says that it does not look back
         (``looks_back = False``).
 
         Args:

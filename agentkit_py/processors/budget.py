@@ -58,7 +58,7 @@ _BLOCK = 40
 
 _GRID = 128
 """The prompt's tokens are rounded up to this part of the window: it may vary a little from turn to
-turn without moving the cut, so that the beginning of the request stays what the provider has."""
+turn without moving the cut, so that the provider's cached beginning stays valid."""
 
 
 def _method(name: str, value: object) -> CountMethod:
@@ -74,10 +74,10 @@ class Budget(ConfiguredProcessor):
 
     Of ``target`` of the window, the prompt and the tools' schemas take what they take. Of the rest
     the newest messages have the share ``recent``, a summary of the older ones the share
-    ``summary`` where there is a model to make it, and what is left is a buffer for what the user
-    says and for the calls of the current run. With an ``embedder``, older turns that the user's
+    ``summary`` where there is a model to make it, and the rest is a buffer for the user's words
+    and for the calls of the current run. With an ``embedder``, older turns that the user's
     message is about come along, as with `Recall`: in the share of the summary, or half of it. When
-    a share is exceeded, 30 % of it are cleared at once, so that the next turns begin as this one.
+    a share is exceeded, 30 % of it is cleared at once, so that the next turns begin as this one.
 
     Args:
         context_window: Tokens; None: the model's, as far as it is known.
@@ -90,7 +90,7 @@ class Budget(ConfiguredProcessor):
         tool_output_max_tokens: Tokens of such a result.
         keep_recent_results: How many of the newest results are never shortened.
         skip_calls: Whether calls that are, with their results, longer than the history may be are
-            left out alone where there is no ``model``; else, what is older goes with them.
+            left out alone where there is no ``model``; else, all older messages go with them.
         method: Count by tiktoken, or by an estimate, which takes no time.
         windows: Windows by the beginning of a model's name, in place of the table's.
         store: Where summaries are kept; None: with the thread.
@@ -143,7 +143,7 @@ class Budget(ConfiguredProcessor):
         return (*first, _Fit(self)) if self.embedder is None else (_Relevant(self, first),)
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return what its members leave."""
+        """Return the messages as its members leave them."""
         left = await apply_processors(messages, self.members, context, level=context.level)
         return messages if is_same(messages, left) else left
 
@@ -228,7 +228,7 @@ class _BudgetPart(HistoryProcessor):
 
 
 class _Shorten(_BudgetPart):
-    """Shortens older tool results, several at once, so that few turns rewrite what was sent."""
+    """Shortens older tool results, several at once, so that few turns rewrite sent messages."""
 
     looks_back: ClassVar[bool] = False
 
@@ -284,7 +284,7 @@ class _Fit(_BudgetPart):
         return [*past[start:], *present] if start else messages
 
     async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
-        """Return whether they exceed their share: what is older goes, or is summarised."""
+        """Return whether they exceed their share: older messages are then removed or summarised."""
         tokenizer = await prepare(self._budget.tokenizer(context))
         past = newest[: past_length(newest, context)]
         shares = self._budget.shares(context, newest[len(past) :])
@@ -327,7 +327,7 @@ class _Relevant(_BudgetPart):
         return True
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return what fits, with older turns right before the user's message."""
+        """Return the messages that fit, with older turns right before the user's message."""
         assert self._budget.embedder is not None
         tokenizer = await prepare(self._budget.tokenizer(context))
         present = messages[past_length(messages, context) :]

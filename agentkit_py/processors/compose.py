@@ -57,7 +57,7 @@ class ProviderCompaction(ConfiguredProcessor):
 
     A summary stands only for exactly what this agent would be sent otherwise, at the host, account
     and model that made it. Where a processor, a hook, another model or system prompt changes any
-    of that, and for all other agents, the messages themselves are sent. So put nothing beside it
+    of that, and for all other agents, the messages themselves are sent. So combine it with nothing
     that cuts or rewrites; an agent that has it does not share its prefix.
 
     Claude from 4.6 on does it, and OpenAI's models from GPT-5 on, each at its own API. For others
@@ -69,7 +69,7 @@ class ProviderCompaction(ConfiguredProcessor):
             takes none.
 
     Raises:
-        ConfigurationError: ``tokens`` is no positive whole number, or the instructions are empty.
+        ConfigurationError: ``tokens`` is not a positive whole number, or there are no instructions.
     """
 
     tokens: Annotated[int, whole(1)] = 150_000
@@ -78,7 +78,7 @@ class ProviderCompaction(ConfiguredProcessor):
     _reason = "summary by the model from {tokens} tokens on"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return the messages as they are, and note the wish."""
+        """Return the messages as they are, and note the request."""
         context.wishes.append(Compaction(tokens=self.tokens, instructions=self.instructions))
         return messages
 
@@ -100,7 +100,7 @@ class _Composed(ConfiguredProcessor):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], parts: ProcessorParts = NO_PARTS) -> Self:
-        """Make one from a dict in which processors are dicts with a ``type``.
+        """Make a processor from a dict in which processors are dicts with a ``type``.
 
         Raises:
             ConfigurationError: A key, type or value is wrong.
@@ -125,26 +125,26 @@ class _Composed(ConfiguredProcessor):
         return any(one.by_agent for one in self.chain)
 
     def pinned(self, messages: Messages) -> list[Message]:
-        """Return what any of them pins, whether they run or not."""
+        """Return the messages that any of them pins, whether they run or not."""
         return [message for one in self.chain for message in one.pinned(messages)]
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return what all of them leave."""
+        """Return the messages as all of them leave them."""
         left = await apply_processors(messages, self.chain, context, level=context.level)
         return messages if is_same(messages, left) else left
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Chain(_Composed):
-    """Several processors as one, to be named once and used at several places.
+    """Several processors as one, to be named once and used in several places.
 
     Each of them has its own entry in the report.
 
     Args:
-        processors: They run in this order, each on what the one before left.
+        processors: They run in this order, each on the output of the one before.
 
     Raises:
-        ConfigurationError: One of them is no processor.
+        ConfigurationError: An item is not a processor.
     """
 
     processors: Annotated[Sequence[Processor], _chain]
@@ -169,12 +169,12 @@ class Threshold(_Composed):
     Args:
         trigger: Tokens of prompt and history beyond which they run; None: the number of messages
             alone decides.
-        then: They run in this order, each on what the one before left.
+        then: They run in this order, each on the output of the one before.
         min_messages: They do not run on a history that is not longer than this.
 
     Raises:
-        ConfigurationError: A limit is no whole number of at least 0, there is none, ``then`` is
-            empty, or one of it is no processor.
+        ConfigurationError: A limit is not a whole number of at least 0, there is none, ``then`` is
+            empty, or an item of it is not a processor.
     """
 
     trigger: Annotated[int | None, optional(whole())] = None
@@ -199,7 +199,7 @@ class Threshold(_Composed):
         return f"over {' and '.join(limits)}: {_names(self.chain)}"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return what they leave, or the messages as they are."""
+        """Return the messages as they leave them, or as they are."""
         if self.min_messages is not None and len(messages) <= self.min_messages:
             return messages
         if self.trigger is not None:
@@ -251,7 +251,7 @@ def processor_from_settings(
     """Make a processor from a dict: ``{"type": "MessageWindow", "max_messages": 20}``.
 
     Args:
-        settings: The class's name as ``type``, and what its ``from_settings`` takes.
+        settings: The class's name as ``type``, and the settings of its ``from_settings``.
         parts: A model for `Summarize` and `Budget`, an embedder for `Recall`.
 
     Raises:
@@ -273,7 +273,7 @@ def processors_from_env(
     parts: ProcessorParts = NO_PARTS,
     environment: Mapping[str, str] | None = None,
 ) -> list[HistoryProcessor]:
-    """Make processors from an environment variable: JSON of one processor's settings, or a list.
+    """Make processors from an environment variable: JSON of a processor's settings, or a list.
 
     ``AGENTKIT_PROCESSORS='[{"type": "Budget", "target_usage_ratio": 0.6}]'``
 
@@ -313,7 +313,7 @@ _USED = 0.5
 _TARGET = 0.85
 _NEWEST = 5
 _MESSAGES = 30
-_TABLES = "Always: results are tables, so keys stand once. No value is lost."
+_TABLES = "Always: results are tables, so each key appears once. No value is lost."
 
 
 class ContextPolicy(HistoryProcessor):
@@ -339,10 +339,10 @@ class ContextPolicy(HistoryProcessor):
 
         Args:
             window: The model's context window in tokens.
-            model: Summarises what the window has no room for; None: it is left out.
+            model: Summarises messages that do not fit the window; None: they are left out.
 
         Raises:
-            ConfigurationError: ``window`` is no whole number of at least 1,000.
+            ConfigurationError: ``window`` is not a whole number of at least 1,000.
         """
         whole(1000)("ContextPolicy.balanced: window", window)
         half = int(window * _USED)
@@ -351,12 +351,12 @@ class ContextPolicy(HistoryProcessor):
             [
                 (
                     Threshold(half, then=[TableResults(used_rows=True, keep_recent=_NEWEST)]),
-                    f"Beyond {half:,} tokens: rows of older results that nobody mentioned go.",
+                    f"Beyond {half:,} tokens: rows of older results without a mention are removed.",
                 ),
                 (TableResults(), _TABLES),
                 (
                     Deduplicate(),
-                    "Always: a result that stands there already is not repeated.",
+                    "Always: a result that is already there is not repeated.",
                 ),
                 _newest(window, model),
             ],
@@ -371,10 +371,10 @@ class ContextPolicy(HistoryProcessor):
 
         Args:
             window: The model's context window in tokens.
-            model: Summarises what the window has no room for; None: it is left out.
+            model: Summarises messages that do not fit the window; None: they are left out.
 
         Raises:
-            ConfigurationError: ``window`` is no whole number of at least 1,000.
+            ConfigurationError: ``window`` is not a whole number of at least 1,000.
         """
         whole(1000)("ContextPolicy.lean: window", window)
         return cls(
@@ -414,16 +414,16 @@ class ContextPolicy(HistoryProcessor):
         return [step for step, _ in self._steps]
 
     def explain(self) -> str:
-        """Return a line for each step: when it does what, and why."""
+        """Return a line for each step: its condition, its effect and the reason."""
         return "\n".join(f"{number}. {why}" for number, (_, why) in enumerate(self._steps, 1))
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return what all of them leave."""
+        """Return the messages as all of them leave them."""
         return await apply_processors(messages, self.members, context, level=context.level)
 
 
 def _newest(window: int, model: Model | None) -> Step:
-    """Return the step that keeps what the window has room for."""
+    """Return the step that limits the history to the window."""
     budget = Budget(window, target=_TARGET, model=model, compress_tool_output=False)
     if model is None:
         budget = replace(budget, recent=1.0, summary=0.0)

@@ -32,7 +32,7 @@ class Shortened:
     """The context, in which the short results are protected."""
 
     results: Sequence[tuple[ToolResultMessage, Message]] = ()
-    """What was shortened, and what stands in its place."""
+    """A shortened message, and the message in its place."""
 
 
 def shorten_results(
@@ -86,7 +86,7 @@ def _short(message: ToolResultMessage, tokens: int, tokenizer: Tokenizer) -> Mes
         said = message.content.get(name) if isinstance(message.content, dict) else None
         text = said if isinstance(said, str) else text_of(message)
         chars, made = len(text), message
-        for _ in range(_TRIES):  # what is left may have more tokens for each character
+        for _ in range(_TRIES):  # the rest may have more tokens for each character
             count = count_text(made, tokenizer)
             if count <= tokens:
                 break

@@ -31,14 +31,14 @@ _HALVINGS = 8
 """Number of times that `steady_cut` halves its blocks where they would leave too little."""
 
 _ANCHORED = 4
-"""Messages of which an anchor is made: one alone may well be said twice."""
+"""Messages of which an anchor is made: a single one may well occur twice."""
 
 
 def segments(messages: Messages) -> Iterator[range]:
     """Cut a list into the shortest segments that have no call apart from its result.
 
     A text is a segment of its own, with the reasoning before it; calls reach to their last result,
-    with what stands between. An unanswered call reaches over itself only.
+    with everything between. An unanswered call reaches over itself only.
 
     Yields:
         Ranges of indices that cover the list in order.
@@ -56,7 +56,7 @@ def segments(messages: Messages) -> Iterator[range]:
 
 
 def _is_joined(before: Message, message: Message) -> bool:
-    """Return whether ``message`` may not be cut off from the one directly before it."""
+    """Return whether ``message`` may not be separated from the message directly before it."""
     if isinstance(message, OpaqueMessage):
         return before.role == "assistant"
     match before:
@@ -79,7 +79,7 @@ def next_cut(messages: Messages, index: int) -> int:
         cut += 1
     if is_valid(messages[cut:]):
         return cut
-    # Some result stands apart from its call: only reading all of it says what belongs together.
+    # A result is apart from its call: only reading all of it shows the groups.
     starts = (segment.start for segment in segments(messages) if segment.start >= index)
     return next(starts, len(messages))
 
@@ -157,7 +157,7 @@ def steady_cut(
     """Return the index of the oldest message that is kept, leaving at most ``upper`` tokens.
 
     The thread is divided into blocks of about ``upper - lower`` tokens from its beginning, and
-    whole blocks are left out. So what is kept grows to ``upper`` and is then cut to about ``lower``
+    whole blocks are left out. So the rest grows to ``upper`` and is then cut to about ``lower``
     at once; the cut stays for many turns, and with it the beginning of the request, which providers
     cache. Nothing older than the cut has to be counted, and nothing before ``start`` is kept.
 
@@ -202,23 +202,23 @@ class ThreadPositions:
         return self._unloaded.messages + len(self._source)
 
     def position(self, message: Message) -> int | None:
-        """Return how many messages of the thread stand before it; None: that is not known."""
+        """Return how many messages of the thread come before it; None: not known."""
         index = self._index(message)
         return None if index is None else self._unloaded.messages + index
 
     def sizes(self, messages: Messages) -> list[int]:
-        """Return how many characters of the thread stand before each message."""
+        """Return how many characters of the thread come before each message."""
         return self._before(messages, lambda m: len(text_of(m)), self._unloaded.size)
 
     def ranks(self, messages: Messages) -> list[int]:
-        """Return how many messages stand before each, system messages not counted."""
+        """Return how many messages come before each, system messages not counted."""
         start = self._unloaded.messages - self._unloaded.system
         return self._before(messages, lambda m: m.role != "system", start)
 
     def _before(
         self, messages: Messages, measure: Callable[[Message], int], total: int
     ) -> list[int]:
-        """Return the total before each message; for unknown ones that of the one before."""
+        """Return the total before each message; for unknown ones that of the message before."""
         last = total
         totals: list[int] = []
         for message in self._source:
@@ -237,7 +237,7 @@ class ThreadPositions:
 
 
 def fingerprint(messages: Messages) -> str:
-    """Return a checksum of what the messages say, or said before processors rewrote them."""
+    """Return a checksum of the messages' words, before or after processors rewrote them."""
     digest = blake2b(digest_size=8)
     for message in messages:
         digest.update(_identity(message).encode("utf-8", "surrogatepass"))
@@ -263,9 +263,9 @@ def anchor_before(messages: Messages, stop: int) -> str:
 
 
 def find_anchor(messages: Messages, expected: int, anchor: str) -> int | None:
-    """Return the cut with this anchor: where it is expected, else the first one; None: nowhere.
+    """Return the cut with this anchor: at its expected place, else the first; None: not found.
 
-    Of several cuts the first is the safe one: nothing is left out that nobody summarised.
+    Of several cuts the first is the safe choice: no message is left out without a summary.
     """
     if expected <= len(messages) and anchor_before(messages, expected) == anchor:
         return expected

@@ -3,8 +3,8 @@
 Providers repeat tool-call ids or give none, so an id alone pairs nothing. A result answers a call
 of the newest reply before it that has an open call of its id and tool; within a reply, in order.
 
-Everything here takes linear time. Messages are named by their index, since one message object may
-stand in a list more than once.
+Everything here takes linear time. Messages are named by their index, since a message object may
+be in a list more than once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from agentkit_py.messages import (
 )
 
 CallIndex: TypeAlias = tuple[int, int]
-"""Index of a call message, and index of one call among that message's calls."""
+"""Index of a call message, and index of a call in that message."""
 
 CallKey: TypeAlias = tuple[str, str]
 """Id and tool name: the least that a call and its result have in common."""
@@ -90,11 +90,11 @@ class Pairing:
 
 @dataclass(slots=True)
 class _UnansweredCalls:
-    """Calls of one reply that have the same key, and the results for them."""
+    """Calls of a reply that have the same key, and the results for them."""
 
     reply: int
     runs: dict[int, list[CallIndex]] = field(default_factory=dict[int, list[CallIndex]])
-    """The calls, separated where a text stands between them."""
+    """The calls, separated by texts between them."""
 
     size: int = 0
     results: list[int] = field(default_factory=list[int])
@@ -190,14 +190,14 @@ def _calls_and_results(
 
 @dataclass(frozen=True, slots=True)
 class CallGroup:
-    """The calls of one reply with all their results, as indices."""
+    """The calls of a reply with all their results, as indices."""
 
     calls: tuple[int, ...]
-    """The reply from its first call on: calls, the reasoning before them, and what it said else
+    """The reply from its first call on: calls, the reasoning before them, and its other words
     between them and their results."""
 
     results: tuple[int, ...]
-    """Results, in the order they stand in."""
+    """Results, in their order."""
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -206,11 +206,11 @@ class CallGroup:
 
 
 def call_groups(messages: Messages, pairing: Pairing | None = None) -> list[CallGroup]:
-    """Return the call groups of a list in order; each call and each answer is in one.
+    """Return the call groups of a list in order; each call and each answer is in one group.
 
-    Call messages belong to one group if nothing stands between them but reasoning, or texts and
+    Call messages belong to a group if nothing is between them but reasoning, or texts and
     opaque blocks of the model while a call before is still waiting for its result: then all came in
-    one reply. Messages without calls begin no group and part none.
+    the same reply. Messages without calls neither begin nor separate groups.
     """
     pairing = pair(messages) if pairing is None else pairing
     groups: list[CallGroup] = []
@@ -260,10 +260,10 @@ def _end_of_reply(messages: Messages, first: int, pairing: Pairing) -> int:
 
 
 KeepsCall: TypeAlias = Callable[[int, int], bool]
-"""Gets the index of a call message and of one of its calls; returns whether that call stays."""
+"""Gets the index of a call message and of a call in it; returns whether that call stays."""
 
 InPlaceOf: TypeAlias = Callable[[CallGroup], Messages]
-"""Gets a call group; returns what is to stand before what is left of it."""
+"""Gets a call group; returns the message to put before the rest of the group."""
 
 
 def without_calls(
@@ -277,14 +277,14 @@ def without_calls(
 ) -> Messages:
     """Return the messages without the calls that do not stay, their results and their reasoning.
 
-    A call message that keeps some calls is made anew with these; one without calls goes.
+    A call message that keeps some calls becomes a new message; without calls it is removed.
 
     Args:
         messages: The history.
         keeps: Which calls stay.
         keeps_orphan: Whether the result at an index stays that answers no call.
         keeps_hosted: Whether the activity of a hosted tool at an index stays.
-        in_place_of: What stands before each group.
+        in_place_of: The message before each group.
         pairing: Which result answers which call, if that is known already.
 
     Returns:
@@ -315,13 +315,13 @@ def without_calls(
 def _rests_of(
     group: CallGroup, messages: Messages, keeps: KeepsCall, pairing: Pairing
 ) -> dict[int, Message | None]:
-    """Return what is left of each member of a group; None: nothing."""
+    """Return the rest of each member of a group; None: nothing is left."""
     rests: dict[int, Message | None] = {}
     leads_on = False
     for index in reversed(group.calls):
         message = messages[index]
         if isinstance(message, TextMessage | OpaqueMessage):
-            leads_on = True  # what the reply says stays, and the reasoning before it
+            leads_on = True  # the reply's words stay, and the reasoning before them
         elif isinstance(message, ToolCallMessage):
             kept = [number for number in range(len(message.tools)) if keeps(index, number)]
             rests[index] = _with_calls(message, kept) if kept else None

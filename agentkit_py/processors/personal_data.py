@@ -1,4 +1,4 @@
-"""Personal data in text: what it looks like, also where somebody wrote it so that it is not found.
+"""Personal data in text: its forms, also those written so that they are not found.
 
 Everything here takes time linear in the text.
 """
@@ -15,14 +15,14 @@ from typing import TypeAlias
 
 Span: TypeAlias = tuple[int, int]
 Finder: TypeAlias = Callable[[str], Iterator[Span]]
-"""Yields starts and ends of what it finds in a plain text, in order."""
+"""Yields starts and ends of the matches in a plain text, in order."""
 
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _DOT = r"(?: ?\[ ?\. ?\] ?| ?\( ?\. ?\) ?| ?[\[({] ?dot ?[\])}] ?| dot | \. |\.)"
-"""A dot, also one that somebody has hidden."""
+"""A dot, also a disguised one."""
 
 _GAP = r"(?: - | ?\. ?|[ -])"
-"""Characters that may stand between the groups of a number."""
+"""Characters that may be between the groups of a number."""
 
 _RUN_ENDS = r"(?=\d{1,23}+(?!\w|-(?![\d(])))"
 """Refuses digits that run into a word or a dash, before all ways of grouping them are tried."""
@@ -114,7 +114,7 @@ _USUAL_LENGTHS = (16, 15, 19)
 
 
 def _spaced_cards(text: str) -> Iterator[Span]:
-    """Find cards whose digits stand one by one; more digits may follow."""
+    """Find cards whose digits are written one by one; more digits may follow."""
     for match in _SPACED.finditer(text):
         places = [i for i in range(*match.span()) if text[i].isdigit()]
         for length in (len(places), *_USUAL_LENGTHS):
@@ -179,7 +179,7 @@ their usual form first, then spaced, dotted and otherwise hidden."""
 
 
 _UNSEEN = "\u034f\u115f\u1160\u17b4\u17b5\uffa0\ufe00-\ufe0f"
-"""Characters without a form that are no format characters by Unicode's categories."""
+"""Characters without a form that Unicode's categories do not call format characters."""
 
 _FORMATS = (
     "\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"

@@ -1,4 +1,4 @@
-"""Older turns that matter again, found by words and meaning of what the user says now."""
+"""Older turns that matter again, found by words and meaning of the user's message."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ from agentkit_py.search import (
 )
 
 _MOST_CHARS = 4000
-"""Characters of one message that are embedded, and shown."""
+"""Characters of a message that are embedded, and shown."""
 
 _MOST_SEARCHED = 40_000
-"""Characters of one message, such as a tool's result, in which words are looked for."""
+"""Characters of a message, such as a tool's result, in which words are looked for."""
 
 _CANDIDATES = 1000
-"""The turns nearest by meaning that are ranked, beside those that have words of the input."""
+"""The turns nearest by meaning that are ranked, as are those that have words of the input."""
 
 _AT_ONCE = 64
-"""Texts in one call of an embedder."""
+"""Texts in each call of an embedder."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Recall(ConfiguredProcessor):
-    """Leaves older turns out, but for those that what the user says now is about.
+    """Leaves older turns out, except those that the user's message is about.
 
     They are found by words and by meaning: see `agentkit_py.search`. So names, numbers
-    and dates in a question count, and what is said in other words is found, too. Turns next to
-    those come along, as far as there is room.
+    and dates in a question count, and turns with the same meaning in other words are found, too.
+    Turns next to those come along, as far as there is room.
 
-    A turn is what the user said with all that followed, so calls stay with their results. The turns
+    A turn is the user's message with all that followed, so calls stay with their results. The turns
     that are found come as one delimited message right before the user's, so that the beginning of
     the request stays as it was.
 
     English words for times, such as "last week" and "in March", are understood: in the input
-    against now, in a turn against the day on which it was said. Turns of a time that the input
+    relative to now, in a turn relative to its own day. Turns of a time that the input
     names count more, and are shown with their days.
 
     Of messages longer than 4,000 characters, such as lists that a tool gave, the lines and records
@@ -80,7 +80,7 @@ class Recall(ConfiguredProcessor):
         k: How many turns are found at the most.
         neighbours: How many turns before and after each come along.
         index: Keeps the vectors; None: the run's history, else this run's memory.
-        window: Processors that leave out what this one searches; None: ``keep_recent`` decides.
+        window: Processors that remove the messages to be searched; None: ``keep_recent`` decides.
         keep_recent: The newest messages, which stay (up to half as many more stay too, so that the
             cut does not move with every turn).
         max_tokens: Tokens of the turns that are recalled, together.
@@ -126,7 +126,7 @@ class Recall(ConfiguredProcessor):
     _reason = "the {k} older turns that the input is most about"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return what stays, with the turns that were found."""
+        """Return the messages that stay, with the turns that were found."""
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
         left = await self._left(messages, context)
         past = messages[: past_length(messages, context)]
@@ -154,7 +154,7 @@ class Recall(ConfiguredProcessor):
         return [*left[:end], *text, *left[end:]]
 
     async def _left(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return what stays without being searched for."""
+        """Return the messages that stay and are not searched."""
         if self.window is not None:
             return await apply_processors(messages, self.window, context, level=context.level)
         past = messages[: past_length(messages, context)]
@@ -199,13 +199,13 @@ class Recall(ConfiguredProcessor):
         return list(dict.fromkeys([*found, *beside]))
 
     def _memory(self, context: ProcessorContext) -> str:
-        """Return the key under which the run remembers what was found."""
+        """Return the key under which the run remembers the turns that were found."""
         return f"recall:{self.embedder.key}:{context.level}:{context.agent}"
 
     def _known(
         self, turns: Sequence[_LeftOutTurn], context: ProcessorContext
     ) -> Sequence[tuple[str, float]] | None:
-        """Return what was found before in this run for the same input; None: nothing."""
+        """Return the turns found before in this run for the same input; None: there are none."""
         known = context.memory.get(self._memory(context))
         sought = (len(turns), context.input)
         return known[1] if known is not None and known[0] == sought else None
@@ -258,11 +258,11 @@ class Recall(ConfiguredProcessor):
     async def _near(
         self, turns: Mapping[str, _LeftOutTurn], context: ProcessorContext
     ) -> tuple[Mapping[str, float], int]:
-        """Embed what is new and the input; return likenesses, and how many have no vector yet."""
+        """Embed new turns and the input; return likenesses, and the number of turns left."""
         thread, key = context.thread_id or "", self.embedder.key
         index = self._index(context)
         missing = await index.missing_vectors(thread, key, list(turns))
-        missing.reverse()  # what is newest is asked about most
+        missing.reverse()  # users ask most about the newest
         now = missing if context.catching_up else missing[: CATCH_UP_CALLS * _AT_ONCE]
         for start in range(0, len(now), _AT_ONCE):
             ids = now[start : start + _AT_ONCE]
@@ -288,7 +288,7 @@ class _LeftOutTurn:
     """A turn that was left out."""
 
     id: str
-    """A checksum: the same turn has the same vector, wherever it stands."""
+    """A checksum: the same turn has the same vector, wherever it is."""
 
     text: str
     """The text that is embedded."""
@@ -299,7 +299,7 @@ class _LeftOutTurn:
     """The day (UTC) on which it began, if that matters and is known."""
 
     def is_of(self, asked: Sequence[Period]) -> bool:
-        """Return whether it was said on one of these days, or speaks of one."""
+        """Return whether the turn is of one of these days, or mentions one."""
         if self.day is None or not asked:
             return False
         own = [Period(self.day, self.day), *periods(self.text, self.day)]
@@ -313,7 +313,7 @@ class _LeftOutTurn:
         return conversation_text(self.messages, _MOST_SEARCHED)
 
     def shown(self, query: str) -> str:
-        """Return the text, with the day; of long messages what the query is about."""
+        """Return the text, with the day; of long messages the parts that the query is about."""
 
         def cut(text: str, most: int) -> str:
             return passages(query, text[:_MOST_SEARCHED], most) or head_and_tail(text, most)
@@ -339,7 +339,7 @@ def _begins(past: Messages) -> list[int]:
 
 def _left_out(past: Messages, left: Messages) -> list[Messages]:
     """Return the messages of each turn of which nothing is left, in order."""
-    # A shorter version of a message stands for it.
+    # A shorter version of a message counts as the message.
     kept = {id(found) for message in left for found in lineage(message)}
     starts = _begins(past)
     bounds = [*([] if starts[:1] == [0] else [0]), *starts, len(past)]
@@ -367,7 +367,7 @@ def _fitting(
     tokenizer: Tokenizer,
     most: int,
 ) -> list[Message]:
-    """Return the turns that were found as one message: the best for which there is room."""
+    """Return the turns that were found as a single message: the best for which there is room."""
     known = {turn.id: turn for turn in turns}
     room: float = most
     taken: dict[str, str] = {}

@@ -1,7 +1,7 @@
 """Masking personal data in text, JSON and messages.
 
-One object does it for processors, stores, logs and traces alike, so that what is masked at one
-place is masked at all.
+A `Redactor` serves processors, stores, logs and traces alike, so that data masked in one
+place is masked in all.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _OPAQUE = frozenset(
 
 
 class Redactor:
-    """Masks what patterns find, or what a function masks.
+    """Masks the matches of patterns, or those that a function masks.
 
     Args:
         patterns: Names of `BUILT_IN` patterns (``"email"``) and regular expressions; or both as a
@@ -67,7 +67,7 @@ class Redactor:
     What is hidden is found, too: zero-width characters in between, full-width forms, spaced and
     dotted numbers, ``ada [at] example dot com``.
 
-    All take time linear in the text. Expressions of one's own are searched in windows of texts of
+    All take time linear in the text. A user's own expressions are searched in windows of texts of
     more than 8,000 characters (a match that is longer than 4,000 may be found in parts or not at
     all), and for half a second of processor time at most: a text for which that is not enough is
     masked as a whole, with a warning in the log.
@@ -97,7 +97,7 @@ class Redactor:
 
     @property
     def names(self) -> list[str]:
-        """Names of what it masks."""
+        """Names of the masked data."""
         if self._function is not None:
             return [getattr(self._function, "__name__", "a function")]
         return list(dict.fromkeys(search.name for search in self._searches))
@@ -158,7 +158,7 @@ class Redactor:
         """Return the message masked, made once per message; itself where nothing was found.
 
         Names of tools and agents and ids of calls stay. What a provider wants back word for word
-        (signed reasoning) is dropped if the same data stands in it.
+        (signed reasoning) is dropped if it contains the same data.
         """
         return derived(message, self, lambda: self._masked(message))
 
@@ -249,7 +249,7 @@ _BYTES = 64
 
 @dataclass(slots=True)
 class _PatternSearches:
-    """The searches that one pattern's name stands for."""
+    """The searches that a pattern's name means."""
 
     name: str
     finders: Sequence[Finder]
@@ -257,13 +257,13 @@ class _PatternSearches:
     warned: bool = False
 
     def mask(self, text: str, seen: str, places: list[int] | None) -> str:
-        """Return a text with what is found replaced by the name; itself if nothing is.
+        """Return a text with each match replaced by the name; the same object if there is none.
 
-        ``seen`` and ``places`` are what `plain` gives of it.
+        ``seen`` and ``places`` are the result of `plain`.
         """
         try:
             if self.own is not None and places is not None:
-                # It may look for what `plain` changes.
+                # It may look for characters that `plain` changes.
                 text = self._replaced(text, self.own.spans(text), None)
                 seen, places = plain(text)
             for find in self.finders:
@@ -289,7 +289,7 @@ class _PatternSearches:
             self.warned = True
             logger.warning(
                 "The pattern %r takes more than %s s for a text of %d characters: such texts are "
-                "masked as a whole. Write it so that it cannot match one text in many ways.",
+                "masked as a whole. Write it so that it cannot match a text in many ways.",
                 self.name,
                 SECONDS,
                 len(text),
@@ -330,20 +330,21 @@ def _bounded(pattern: object) -> BoundedPattern:
             return BoundedPattern(compiled)
     if isinstance(pattern, str) and pattern:
         if re.fullmatch(r"[a-z_]+", pattern):
-            # Nobody masks a word like that: it is the name of a pattern, mistyped.
+            # A single word without a space is a mistyped name of a pattern.
             raise ConfigurationError(
-                f"There is no pattern {pattern!r}; built in are: {', '.join(sorted(BUILT_IN))}. A "
-                "word can be masked with re.compile."
+                f"There is no pattern {pattern!r}; built in are: {', '.join(sorted(BUILT_IN))}. "
+                "Mask a word with re.compile."
             )
         try:
             return BoundedPattern(pattern)
         except re.error as error:
-            raise ConfigurationError(f"{pattern!r} is no regular expression: {error}.") from error
+            problem = f"{pattern!r} is not a regular expression: {error}."
+            raise ConfigurationError(problem) from error
     raise ConfigurationError(f"A pattern is a name or a regular expression, not {pattern!r:.80}.")
 
 
 def as_redactor(value: Redactor | Patterns | MaskFunction) -> Redactor:
-    """Return ``value`` if it is a `Redactor`, else the one that it makes."""
+    """Return ``value`` if it is a `Redactor`, else a `Redactor` made of it."""
     return value if isinstance(value, Redactor) else Redactor(value)
 
 
@@ -359,15 +360,15 @@ def _checked_patterns(name: str, value: object) -> object:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Redact(ConfiguredProcessor):
-    """Masks personal data in the history that a model sees; what is stored stays as it is.
+    """Masks personal data in the history that a model sees; stored messages stay as they are.
 
     This agent's own current calls and pinned messages are masked like all others. The system prompt
-    and the current question are no history: mask them where they come from, with the same
+    and the current question are not history: mask them at their source, with the same
     `Redactor`.
 
     Args:
-        patterns: A `Redactor`, or what makes one: patterns or a function; everything that is built
-            in unless given. A function has to give the same for the same text: of a long thread it
+        patterns: A `Redactor`, or its patterns or function; all built-in patterns
+            unless given. A function has to give the same for the same text: of a long thread it
             sees the newest part only.
 
     Raises:
@@ -385,7 +386,7 @@ class Redact(ConfiguredProcessor):
 
     @property
     def reason(self) -> str:
-        """Names of what it masks, for reports."""
+        """Names of the masked data, for reports."""
         return f"masks {', '.join(self.redactor.names)}"
 
     async def process(
@@ -420,11 +421,11 @@ class RedactingFilter(logging.Filter):
     exception with its traceback, and the stack. The exception itself is taken off the record, so
     that no later handler or formatter writes it as it was.
 
-    Put it on handlers, each of them: a filter of a logger is not asked for what loggers beneath it
-    write.
+    Put it on each handler: a filter of a logger is not asked for the records of its child
+    loggers.
 
     Args:
-        redactor: A `Redactor`, or what makes one: patterns or a function.
+        redactor: A `Redactor`, or its patterns or function.
         name: Only records of this logger and those beneath it are masked, e.g. ``agentkit_py``;
             empty: all.
 
@@ -482,7 +483,7 @@ class RedactingFilter(logging.Filter):
             items = [self._extra(item) for item in given]
             same = all(a is b for a, b in zip(items, given, strict=True))
             return cast("Any", value) if same else items
-        # Of anything else its text is what gets written.
+        # Anything else is written as its text.
         text = str(value)
         masked = self.redactor.text(text)
         return value if masked == text else masked

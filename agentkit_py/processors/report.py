@@ -1,4 +1,4 @@
-"""Reports of what each level and processor did to what one model call saw.
+"""Reports of the effect of each level and processor on the messages of a model call.
 
 Counting tokens costs time, so a report keeps the lists it speaks of and counts when it is read;
 counts of single messages are computed once for all reports.
@@ -24,7 +24,7 @@ from agentkit_py.processors.tokenizers import count_messages
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportEntry:
-    """Changes made by one processor, or by validity."""
+    """Changes made by a processor, or by validity."""
 
     level: Level | str
     """``"history"``, ``"network"``, ``"agent"``, ``"run"``, ``"chain"``, ``"validity"`` or
@@ -116,7 +116,7 @@ def _calls(messages: Messages) -> list[ToolCall]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextReport:
-    """Everything that one model call was allowed to see, level by level."""
+    """Everything that a model call was allowed to see, level by level."""
 
     agent: str
     entries: Sequence[ReportEntry] = ()
@@ -174,7 +174,7 @@ class ContextReport:
         return count_messages(self.sent, self.tokenizer)
 
     def __str__(self) -> str:
-        """One line: what the agent was sent, what each processor left of it, what reasoning not."""
+        """One line: the size of the request, the effect of each processor, and unsent reasoning."""
         left = "".join(
             f"; {e.name}: {e.reason}"
             if e.level == e.name and e.reason

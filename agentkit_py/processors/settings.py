@@ -1,7 +1,7 @@
 """Checked settings of processors, given as arguments or as dicts that applications store.
 
-Applications keep settings per user or tenant as plain JSON that somebody typed, so each error names
-the key and what it may be.
+Applications keep settings per user or tenant as plain JSON that a person typed, so each error names
+the key and its possible values.
 """
 
 from __future__ import annotations
@@ -74,14 +74,14 @@ class ConfiguredProcessor(HistoryProcessor):
         return False
 
     def __post_init__(self) -> None:
-        """Check what the constructor got, and keep it as the checks return it."""
+        """Check the constructor's arguments, and keep them as the checks return them."""
         for name, check in self.settings.items():
             value = check(f"{type(self).__name__}: {name}", getattr(self, name))
             object.__setattr__(self, name, value)
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], parts: ProcessorParts = NO_PARTS) -> Self:
-        """Make one from a dict, e.g. what an application stores for a user.
+        """Make a processor from a dict, e.g. the settings that an application stores for a user.
 
         Args:
             settings: The constructor's arguments by name; some have a second name.
@@ -110,7 +110,7 @@ class ConfiguredProcessor(HistoryProcessor):
 
 
 def unknown_setting(owner: str, key: str, known: Iterable[str]) -> ConfigurationError:
-    """Return the error that names a key that is no setting, and those that are."""
+    """Return the error that names an unknown key, and the known ones."""
     names = ", ".join(sorted(known)) or "none"
     return ConfigurationError(f"{owner} has no setting {key!r}; known are: {names}.")
 
@@ -140,7 +140,7 @@ def _within(
     bounds = f"of at least {least:.15g}" if most is None else f"from {least:.15g} to {most:.15g}"
 
     def check(name: str, value: Any) -> Any:
-        # True and False are no numbers, nor is NaN.
+        # True and False are not numbers, nor is NaN.
         fits = isinstance(value, kinds) and not isinstance(value, bool) and value >= least
         if not fits or (most is not None and value > most):
             raise ConfigurationError(f"{name} must be {named} {bounds}, not {value!r:.80}.")
@@ -150,7 +150,7 @@ def _within(
 
 
 def optional(check: SettingCheck) -> SettingCheck:
-    """Return a check for None, or what ``check`` accepts."""
+    """Return a check for None, or for values that ``check`` accepts."""
     return lambda name, value: None if value is None else check(name, value)
 
 

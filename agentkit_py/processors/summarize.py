@@ -54,7 +54,7 @@ FRAME = (
 def _frame(name: str, value: object) -> str:
     """Check for a text with a place for the summary."""
     if "{summary}" not in text(name, value):
-        raise ConfigurationError(f"{name} must have {{summary}} in it, where the summary stands.")
+        raise ConfigurationError(f"{name} must contain {{summary}}, the place of the summary.")
     return text(name, value)
 
 
@@ -65,11 +65,11 @@ class Summarize(ConfiguredProcessor):
     It is too long with more than ``upper`` tokens, or more than ``max_messages`` messages.
 
     The summary and the newest messages then have less than ``lower`` together. It is stored with
-    the thread, used by every later run, and renewed with what has come since when there is too much
-    again. What belongs to the current run is never summarised.
+    the thread, used by every later run, and renewed when there are too many new messages.
+    Messages of the current run are never summarised.
 
-    Where no summary can be had (the model fails, says nothing or too much, another run is making
-    one), the older messages are left out, and the report says why. One run asks the model twice at
+    Without a summary (the model fails, or returns nothing or too much, or another run is making
+    it), the older messages are left out, and the report says why. A run asks the model twice at
     the most: of a longer thread that has no summary yet, later runs take in the rest, or
     ``agentkit threads index`` does at once.
 
@@ -82,23 +82,23 @@ class Summarize(ConfiguredProcessor):
             below say; None: tokens alone decide.
         keep_recent: Past messages after the summary at the most; None: half of ``max_messages``,
             or as many as fit ``lower``.
-        min_messages: There is no summary of conversations with fewer messages.
+        min_messages: Conversations with fewer messages have no summary.
         min_new: A summary is renewed when there are at least so many messages to take in,
         ratio: and these have more than so many times the tokens of the summary.
         store: Where summaries are kept; None: with the thread, in the run's history.
         summary_tokens: Tokens a summary may have; None: a quarter of ``lower``.
-        key: Which summary of the thread this is: processors with one key share it, if they are
-            given the same messages: not behind others that hide something. None: one for the
+        key: Which summary of the thread this is: processors with the same key share it, if they
+            get the same messages: not behind others that hide something. None: a summary for the
             thread; one for each agent at their level, and where a processor before it may leave
             each agent something else.
-        lock: Seconds for which others wait for a run that is making a summary, and for which nobody
-            tries again after one failed.
+        lock: Seconds for which others wait for a run that is making a summary, and for which no
+            run tries again after a failure.
         prompt: The instructions of the model that summarises, in place of `INSTRUCTIONS`;
-            ``{words}`` stands for the words it may use, ``{language}`` for the language.
+            ``{words}`` is replaced by the most words it may use, ``{language}`` by the language.
         language: The language of the summaries, e.g. ``"German"``; None: the conversation's.
-        heading: The sentence above a summary; it says what the text is.
+        heading: The sentence above a summary; it explains the text.
         frame: The text around a summary: ``{summary}``, and as wanted ``{heading}`` and
-            ``{messages}``, how many it stands for.
+            ``{messages}``, the number of messages it replaces.
 
     Raises:
         ConfigurationError: ``lower`` is not below ``upper``, ``keep_recent`` is not below
@@ -187,7 +187,7 @@ class Summarize(ConfiguredProcessor):
         return self.upper or _PIECE
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return the summary, if there is one, and what came after what it stands for."""
+        """Return the summary, if there is one, and the messages after those it replaces."""
         task = await self._task(messages, context)
         if task is None:
             return messages
@@ -199,7 +199,7 @@ class Summarize(ConfiguredProcessor):
         return task is not None and await task.is_covered()
 
     async def _task(self, messages: Messages, context: ProcessorContext) -> _Task | None:
-        """Return what is to be done with a conversation that is too long."""
+        """Return the messages in place of a conversation that is too long."""
         tokenizer = await prepare(context.tokenizer or default_tokenizer())
         past = messages[: past_length(messages, context)]
         if not self.has_too_many(len(past)) and not exceeds(past, self.limit, tokenizer):
@@ -207,7 +207,7 @@ class Summarize(ConfiguredProcessor):
         return _Task(self, messages, past, context, tokenizer)
 
     def placed(self, text: str, covered: int) -> TextMessage:
-        """Return a summary of so many messages as it stands in a history."""
+        """Return a summary of so many messages as it appears in a history."""
         return placed(text, covered, heading=self.heading, frame=self.frame)
 
     def key_in(self, context: ProcessorContext) -> str:
@@ -225,11 +225,11 @@ class Summarize(ConfiguredProcessor):
 
 @dataclass(frozen=True, slots=True)
 class _KnownSummary:
-    """A summary as a run knows it; a new one is put in its place, none is changed."""
+    """A summary as a run knows it; it is replaced, never changed."""
 
     summary: Summary | None = None
     tried: bool = False
-    """True: this run has tried to make a new one."""
+    """True: this run has tried to make a new summary."""
 
     problem: str = ""
     left: int = 0
@@ -270,7 +270,7 @@ class _Task:
         return self._view(known, start)
 
     async def is_covered(self) -> bool:
-        """Return whether the kept summary stands for all before a cut among these messages."""
+        """Return whether the stored summary covers all messages before a cut."""
         return self._start_by_position((await self._known()).summary) is not None
 
     async def _known(self) -> _KnownSummary:
@@ -290,7 +290,7 @@ class _Task:
         return _summary(await self._context.once("summary.load", self._kept.load))
 
     def _start(self, summary: Summary | None) -> int:
-        """Return the index of the first message that the summary does not stand for."""
+        """Return the index of the first message that the summary does not cover."""
         if summary is None:
             return 0
         start = self._start_by_position(summary)
@@ -299,7 +299,7 @@ class _Task:
         return find_anchor(self.past, summary.covered, summary.anchor) or 0
 
     def _start_by_position(self, summary: Summary | None) -> int | None:
-        """Find the start by its position in the thread; None if other messages stand there."""
+        """Find the start by its position in the thread; None if other messages are there."""
         if summary is None or summary.place is None:
             return None
         for stop in range(len(self.past), 0, -1):
@@ -321,7 +321,7 @@ class _Task:
         return count_text(self._processor.placed(summary.text, summary.covered), self._tokenizer)
 
     async def _renewed(self, known: _KnownSummary) -> _KnownSummary:
-        """Try to make a new summary, and return what is known then."""
+        """Try to make a new summary, and return the summary that is known then."""
         wanted, problem = self._wanted(known.summary)
         if wanted is None:
             return _KnownSummary(known.summary, tried=True, problem=problem)
@@ -339,7 +339,7 @@ class _Task:
         return replace(written, summary=written.summary or known.summary)
 
     def _wanted(self, summary: Summary | None) -> tuple[_Wanted | None, str]:
-        """Return what the next summary is to stand for; None, and why, if there is to be none."""
+        """Return the messages for the next summary; or None, and why there is to be none."""
         processor = self._processor
         start = self._start(summary)
         earlier = summary if start else None
@@ -385,7 +385,7 @@ class _Task:
         return [*front, *self.past[first:]]
 
     def _window(self, summary: Summary | None, start: int) -> int:
-        """Return the first message that is kept where there is no summary of those before."""
+        """Return the first message that is kept without a summary of those before."""
         used = self._held + (0 if summary is None else self._size(summary))
         upper, lower = self._processor.limit - used, self._processor.lower - used
         first = steady_cut(self.past, start, self._positions, upper, lower, self._tokenizer)
@@ -400,7 +400,7 @@ class _Task:
     async def _write(self, services: ProcessorServices, wanted: _Wanted) -> _KnownSummary:
         """Make the summary and keep it; whatever goes wrong is reported, and never raised.
 
-        Whoever fails keeps the lock until it ends by itself: a model that is down is not asked
+        A run that fails keeps the lock until it ends by itself: a model that is down is not asked
         again with every turn.
         """
         owner = services.new_id(services.step_id("summary.owner"))
@@ -426,9 +426,9 @@ class _Task:
         return written
 
     async def _make(self, services: ProcessorServices, wanted: _Wanted) -> _KnownSummary:
-        """Make the summary batch by batch; what was made before a failure is kept."""
+        """Make the summary batch by batch; batches before a failure count."""
         summary = wanted.earlier
-        # Of a long thread, what an earlier summary stands for may not even be loaded.
+        # Of a long thread, the messages of an earlier summary may not even be loaded.
         offset = 0 if summary is None else summary.covered - wanted.start
         stop = wanted.start
         most = None if self._context.catching_up else CATCH_UP_CALLS
@@ -480,7 +480,7 @@ class _Task:
         return text
 
     async def _lock(self, owner: str, known: Summary | None) -> _KnownSummary:
-        """Take the right to write the next summary; return what is kept, or why there is none."""
+        """Take the right to write the next summary; return the stored one, or why there is none."""
         if self._kept is None:
             return _KnownSummary(known, tried=True)
         take = partial(self._kept.lock, owner, self._processor.lock)
@@ -507,16 +507,16 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """A new summary that is to be made."""
+    """A new summary to be made."""
 
     covered: Sequence[Segment]
-    """The messages it is to stand for, and was not made of before."""
+    """The messages it will cover that the earlier summary does not."""
 
     known: Summary | None
     """The summary that was loaded; it may be of other messages."""
 
     earlier: Summary | None
-    """The summary that was loaded, if it is of what came before."""
+    """The loaded summary, if it covers the messages before."""
 
     most: int
     """Tokens the summary's text may have."""
@@ -537,7 +537,7 @@ class _Wanted:
         return round(sum(segment.tokens for segment in self.covered))
 
     def batches(self, limit: float) -> list[tuple[int, int]]:
-        """Return starts and stops of batches of at most ``limit`` tokens, or one longer segment."""
+        """Return starts and stops of batches of at most ``limit`` tokens, or a longer segment."""
         bounds: list[int] = []
         total = 0.0
         for segment in self.covered:
@@ -549,7 +549,7 @@ class _Wanted:
 
 
 class _NoSummary(Exception):  # noqa: N818 - no error: a model's answer that cannot be used
-    """The model's answer is no summary."""
+    """The model's answer is not a summary."""
 
 
 _CHARS_PER_TOKEN = 2
@@ -571,7 +571,7 @@ def _summary(record: JsonValue) -> Summary | None:
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The summary that is stored with a thread, under one key.
+    """The summary that is stored with a thread, under a key.
 
     Its methods run in steps: they return plain JSON, and a store's failure as a result.
     """
@@ -639,13 +639,13 @@ def request_of(
     prompt: str | None = None,
     language: str | None = None,
 ) -> list[Message]:
-    """Return what a model is asked to have ``messages`` summarised.
+    """Return the request that has a model summarise ``messages``.
 
     Args:
         messages: What the summary is of.
-        earlier: The text of the summary of what came before.
+        earlier: The text of the summary of the messages before.
         tokens: Tokens that the summary may have.
-        most_chars: Characters of one message that are shown; of longer ones head and tail.
+        most_chars: Characters of a message that are shown; of longer ones head and tail.
         prompt: The instructions, if others than `INSTRUCTIONS`.
         language: The language of the summary; None: the conversation's.
     """
@@ -663,7 +663,7 @@ def request_of(
 
 
 def placed(text: str, covered: int, *, heading: str = HEADING, frame: str = FRAME) -> TextMessage:
-    """Return a summary of so many messages as it stands in a history: the user's, in its frame."""
+    """Return a summary of so many messages as it appears in a history: the user's, in its frame."""
     parts = {"messages": str(covered), "heading": heading, "summary": _harmless(text)}
     return TextMessage("user", _filled(frame, parts), from_history=True)
 
@@ -676,16 +676,16 @@ def _filled(template: str, parts: Mapping[str, str]) -> str:
 def conversation_text(
     messages: Messages, most_chars: int, cut: Callable[[str, int], str] = head_and_tail
 ) -> str:
-    """Return messages as text, one line each, that can end no delimited part it stands in.
+    """Return messages as text, a line each, that cannot end the delimited part around it.
 
-    Reasoning is not shown, and of a long message what ``cut`` leaves.
+    Reasoning is not shown; long messages are shortened by ``cut``.
     """
     lines = (line for message in messages for line in _lines(message))
     return "\n".join(f"{start}: {cut(_harmless(text), most_chars)}" for start, text in lines)
 
 
 def _harmless(text: str) -> str:
-    """Return ``text`` without what could end the delimited part it stands in."""
+    """Return ``text`` without sequences that could end the delimited part around it."""
     return _DELIMITER.sub("[", text)
 
 

@@ -1,4 +1,4 @@
-"""Tool results as tables: each key once, rows by their ids, and only rows that somebody used."""
+"""Tool results as tables: each key once, rows by their ids, and only rows that are mentioned."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ GROUP = "list"
 """The column that says to which of several lists a row belongs."""
 
 MIN_ROWS = 4
-"""Rows of a list from which on rows are left out: a short one is mostly a choice to make."""
+"""Length of a list from which rows may be left out: a shorter list is mostly a choice to make."""
 
 MIN_RECORDS = 3
-"""Records of a mapping that do not say their own ids: so many of one kind are read as a table."""
+"""Records of a mapping without their own ids: so many of a kind are read as a table."""
 
 LIKE = 0.6
 """Share of all keys that a record of such a mapping has on average."""
@@ -57,24 +57,24 @@ LIKE = 0.6
 KEY = "id"
 """The column for the keys of such a mapping."""
 
-LEFT_OUT = "({count} rows that nobody mentioned are left out)"
+LEFT_OUT = "({count} rows that no message mentions are left out)"
 
 
 @dataclass(frozen=True)
 class TableResults(ConfiguredProcessor):
-    """Writes JSON results of tools as tables: a key stands once, not in each row.
+    """Writes JSON results of tools as tables: each key appears once, not in each row.
 
     An object is one line, ``key=value|key=value``, lists of objects in it included:
     ``items(id,price)=[A1,20;A2,30]``. A list of objects, or a mapping of similar objects by their
     ids, is a line of keys and a line for each object. A Markdown table loses its padding. All
-    values stay, with their keys and on one line with the id of their record, in fewer characters.
-    What is no JSON, and what would not become shorter, stays as it is. Since nothing is lost,
+    values stay, with their keys and on the line of their record's id, in fewer characters.
+    Text that is not JSON, or would not become shorter, stays as it is. Since nothing is lost,
     results of the agent's own calls in this run are written so, too: a result looks the same in
     every request, and providers cache it.
 
     Args:
         used_rows: Of lists in results that are not among the newest ``keep_recent``, keep only rows
-            whose id somebody has mentioned since: the user, an agent, a later call. A line says how
+            whose id a later message mentions: the user, an agent, a later call. A line says how
             many were left out.
         keep_recent: How many of the newest results keep all rows.
         exclude: Tools whose results stay as they are.
@@ -128,7 +128,7 @@ def _arguments_of(messages: Messages, found: tuple[int, int] | None) -> Mapping[
 
 
 class _LaterWords:
-    """Words with digits that were said after each message, looked up from the end."""
+    """Words with digits in the messages after each message, looked up from the end."""
 
     def __init__(self, messages: Messages) -> None:
         self._last: dict[str, int] = {}
@@ -138,7 +138,7 @@ class _LaterWords:
                     self._last[word] = index
 
     def after(self, index: int) -> _Mentioned:
-        """Return what was said after a message."""
+        """Return the words after a message."""
         return _Mentioned(self._last, index)
 
 
@@ -267,7 +267,7 @@ def _is_csv(lines: Sequence[str]) -> bool:
 
 
 def _grouped(value: JsonValue) -> list[JsonValue] | None:
-    """Return a list of lists of records as one of records with the number of their list."""
+    """Return a list of lists of records as a list of records with the number of their list."""
     if not isinstance(value, list) or not value:
         return None
     groups = [group for group in value if isinstance(group, list) and all(map(_is_record, group))]
@@ -285,7 +285,7 @@ def _is_record(value: JsonValue) -> bool:
 
 
 def _record_line(record: Mapping[str, JsonValue], owner: NamedBy | None, said: object) -> str:
-    """Return a record as one line, the lists of records in it with their keys before the rows."""
+    """Return a record as a line, its lists of records with their keys before the rows."""
     flat = _flattened(record)
     if owner is not None and id_of(record) is None and owner[0] not in flat:
         flat = {owner[0]: owner[1], **flat}
@@ -345,7 +345,7 @@ def _has_as_id(record: Mapping[str, JsonValue], key: str) -> bool:
 def _kept(
     rows: Sequence[Mapping[str, JsonValue]], said: Any
 ) -> tuple[Sequence[Mapping[str, JsonValue]], list[str]]:
-    """Return the rows that stay, and what says how many do not."""
+    """Return the rows that stay, and the line that says how many do not."""
     if said is None or len(rows) < MIN_ROWS:
         return rows, []
     kept = [row for row in rows if _is_used(row, said)]
@@ -361,12 +361,12 @@ def _is_used(row: Mapping[str, JsonValue], said: Any) -> bool:
 
 
 def _key(key: str) -> str:
-    """Return a key as it stands in a line; a key with a separator in it is JSON."""
+    """Return a key as it is written in a line; a key with a separator in it is JSON."""
     return key if _PLAIN_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
 
 
 def _cell(value: JsonValue) -> str:
-    """Return a value as it stands in a line; what could be read as something else is JSON."""
+    """Return a value as it is written in a line; an ambiguous value is JSON."""
     if isinstance(value, str):
         if _PLAIN.fullmatch(value) and not _reads_as_json(value) and not value.endswith(" "):
             return value

@@ -1,7 +1,7 @@
 """Words for times in a text, such as "last week", as days of the calendar. Pure functions.
 
-They are understood against the day on which the text was said: what "yesterday" is in a message of
-May 8 is May 7, whenever somebody asks. The words are English ones.
+They are understood relative to the day of the text: "yesterday" in a message of
+May 8 is May 7, whenever it is searched. The words are English.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_TEXT = 10_000
 """Characters of a text that are read."""
 
 MAX_PERIODS = 20
-"""Periods of one text that count."""
+"""Periods of a text that count."""
 
 _DAY = timedelta(days=1)
 _MONTHS_OF_A_YEAR = 12
@@ -26,7 +26,7 @@ _MOST = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Days from a first to a last one, both included."""
+    """Days from a first to a last, both included."""
 
     first: date
     last: date
@@ -61,8 +61,8 @@ _MONTHS = {"sept": 9} | _words(
 def periods(text: str, said: date) -> list[Period]:
     """Return the days that a text of some day speaks of, in order, each once.
 
-    Of a text the first 10,000 characters are read. What is no date, as the 31st of June, is left
-    out, and so is what would be in no year.
+    Of a text the first 10,000 characters are read. A date that does not exist, such as the 31st of
+    June, is left out, and so is a date in a year that does not.
     """
     text = " ".join(text[:MAX_TEXT].casefold().split())
     return list(dict.fromkeys(islice(_found(text, said), MAX_PERIODS)))
@@ -81,7 +81,7 @@ def _found(text: str, said: date) -> Iterator[Period]:
 
 
 def _plain(form: str, groups: Mapping[str, str]) -> dict[str, str]:
-    """Return the parts of one form under plain names."""
+    """Return the parts of a form under plain names."""
     start = f"{form}__"
     return {
         name.removeprefix(start).rstrip("_"): value
@@ -207,7 +207,7 @@ _FORMS: Mapping[str, tuple[str, Callable[[Mapping[str, str], date], Period]]] = 
     "iso": (r"(?P<iso>\d{{4}}-\d\d-\d\d)", _iso),
     "year": (r"(?:in|during|since) (?P<year>{year})", _year),
 }
-"""Patterns and readers of the forms; ``{units}`` and so on stand for the words above."""
+"""Patterns and readers of the forms; ``{units}`` and so on are replaced by the words above."""
 
 
 def _either(words: Iterable[str]) -> str:

@@ -65,7 +65,7 @@ class ApproximateTokenizer:
     """
 
     encoding: str = DEFAULT_ENCODING
-    """The encoding to estimate; one that is not known is taken to have 4 characters per token."""
+    """The encoding to estimate; an unknown one counts as 4 characters per token."""
 
     chars_per_token: float | None = None
     """UTF-16 units per token; None: as is usual for the encoding."""
@@ -154,7 +154,7 @@ class AutoTokenizer:
 
 @dataclass(frozen=True, slots=True)
 class _Keyed:
-    """A tokenizer of somebody else's, with a key that nothing else has."""
+    """A tokenizer of the user's, with a key that nothing else has."""
 
     counts: Callable[[str], float]
     key: str
@@ -170,7 +170,7 @@ _NO_TOKENIZERS = (type, str, bytes, list, tuple)
 def default_tokenizer(encoding: str = DEFAULT_ENCODING, *, use_tiktoken: bool = True) -> Tokenizer:
     """Return a tokenizer that uses tiktoken if ``encoding`` can be loaded, else the estimate.
 
-    Which one is decided when it is first used, once per process and encoding, with one logged
+    The choice is made at its first use, once per process and encoding, with one logged
     warning if it is the estimate.
     """
     return AutoTokenizer(encoding) if use_tiktoken else ApproximateTokenizer(encoding)
@@ -202,7 +202,7 @@ class TokenizerInfo:
 
     limit: int
     kind: Literal["tiktoken", "approximate", "custom", "auto"]
-    """``"auto"``: tiktoken if its encoding can be loaded, which nobody has tried yet."""
+    """``"auto"``: tiktoken if its encoding can be loaded, which was not tried yet."""
 
     encoding: str | None
     """The encoding that is counted or estimated; None: a custom tokenizer's."""
@@ -262,7 +262,7 @@ def media_tokens(message: Message) -> int:
 
 
 def count_text(message: Message, tokenizer: Tokenizer) -> float:
-    """Return the tokens of one message; computed once per message and tokenizer."""
+    """Return the tokens of a message; computed once per message and tokenizer."""
     return message_counter(tokenizer)(message)
 
 

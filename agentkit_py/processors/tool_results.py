@@ -51,20 +51,21 @@ def own_or_names(name: str, value: object) -> frozenset[str] | Literal["own"]:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ToolCallFilter(ConfiguredProcessor):
-    """Removes tool calls and their results from what a model sees.
+    """Removes tool calls and their results from the messages that a model sees.
 
     A model that sees calls of tools it does not have tends to call them. Which tools an agent has
     does not change.
 
     Args:
-        include: Keep calls of these tools only, whoever made them; ``"own"``: calls that the agent
+        include: Keep only calls of these tools, by any agent; ``"own"``: calls that the agent
             made itself, of tools that it has (its servers' and hosted ones included). A call whose
             author is not known counts as the agent's own if it has a tool of this name.
         exclude: Remove calls of these tools only. With neither, all calls are removed.
-        persist_results: Leave a line of text in place of what is removed ("Used **search** tool").
+        persist_results: Leave a line of text in place of removed calls ("Used **search** tool").
 
     Raises:
-        ConfigurationError: Both ``include`` and ``exclude`` are given, or one is no list of names.
+        ConfigurationError: Both ``include`` and ``exclude`` are given, or one is not a list of
+            names.
     """
 
     looks_back: ClassVar[bool] = False
@@ -96,7 +97,7 @@ class ToolCallFilter(ConfiguredProcessor):
 
     @property
     def hides(self) -> bool:
-        """True: neither calls nor what they gave may be seen."""
+        """True: neither calls nor their results may be seen."""
         return True
 
     @property
@@ -143,7 +144,7 @@ class ToolCallFilter(ConfiguredProcessor):
 
 
 def _used_tools(message: Message, tools: Sequence[str]) -> Message:
-    """Return the line that stands for calls, in the words of the upstream proposal."""
+    """Return the line in place of calls, in the words of the upstream proposal."""
     one = len(tools) == 1
     line = f"Used **{tools[0]}** tool" if one else f"Used tools: {', '.join(tools)}"
     return derived(message, ("used", *tools), partial(line_for, message, line))
@@ -181,7 +182,7 @@ def _holds_result(message: Message) -> bool:
 
 
 def _as_result(message: Message) -> ToolResultMessage:
-    """Return a result; a hosted tool's as if it were one of ours."""
+    """Return a result; a hosted tool's as if it were ours."""
     if isinstance(message, ToolResultMessage):
         return message
     assert isinstance(message, OpaqueMessage)
@@ -241,8 +242,8 @@ class ClearToolResults(ConfiguredProcessor):
     pinned ones, stay and are not counted. Of a hosted tool a line of text stays, since its host
     takes its results back unchanged only.
 
-    What is cleared is what would have been cleared by watching the conversation from its
-    beginning: whenever it had grown beyond ``trigger``, all results but the newest ``keep``.
+    The cleared results are those that watching the conversation from its beginning would clear:
+    whenever it had grown beyond ``trigger``, all results but the newest ``keep``.
     Between two such moments nothing old changes, and requests begin as those before, which
     providers cache.
 
@@ -252,7 +253,7 @@ class ClearToolResults(ConfiguredProcessor):
         keep: How many of the newest results stay when others are cleared.
         clear_inputs: Whether the arguments of these calls are cleared, too.
         exclude: Tools whose results stay.
-        placeholder: What stands in place of a result.
+        placeholder: The text in place of a result.
         clear_at_least: Nothing is cleared before results of so many tokens can be cleared at once;
             for conversations whose texts alone come near ``trigger``.
 
@@ -388,7 +389,7 @@ class CompressToolResults(ConfiguredProcessor):
     JSON, also in a string, keeps its form: of lists the first and last items and how many there
     are, of objects the telling keys first, long strings by head and tail, all to a bounded depth;
     harder, then as text, if it is still too long. Text is cut by head and tail. The result then
-    says ``"compressed": true`` and what it had: ``original_tokens``.
+    says ``"compressed": true`` and its ``original_tokens``.
 
     Results of this agent's own calls of the current run, and pinned ones, stay as they are and are
     not counted.
@@ -397,7 +398,7 @@ class CompressToolResults(ConfiguredProcessor):
     goes.
 
     Args:
-        max_tokens: Tokens of one result; at least 30, since saying what was done takes some.
+        max_tokens: Tokens of a result; at least 30, since a marker takes some.
         keep_recent: How many of the newest results stay as they are.
         exclude: Tools whose results stay as they are.
 
@@ -460,7 +461,7 @@ class CompressToolResults(ConfiguredProcessor):
                 low, best = middle, made
             else:
                 high = middle - 1
-        # What says that something is missing must not cost more than what is missing.
+        # The marker that something is missing must not cost more than the missing text.
         return best if count_text(best, tokenizer) < tokens else message
 
 

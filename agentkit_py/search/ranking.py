@@ -1,9 +1,9 @@
 """One ranking by words (BM25) and by meaning (likeness of vectors).
 
-A name, a number or a date in a question finds the text that has it; likeness finds what is said in
+A name, a number or a date in a question finds the text that has it; likeness finds the same in
 other words. Not by reciprocal ranks: a rank does not say whether the best text by words has every
-word of the question or one that is everywhere, nor whether the best by meaning is nearer than any
-other. On the questions of docs/retrieval.md that lost to one of the two alone in each class.
+word of the question or a common word, nor whether the best by meaning is nearer than any
+other. On the questions of docs/retrieval.md that lost to words or meaning alone in each class.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MANY = 3
 """A text that has three of the query's words does not have them by chance."""
 
 _LONELY = 2
-"""The number of vectors up to which their median is no background."""
+"""The number of vectors up to which their median says nothing."""
 
 _PIECE = re.compile(r"[^\n}]{1,400}[\n},]*")
 """A piece of a text: a line, a record of JSON, or 400 characters of either."""
@@ -41,7 +41,7 @@ class Weights:
     """Weights of a ranking's parts; `TURNS`, `FACTS` and `DOCUMENTS` are chosen ones."""
 
     words: float
-    """The share of words, beside meaning."""
+    """The share of words; meaning has the rest."""
 
     beside: float = 0.0
     """The share of a text's score that the texts before and after it get as well."""
@@ -64,11 +64,11 @@ TURNS = Weights(words=0.7, beside=0.5)
 words in each. Chosen by ``scripts/recall_quality.py``."""
 
 FACTS = Weights(words=0.7)
-"""For sentences that stand by themselves."""
+"""For independent sentences."""
 
 DOCUMENTS = Weights(words=0.9, doubt=1.0)
-"""For pieces of documents: where they do not use the words of a query, what has some of them has
-them by chance. Chosen on the tuning half of the questions in tests/knowledge."""
+"""For pieces of documents: where they do not use the words of a query, a match is
+by chance. Chosen on the tuning half of the questions in tests/knowledge."""
 
 
 def rarity(total: int, have: int) -> float:
@@ -77,7 +77,7 @@ def rarity(total: int, have: int) -> float:
 
 
 def by_words(query: str, texts: Sequence[str], weights: Weights = TURNS) -> list[float]:
-    """Return the share of what a query's words say that each text has, by BM25; about 1: all."""
+    """Return each text's share of the query's words, weighted by BM25; about 1: all."""
     told = [terms(text) for text in texts]
     asked = sought(query, {language for language, _ in told})
     counts = [Counter(stems) for _, stems in told]
@@ -108,7 +108,7 @@ def ranked(
 
     Args:
         query: The question.
-        texts: Texts; in the order in which they were said, if those beside others count.
+        texts: Texts; in their order in the conversation, if neighbours count.
         likeness: Likeness to the question by index; of those that are not there nothing is known.
         timely: Indices of texts of a time that the question names.
         weights: Weights of words, meaning, neighbours and identifiers.
@@ -130,7 +130,7 @@ def ranked(
     before, after = [0.0, *own][:-1], [*own, 0.0][1:]
     scores = [a + weights.beside * (b + c) for a, b, c in zip(own, before, after, strict=True)]
     scores = [score + _TIMELY * (index in timely) for index, score in enumerate(scores)]
-    # Of what counts in this query, so that 1 can be reached whatever it is.
+    # Only parts that count in this query, so that 1 can be reached.
     whole = share + rest + (weights.identifiers if named else 0) + _TIMELY * bool(timely)
     whole *= 1 + 2 * weights.beside
     order = sorted(range(len(texts)), key=lambda i: (-scores[i], -likeness.get(i, -1.0), i))
@@ -138,9 +138,9 @@ def ranked(
 
 
 def passages(query: str, text: str, most_chars: int) -> str:
-    """Return what a query is about in a text: the pieces with most of its words, in order.
+    """Return the parts of a text that a query is about: the pieces with most of its words.
 
-    A text that is short enough is left as it is; of one without the words nothing is left.
+    A short text is returned as it is; of a text without the words nothing is left.
     """
     if len(text) <= most_chars:
         return text

@@ -25,7 +25,7 @@ class Embedder(Protocol):
         ...
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Vector]:
-        """Return one vector for each text, in order."""
+        """Return a vector for each text, in order."""
         ...
 
 
@@ -49,7 +49,7 @@ class VectorIndex(Protocol):
 
 
 async def embed_all(embedder: Embedder, texts: Sequence[str]) -> Sequence[Vector]:
-    """Return one vector for each text, in order.
+    """Return a vector for each text, in order.
 
     Raises:
         ConfigurationError: The embedder gave another number of vectors.
@@ -58,7 +58,7 @@ async def embed_all(embedder: Embedder, texts: Sequence[str]) -> Sequence[Vector
     if len(vectors) != len(texts):
         raise ConfigurationError(
             f"The embedder {embedder.key!r} gave {len(vectors)} vectors for {len(texts)} texts; it "
-            "must give one for each."
+            "must return a vector for each."
         )
     return vectors
 
@@ -95,12 +95,12 @@ def normalized(vector: Vector) -> array[float]:
     """Return the vector at length 1 with 4 bytes per number; a zero vector stays.
 
     Raises:
-        ConfigurationError: It is no list of numbers.
+        ConfigurationError: It is not a list of numbers.
     """
     try:
         numbers = array("f", vector)
     except (TypeError, OverflowError) as error:
-        raise ConfigurationError(f"An embedder gave {vector!r:.80}, which is no vector.") from error
+        raise ConfigurationError(f"An embedder gave {vector!r:.80}, not a vector.") from error
     length = sqrt(sum(map(mul, numbers, numbers)))
     # As near to 1 as 4 bytes can be: dividing again would only change last digits.
     if not length or abs(length - 1) < _NEAR:

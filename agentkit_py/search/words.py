@@ -1,9 +1,9 @@
 """Words that a search looks for: of texts and of queries, in their language.
 
-Words are casefolded and reduced to their stems by the language of the text, which is told by its
+Words are casefolded and reduced to their stems by the language of the text, recognised by its
 script or by its commonest words. Scripts that write no spaces between words are searched by pairs
 of letters. What looks like an identifier is its parts and the whole: ``ERR-4012`` is ``err``,
-``4012`` and ``err4012``. The parts stand in many texts, the whole in few.
+``4012`` and ``err4012``. The parts are in many texts, the whole in few.
 """
 
 # ruff: noqa: RUF001 - letters of other scripts
@@ -21,26 +21,26 @@ import snowballstemmer  # pyright: ignore[reportMissingTypeStubs] - it has none
 _snowball: Any = snowballstemmer
 
 MAX_WORD = 256
-"""Letters of a word that are searched for and kept; the rest of a longer one is cut off."""
+"""Letters of a word that are searched for and stored; the rest is cut off."""
 
 MAX_WORDS = 32
 """Words of a query that are searched for."""
 
 _LONGEST_STEM = 64
-"""Longer words are no words of a language."""
+"""Longer strings are not words of a language."""
 
 _MAX_JOINED = 64
 _MIN_NUMBER = 5
 _MIN_CODE = 4
 _TOLD_BY = 400
-"""Words of a text by which its language is told."""
+"""Words of a text that decide its language."""
 
 # Thai, Lao, Burmese, Khmer, Japanese, Chinese; and Korean, which joins words to their endings.
 _UNSPACED = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff"
 )
 _MARKS = "\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0900-\u0dff"
-"""Vowels and accents of words, which are no letters by themselves."""
+"""Vowels and accents of words, which are not letters by themselves."""
 
 _PART = re.compile(rf"[{_UNSPACED}]+|(?:[^\W_{_UNSPACED}]|[{_MARKS}])+")
 _PLAIN = re.compile("[a-z0-9]+")
@@ -124,7 +124,7 @@ _COMMON_WORDS = {
         "они от по при с со так такой там то только ты у уже что чтобы это этот я"
     ),
 }
-"""Words of nearly every text of a language: they distinguish nothing, but tell the language."""
+"""Words of nearly every text of a language: they distinguish nothing, but identify the language."""
 
 _COMMON = {language: frozenset(words.split()) for language, words in _COMMON_WORDS.items()}
 _EVERY = frozenset[str]().union(*_COMMON.values())
@@ -163,7 +163,7 @@ def words(text: str) -> list[str]:
 def language_of(found: Sequence[str]) -> str:
     """Return the language of casefolded words: by their script, or by the commonest among them.
 
-    Of what has neither, such as a list of names, it is English.
+    A text without either, such as a list of names, counts as English.
     """
     some = found[:_TOLD_BY]
     initials = "".join(word[0] for word in some)
@@ -195,7 +195,7 @@ def sought(query: str, languages: Collection[str]) -> list[tuple[str, ...]]:
 
 
 def identifiers(query: str) -> set[str]:
-    """Return the words that name one thing: ``err4012``, ``tx200``, ``78123``; not ``2024``."""
+    """Return the words that identify: ``err4012``, ``tx200``, ``78123``; not ``2024``."""
     return {
         word
         for word in words(query)

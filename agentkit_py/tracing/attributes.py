@@ -147,7 +147,7 @@ def of_error(error: BaseException) -> Attributes:
 
 
 def of_guardrail(event: GuardrailChecked) -> Attributes:
-    """Return what stopped a run, without the reason, which may quote content."""
+    """Return the kind of a stop, without the reason, which may quote content."""
     found: Attributes = {
         "agentkit.guardrail.name": event.guardrail,
         "agentkit.guardrail.stage": event.stage,

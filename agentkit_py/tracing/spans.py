@@ -1,9 +1,9 @@
 """Spans of direct and durable runs, and their metrics.
 
 In a direct run a span is started when an operation begins and ended when it ends. A durable run
-comes to the beginning of an operation in many requests, perhaps on many machines. There, a span
+reaches the beginning of an operation in many requests, perhaps on many machines. There, a span
 that lasts longer than a step has ids computed from the run, so that spans inside it can name it as
-their parent, and it is created when it ends: once, by the code that is no replay.
+their parent, and it is created when it ends: once, by code that is not a replay.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Recent(OrderedDict[tuple[int, int], T]):
         self._lock = threading.Lock()
 
     def first(self, key: tuple[int, int], value: T) -> T:
-        """Return the first value that was kept under ``key``: ``value``, or an earlier one."""
+        """Return the first value that was stored under ``key``: ``value``, or an earlier value."""
         with self._lock:
             found = self.setdefault(key, value)
             if len(self) > _MAX_RECENT:
@@ -95,7 +95,7 @@ class FixedIds:
 
     @classmethod
     def of(cls, tracer: Tracer) -> FixedIds | None:
-        """Return the generator of ``tracer``; None where it is not one of the SDK's."""
+        """Return the generator of ``tracer``; None where it is not of the SDK."""
         found: Any = getattr(tracer, "id_generator", None)
         if found is None or isinstance(found, cls):
             return found
@@ -178,7 +178,7 @@ class SpanFactory:
     ended: Recent[object] = field(default_factory=Recent[object], init=False)
 
     def __post_init__(self) -> None:
-        """Fix ids, if the tracer's generator is one of the SDK's."""
+        """Fix ids, if the tracer's generator is from the SDK."""
         self.ids = FixedIds.of(self.tracer)
 
 
@@ -324,7 +324,7 @@ def _use(context: Context) -> Generator[None]:
 
 
 def parent_of(runtime: Replaying) -> Context:
-    """Return the parent's context in a durable execution: the current one, or the event's.
+    """Return the parent's context in a durable execution: the current context, or the event's.
 
     Each request of Inngest's server to the worker may have a trace of its own; the execution is
     not part of that.

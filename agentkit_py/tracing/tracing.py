@@ -69,7 +69,7 @@ class _RunSpan:
 
 @dataclass(slots=True)
 class MeasuredRun(Instrumentation):
-    """Makes the spans of one run, and of the runs that stand in it."""
+    """Makes the spans of a run, and of the runs inside it."""
 
     factory: SpanFactory
     runtime: Runtime
@@ -138,7 +138,7 @@ class MeasuredRun(Instrumentation):
 
     @contextmanager
     def measuring(self, opened: Opened, *, lasting: bool = True) -> Generator[None]:
-        """Make a span the current one, and end it with an error: a lasting one if that is final."""
+        """Make a span the current span, and end it with an error: a lasting span if final."""
         try:
             with opened.current():
                 yield
@@ -152,7 +152,7 @@ class MeasuredRun(Instrumentation):
         return None if self.words is None else self.words.text(str(error))
 
     def inside(self, run_id: str) -> AbstractContextManager[None]:
-        """Make the run's span the current one."""
+        """Make the run's span the current span."""
         run = self._runs.get(run_id)
         return nullcontext() if run is None else run.opened.current()
 
@@ -251,7 +251,7 @@ class MeasuredRun(Instrumentation):
 
 @dataclass(slots=True)
 class MeasuredCall:
-    """Sees one model call."""
+    """Sees a single model call."""
 
     run: MeasuredRun
     key: str
@@ -338,8 +338,8 @@ class Tracing:
     process.
 
     Args:
-        tracer_provider: Where spans go; the global one of OpenTelemetry unless given.
-        meter_provider: Where metrics go; the global one unless given.
+        tracer_provider: Receives spans; the global provider of OpenTelemetry unless given.
+        meter_provider: Receives metrics; the global provider unless given.
         content: Also write content: prompts, messages, tools' arguments and results, and the texts
             of errors, which may quote them.
         redactor: Masks the content.
@@ -382,8 +382,8 @@ def instrument(
     A second call replaces the first.
 
     Args:
-        tracer_provider: Where spans go; the global one of OpenTelemetry unless given.
-        meter_provider: Where metrics go; the global one unless given.
+        tracer_provider: Receives spans; the global provider of OpenTelemetry unless given.
+        meter_provider: Receives metrics; the global provider unless given.
         content: Also write content; see `Tracing`.
         redactor: Masks the content.
     """
@@ -398,7 +398,7 @@ def instrument(
 
 
 def uninstrument() -> None:
-    """Measure no more runs of this process; those that go on are measured to their end."""
+    """Measure no more runs of this process; those that are running are measured to their end."""
     instrument_all_runs(None)
 
 

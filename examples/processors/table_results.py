@@ -33,7 +33,7 @@ async def main() -> None:
     assert isinstance(table, ToolResultMessage)
     assert table.content == {
         "data": "order_id|item|price.amount|price.currency\n"
-        "A3|a kettle|30|EUR\n(4 rows that nobody mentioned are left out)"
+        "A3|a kettle|30|EUR\n(4 rows that no message mentions are left out)"
     }
     policy = ContextPolicy.balanced(128_000)
     print(policy.explain())

@@ -95,7 +95,7 @@ async def test_run_for_nobody_remembers_nothing_and_says_so(
     )
     await runner.run(agent, "Hi.", state={"data": data})
     seen = str(model.requests[-1].body)
-    assert seen.count("Nothing is remembered: no ") == 2
+    assert seen.count("Nothing is remembered: there is no ") == 2
     assert "tea" not in seen
     assert len(await memory.of(user="ada", tenant="acme").facts(replaced=True)) == 1
 

@@ -234,7 +234,7 @@ async def test_wrong_suites_are_refused(tmp_path: Path) -> None:
     path.write_text('{"name": "a"}\n')
     with pytest.raises(InvalidRecordError, match="line 1"):
         read_cases(path)
-    with pytest.raises(InvalidRecordError, match="no report"):
+    with pytest.raises(InvalidRecordError, match="not a report"):
         Report.load(path)
 
 

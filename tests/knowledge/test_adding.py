@@ -107,9 +107,9 @@ async def test_an_unreadable_document_is_an_error_and_not_stored(
         await knowledge.add("{", format="json")
     with pytest.raises(KnowledgeError, match="as text"):
         await knowledge.add(b"\xff\xfe\xfa", source="bytes")
-    with pytest.raises(KnowledgeError, match="is no key"):
+    with pytest.raises(KnowledgeError, match="is not a key"):
         await knowledge.add("text", metadata={"a b": 1})
-    with pytest.raises(KnowledgeError, match="is no text, number"):
+    with pytest.raises(KnowledgeError, match="is not a text, number"):
         await knowledge.add("text", metadata={"a": {"b": 1}})
     with pytest.raises(KnowledgeError, match="compared exactly"):
         await knowledge.add("text", metadata={"a": 2**60})

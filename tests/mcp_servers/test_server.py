@@ -323,7 +323,7 @@ async def test_an_optional_server_that_cannot_be_reached_is_logged_and_left_out(
         ({"type": "carrier-pigeon"}, "streamable-http and sse"),
         ({"type": "stdio", "comand": "secret"}, "unexpected keyword argument 'comand'"),
         ("npx -y server", "Stdio"),
-        (7, "no transport"),
+        (7, "is not a transport"),
     ],
 )
 def test_unknown_transports_are_refused(given: Any, words: str) -> None:

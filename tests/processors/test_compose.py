@@ -185,7 +185,7 @@ def test_wrong_settings_are_named(settings: Any, said: str) -> None:
 
 def test_a_value_that_is_no_processor_is_refused_at_once() -> None:
     """The error comes at configuration and not in a run."""
-    with pytest.raises(ConfigurationError, match="no history processor"):
+    with pytest.raises(ConfigurationError, match="not a history processor"):
         Chain([cast("Any", 5)])
     with pytest.raises(ConfigurationError, match="is a class"):
         Threshold(1, then=[cast("Any", DropUnanswered)])

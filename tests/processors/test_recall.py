@@ -236,7 +236,7 @@ async def test_an_embedder_that_gives_too_few_vectors_is_an_error() -> None:
         async def embed(self, texts: Sequence[str]) -> Any:
             return (await super().embed(texts))[:-1]
 
-    with pytest.raises(Exception, match="must give one for each"):
+    with pytest.raises(Exception, match="must return a vector for each"):
         await ask(Recall(Short(), keep_recent=4), "where", conversation())
 
 

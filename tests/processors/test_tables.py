@@ -159,7 +159,7 @@ async def test_rows_of_older_csv_and_markdown_that_nobody_mentioned_go() -> None
     said = TextMessage("user", "And r-3?")
     lines = ["id,name", *(f'r-{n},"name, {n}"' for n in range(1, 7))]
     text = await table("\n".join(lines), said, *exchange(ROWS), used_rows=True)
-    assert text == "id|name\nr-3|name, 3\n(5 rows that nobody mentioned are left out)"
+    assert text == "id|name\nr-3|name, 3\n(5 rows that no message mentions are left out)"
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,8 @@ async def test_of_older_lists_only_rows_that_somebody_mentioned_stay() -> None:
     newer = exchange(ROWS)
     text = await table(ROWS, said, *newer, used_rows=True)
     assert text == (
-        "id|note|on\nR3|quite a long note|2024-05-03\n(5 rows that nobody mentioned are left out)"
+        "id|note|on\nR3|quite a long note|2024-05-03\n"
+        "(5 rows that no message mentions are left out)"
     )
     assert (await table(ROWS, said, used_rows=True)).count("\n") == 6
     assert (await table(ROWS[:3], said, *newer, used_rows=True)).count("\n") == 3
