@@ -508,7 +508,8 @@ class OutputError(AgentKitError):
     Attributes:
         name: Its name.
         reason: ``"retries"`` (no answer fitted), why the last reply was cut (``"length"``,
-            ``"refusal"``, …), or the limit or stop reason that ended the turn or run.
+            ``"refusal"``, …), ``"type"`` (a network's output is of another type), or the limit or
+            stop reason that ended the turn or run.
         result: The last result (`AgentResult`), with the reply; None if no model has replied.
         problems: What was wrong with each answer, in order.
     """
@@ -518,7 +519,10 @@ class OutputError(AgentKitError):
     ) -> None:
         wrong = f" The last problem: {problems[-1][:500]}" if problems else ""
         cure = _OUTPUT_CURES.get(reason, "")
-        super().__init__(f"{name!r} ended without its output: {reason}.{wrong}{cure}")
+        said = f"{name!r} ended without its output: {reason}.{wrong}{cure}"
+        if reason == "type" and problems:
+            said = f"{name!r} ended without its output: {problems[-1]}"
+        super().__init__(said)
         self.name = name
         self.reason = reason
         self.result: Any = result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from agentkit_py._engine.option_checks import (
     expect_model,
     expect_one_of,
 )
+from agentkit_py._engine.output_types import is_of, type_name
 from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered, waits_already
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
@@ -47,7 +49,14 @@ from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.processors.tool_results import ToolCallFilter
-from agentkit_py.routing import Router, check_names, check_router, get_default_routing_agent
+from agentkit_py.routing import (
+    Router,
+    check_names,
+    check_router,
+    get_default_routing_agent,
+    known_agents,
+    named_by,
+)
 from agentkit_py.runs import Runnable
 from agentkit_py.runtime.journal import RunPaused
 from agentkit_py.state import State, StateT
@@ -113,8 +122,10 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     history_mode: HistoryMode = "chronological"
     """The order of prompt and history; ``"typescript"``: as in the TypeScript package."""
 
-    output_type: type[RunOutputT] | None = None
-    """The type of that output, if the last agent is to give it; what it gives is checked."""
+    output_type: type[RunOutputT] | Sequence[type[RunOutputT]] | None = None
+    """The type of that output, if the last agent is to give it; what it gives is checked. A list
+    where it may be of several: ``Network[Desk, Closed | str](…, output_type=[Closed, str])`` is a
+    desk whose agents talk until one of them closes the case."""
 
     input_guardrails: Sequence[InputGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
     """Checks of the user's message, once in a run, before any model is asked (or beside
@@ -183,6 +194,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         output: object = self.output
         if output is not None and not isinstance(output, Agent):
             expect_function(where, "output", output)
+        self._check_output_type(where, options.get("router") or self.router)
         given = options.get("max_iter")
         return NetworkSpec(
             name=self.name,
@@ -196,6 +208,20 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             output_type=self.output_type,
             prefix=self.prefix,
             guardrails=self._guardrails(),
+        )
+
+    def _check_output_type(self, where: str, router: object) -> None:
+        """Refuse an output type that no agent of the network could give."""
+        wanted: Any = self.output_type
+        is_open = inspect.isfunction(router) and not named_by(router)  # it may bring agents along
+        if wanted is None or self.output is not None or is_open or not self.agents:
+            return
+        known = known_agents(self.agents, router).values()
+        if is_of(wanted, "text") or any(agent.output_type is not None for agent in known):
+            return
+        raise ConfigurationError(
+            f"{where}: output_type is {type_name(wanted)}, and no agent has an output_type: all of "
+            "them give texts. Give one output_type=…, or the network output=…"
         )
 
     def _guardrails(self) -> GuardrailSpec:

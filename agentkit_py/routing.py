@@ -90,17 +90,11 @@ def named_by(router: object) -> tuple[Any, ...]:
     return _NAMING.get(router, ()) if inspect.isfunction(router) else ()
 
 
-def check_names(network: str, agents: Iterable[Agent[Any, Any]], router: object) -> None:
-    """Refuse names of agents, in a ready-made router or a handoff, that the network does not have.
-
-    Raises:
-        ConfigurationError: There is no such agent.
-    """
-    named = named_by(router)
+def known_agents(agents: Iterable[Agent[Any, Any]], router: object) -> dict[str, Agent[Any, Any]]:
+    """Return a network's agents by name, those that handoffs and its router bring along too."""
     waiting = list(agents)
-    waiting += [cast("Agent[Any, Any]", one) for one in named if isinstance(one, Agent)]
+    waiting += [cast("Agent[Any, Any]", one) for one in named_by(router) if isinstance(one, Agent)]
     known: dict[str, Agent[Any, Any]] = {}
-    wanted = [(name, "its router") for name in named if isinstance(name, str)]
     while waiting:
         agent = waiting.pop(0)
         if agent.name in known:
@@ -108,10 +102,22 @@ def check_names(network: str, agents: Iterable[Agent[Any, Any]], router: object)
         known[agent.name] = agent
         for given in agent.handoffs:
             target: object = given.agent if isinstance(given, Handoff) else given
-            if isinstance(target, str):
-                wanted.append((target, f"a handoff of {agent.name!r}"))
-            elif isinstance(target, Agent):
+            if isinstance(target, Agent):
                 waiting.append(cast("Agent[Any, Any]", target))
+    return known
+
+
+def check_names(network: str, agents: Iterable[Agent[Any, Any]], router: object) -> None:
+    """Refuse names of agents, in a ready-made router or a handoff, that the network does not have.
+
+    Raises:
+        ConfigurationError: There is no such agent.
+    """
+    known = known_agents(agents, router)
+    wanted = [(name, "its router") for name in named_by(router) if isinstance(name, str)]
+    for agent in known.values():
+        targets = [one.agent for one in agent.handoffs if isinstance(one, Handoff)]
+        wanted += [(one, f"a handoff of {agent.name!r}") for one in targets if isinstance(one, str)]
     for name, where in wanted:
         if name not in known:
             raise ConfigurationError(

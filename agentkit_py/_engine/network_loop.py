@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Generic, TypeAlias, TypeVar, cast, get_origin, is_typeddict, overload
+from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.validation import meant
@@ -32,6 +32,7 @@ from agentkit_py._engine.instrumentation import Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
 from agentkit_py._engine.limits import LIMITS
 from agentkit_py._engine.network_run import DONE, AgentLike, NetworkLike, NetworkRun
+from agentkit_py._engine.output_types import is_of, wrong_output
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import Scheduled
 from agentkit_py._engine.transcript import GUARDRAIL, INTERRUPTED
@@ -47,7 +48,7 @@ from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import ToolSpec
-from agentkit_py.results import AgentResult
+from agentkit_py.results import NO_VALUE, AgentResult
 from agentkit_py.runtime.containing import contained
 from agentkit_py.state import State, StateT
 
@@ -299,8 +300,10 @@ class NetworkLoop:
         elif own is not None:
             with self._context.runtime.within(f"{self._context.prefix}.output"):
                 run.own_output = await resolve(own(self._router_context()))
-        if wanted is not None and not _is_of(wanted, run.output):
-            problem = f"{run.output!r:.200} is no {getattr(wanted, '__name__', wanted)}"
+        if wanted is not None and not is_of(wanted, run.output):
+            last = None if run.own_output is not NO_VALUE else run.last_result
+            author = None if last is None else last.agent_name
+            problem = wrong_output(wanted, run.output, author)
             raise OutputError(run.name, "type", result=run.last_result, problems=[problem])
 
     async def _run_next(self, scheduled: Scheduled) -> str | None:
@@ -498,12 +501,6 @@ class NetworkLoop:
                 network=self.run.name,
             )
         return self.run.add_agent(cast("Any", item))
-
-
-def _is_of(kind: Any, value: object) -> bool:
-    """Return whether a value is of a type, as far as `isinstance` can tell."""
-    kind = get_origin(kind) or kind
-    return not isinstance(kind, type) or is_typeddict(kind) or isinstance(value, kind)
 
 
 def _names_of(entry: AgentResult) -> set[int | str]:

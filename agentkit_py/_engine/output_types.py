@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeAlias
+from types import NoneType, UnionType
+from typing import (
+    Annotated,
+    Any,
+    Generic,
+    Literal,
+    TypeAlias,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    is_typeddict,
+)
 
 from typing_extensions import TypeVar
 
@@ -213,3 +225,53 @@ _PROMPT = """\
 When you are done, answer with nothing but a JSON object that fits this JSON Schema, without \
 Markdown around it:
 {schema}"""
+
+
+def type_name(kind: Any) -> str:
+    """Return a type as it is written in code; of a list of types, their union."""
+    if isinstance(kind, list | tuple):
+        return " | ".join(type_name(one) for one in cast("Sequence[Any]", kind))
+    if kind in (None, NoneType):
+        return "None"
+    return kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
+
+
+def wrong_output(wanted: Any, value: object, agent: str | None) -> str:
+    """Return what a network got instead of its output, from whom, and what to write.
+
+    Args:
+        wanted: The network's ``output_type``.
+        value: The output that came.
+        agent: The agent that gave it; None: the network's own ``output`` did.
+    """
+    name = type_name(wanted)
+    author = "output=" if agent is None else f"agent {agent!r}"
+    came = f"{author} gave {value!r:.120}, and output_type is {name}."
+    if agent is None or not isinstance(value, str):
+        return came
+    types: list[Any] = [*wanted] if isinstance(wanted, list | tuple) else [wanted]
+    listed = ", ".join(type_name(one) for one in [*types, str])
+    return (
+        f"{came} If agents may also talk, write Network[…, {name} | str](…, "
+        f"output_type=[{listed}]); else give the agent handoffs=[…] or an output_type of its own"
+    )
+
+
+def is_of(kind: Any, value: object) -> bool:
+    """Return whether a value is of a type, or of one in a list, as far as `isinstance` can tell.
+
+    Unions and ``Annotated`` are looked into; of ``list[Closed]`` the list is looked at alone.
+    """
+    if isinstance(kind, list | tuple):
+        return any(is_of(one, value) for one in cast("Sequence[Any]", kind))
+    origin = get_origin(kind)
+    if origin is Annotated:
+        return is_of(get_args(kind)[0], value)
+    if origin in (Union, UnionType):
+        return any(is_of(one, value) for one in get_args(kind))
+    if origin is Literal:
+        return value in get_args(kind)
+    if kind is None:
+        return value is None
+    kind = origin or kind
+    return not isinstance(kind, type) or is_typeddict(kind) or isinstance(value, kind)

@@ -291,7 +291,7 @@ async def test_networks_give_the_output_of_the_agent_that_ends_them(runner: Runn
     ended = Network(name="n", agents=[first, second], router=route, output=last)
     assert (await runner.run(ended, "Hi")).output == Refusal("x")
     wrong = Network(name="n", agents=[first, second], router=route, output_type=Ticket)
-    with pytest.raises(OutputError, match="is no Ticket"):
+    with pytest.raises(OutputError, match="output_type is Ticket"):
         await runner.run(wrong, "Hi")
 
 
