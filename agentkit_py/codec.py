@@ -295,7 +295,7 @@ def _image(reader: _FieldReader) -> ImageContent:
 
 
 def _file(reader: _FieldReader) -> FileContent:
-    return FileContent(*reader.medium("name"))
+    return FileContent(*reader.medium("name"), citations=reader.flag("citations"))
 
 
 _MEDIA: dict[object, Callable[[_FieldReader], ContentPart]] = {"image": _image, "file": _file}

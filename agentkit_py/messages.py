@@ -210,6 +210,10 @@ class FileContent:
     name: str | None = None
     """The file's name, which some providers show the model."""
 
+    citations: bool = field(default=False, kw_only=True)
+    """The answer is to cite it; Claude's documents only. The places are in the answer's
+    `provider_metadata`."""
+
     type: Literal["file"] = field(default="file", kw_only=True)
 
     def __post_init__(self) -> None:
@@ -244,10 +248,15 @@ def part_to_json(part: ContentPart) -> dict[str, JsonValue]:
         case TextContent():
             return {"type": "text", "text": part.text}
         case ImageContent():
-            own = {"detail": part.detail}
+            own: dict[str, JsonValue] = {"detail": part.detail}
         case FileContent():
-            own = {"name": part.name}
-    found = {"data": part.data, "url": part.url, "mediaType": part.media_type, **own}
+            own = {"name": part.name, "citations": part.citations or None}
+    found: dict[str, JsonValue] = {
+        "data": part.data,
+        "url": part.url,
+        "mediaType": part.media_type,
+        **own,
+    }
     return {"type": part.type, **{k: v for k, v in found.items() if v is not None}}
 
 
@@ -255,7 +264,9 @@ def part_to_json(part: ContentPart) -> dict[str, JsonValue]:
 # become, and as MCP servers give them.
 
 _TYPE_KEYS = frozenset({"mediaType", "mimeType", "media_type"})
-_MEDIA_KEYS = _TYPE_KEYS | {"type", "data", "url", "detail", "name", "annotations", "_meta"}
+_MEDIA_KEYS = _TYPE_KEYS | {
+    *("type", "data", "url", "detail", "name", "annotations", "_meta", "citations")
+}
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
@@ -286,7 +297,8 @@ def _medium(kind: str, found: dict[str, Any]) -> MediaContent | None:
         detail = found.get("detail")
         return ImageContent(data, url, typed, detail if detail in ("low", "high", "auto") else None)
     name = found.get("name")
-    return FileContent(data, url, typed, name if isinstance(name, str) else None)
+    cited = found.get("citations") is True
+    return FileContent(data, url, typed, name if isinstance(name, str) else None, citations=cited)
 
 
 def may_hold_media(written: str) -> bool:

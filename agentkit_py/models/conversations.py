@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 from agentkit_py._core.json import JsonValue, as_list, as_object, camel, dumps, strict_loads
@@ -262,6 +262,8 @@ class _Chat(_Reading):
                 return TextContent(text)
             case {"type": "image_url", "image_url": {"url": str(url), **rest}}:
                 return _medium(url, detail=rest.get("detail"), image=True)
+            case {"type": "image_url", "image_url": str(url)}:  # Mistral's
+                return _medium(url, image=True)
             case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(kind)}}:
                 return FileContent(data, None, f"audio/{_AUDIO.get(kind, kind)}")
             case {"type": "file", "file": {"file_data": str(data), **rest}}:
@@ -372,7 +374,10 @@ class _Anthropic(_Reading):
                 return TextContent(text)
             case {"type": "image" | "document" as kind, "source": dict()}:
                 source: dict[str, Any] = part["source"]
-                return self._source(source, part.get("title"), place, image=kind == "image")
+                found = self._source(source, part.get("title"), place, image=kind == "image")
+                cited = (as_object(part.get("citations")) or {}).get("enabled") is True
+                is_file = cited and isinstance(found, FileContent)
+                return replace(found, citations=True) if is_file else found
             case _:
                 return self.unknown(part, place)
 
