@@ -68,6 +68,7 @@ __all__ = [
 # Lower layers call these functions and know no module above them.
 _provided_by(
     {
+        "agentkit_py.codec": "messages.user_message",
         "agentkit_py.runtime.asking": "model.respond",
         "agentkit_py.inngest.runtime": "inngest.runtime_of inngest.refuse_undurable",
         "agentkit_py.inngest.functions": "inngest.tool",

@@ -77,7 +77,7 @@ from agentkit_py.processors.base import HistoryProcessor, Processors, Tokenizer
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
 from agentkit_py.results import NO_VALUE, AgentResult, AgentRunResult, OutputT, text_of_output
-from agentkit_py.runs import ENDS_IN_ORDER, Runnable, RunStream
+from agentkit_py.runs import ENDS_IN_ORDER, MessageInput, Runnable, RunStream
 from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.journal import RunPaused
 from agentkit_py.state import StateT
@@ -506,43 +506,43 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
         @overload
         async def run(
-            self: Agent[Any, None], input: str | UserMessage, **options: Unpack[RunOptions]
+            self: Agent[Any, None], input: MessageInput, **options: Unpack[RunOptions]
         ) -> AgentResult: ...
         @overload
         async def run(
-            self: Agent[Any, T], input: str | UserMessage, **options: Unpack[RunOptions]
+            self: Agent[Any, T], input: MessageInput, **options: Unpack[RunOptions]
         ) -> AgentRunResult[T]: ...
         async def run(  # noqa: D102 - the base's
             self,
-            input: str | UserMessage,  # noqa: A002 - TypeScript's name
+            input: MessageInput,  # noqa: A002 - TypeScript's name
             **options: Unpack[RunOptions],
         ) -> Any: ...
 
         @overload
         def run_sync(  # pyright: ignore[reportOverlappingOverload] - None is a T, too
-            self: Agent[Any, None], input: str | UserMessage, **options: Unpack[RunOptions]
+            self: Agent[Any, None], input: MessageInput, **options: Unpack[RunOptions]
         ) -> AgentResult: ...
         @overload
         def run_sync(
-            self: Agent[Any, T], input: str | UserMessage, **options: Unpack[RunOptions]
+            self: Agent[Any, T], input: MessageInput, **options: Unpack[RunOptions]
         ) -> AgentRunResult[T]: ...
         def run_sync(  # noqa: D102 - the base's
             self,
-            input: str | UserMessage,  # noqa: A002 - TypeScript's name
+            input: MessageInput,  # noqa: A002 - TypeScript's name
             **options: Unpack[RunOptions],
         ) -> Any: ...
 
         @overload
         def stream(  # pyright: ignore[reportOverlappingOverload] - None is a T, too
-            self: Agent[Any, None], input: str | UserMessage, **options: Unpack[RunOptions]
+            self: Agent[Any, None], input: MessageInput, **options: Unpack[RunOptions]
         ) -> RunStream[AgentResult]: ...
         @overload
         def stream(
-            self: Agent[Any, T], input: str | UserMessage, **options: Unpack[RunOptions]
+            self: Agent[Any, T], input: MessageInput, **options: Unpack[RunOptions]
         ) -> RunStream[AgentRunResult[T]]: ...
         def stream(  # noqa: D102 - the base's
             self,
-            input: str | UserMessage,  # noqa: A002 - TypeScript's name
+            input: MessageInput,  # noqa: A002 - TypeScript's name
             **options: Unpack[RunOptions],
         ) -> Any: ...
 

@@ -6,7 +6,7 @@ Both languages can read one thread table; keys that only one of them knows do no
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, cast, get_args
 
 from agentkit_py._core.json import JsonValue
@@ -26,6 +26,7 @@ from agentkit_py.messages import (
     ToolResultMessage,
     UserMessage,
     part_to_json,
+    user_message_reader,
 )
 
 Record = Mapping[str, Any]
@@ -163,49 +164,49 @@ def _opaque(reader: _FieldReader) -> Message:
 class _FieldReader:
     """Reads fields of one JSON object; its errors name the field that is wrong."""
 
-    __slots__ = ("_past", "_path", "_record", "_where")
+    __slots__ = ("_past", "_path", "_where", "record")
 
     def __init__(self, record: object, where: str, path: str, *, past: bool | None = None) -> None:
         self._where, self._path, self._past = where, path, past
         if type(record) is not dict and not isinstance(record, Mapping):  # quicker for nearly all
-            raise self._wrong("", f"expected an object, got {record!r:.80}")
-        self._record = cast("Record", record)
+            raise self.wrong("", f"expected an object, got {record!r:.80}")
+        self.record = cast("Record", record)
 
-    def _wrong(self, name: str, message: str) -> InvalidRecordError:
+    def wrong(self, name: str, message: str) -> InvalidRecordError:
         path = ".".join(part for part in (self._path, name) if part)
         return InvalidRecordError(message, where=self._where, field=path or "(whole)")
 
     def value(self, name: str) -> object:
-        if name not in self._record:
-            raise self._wrong(name, "missing")
-        return self._record[name]
+        if name not in self.record:
+            raise self.wrong(name, "missing")
+        return self.record[name]
 
     def string(self, name: str) -> str:
         value = self.value(name)
         if not isinstance(value, str):
-            raise self._wrong(name, f"expected a string, got {value!r:.80}")
+            raise self.wrong(name, f"expected a string, got {value!r:.80}")
         return value
 
     def flag(self, name: str) -> bool:
-        value = self._record.get(name, False)
+        value = self.record.get(name, False)
         if not isinstance(value, bool):
-            raise self._wrong(name, f"expected true or false, got {value!r:.80}")
+            raise self.wrong(name, f"expected true or false, got {value!r:.80}")
         return value
 
     def text_or_empty(self, name: str) -> str:
-        return self._maybe(name) or ""
+        return self.maybe(name) or ""
 
     def object(self, name: str) -> dict[str, JsonValue]:
         value = self.value(name)
         if not isinstance(value, dict):
-            raise self._wrong(name, f"expected an object, got {value!r:.80}")
+            raise self.wrong(name, f"expected an object, got {value!r:.80}")
         return cast("dict[str, JsonValue]", value)
 
     def one_of(self, name: str, allowed: tuple[str, ...]) -> str:
         value = self.value(name)
         if not isinstance(value, str) or value not in allowed:
             names = ", ".join(allowed)
-            raise self._wrong(name, f"expected one of {names}, got {value!r:.80}")
+            raise self.wrong(name, f"expected one of {names}, got {value!r:.80}")
         return value
 
     def content(self) -> str | tuple[ContentPart, ...]:
@@ -213,7 +214,7 @@ class _FieldReader:
         if isinstance(value, str):
             return value
         if not isinstance(value, list):
-            raise self._wrong("content", f"expected a string or a list, got {value!r:.80}")
+            raise self.wrong("content", f"expected a string or a list, got {value!r:.80}")
         parts = enumerate(cast("list[object]", value))
         return tuple(self._part(item, f"content[{index}]") for index, item in parts)
 
@@ -223,22 +224,22 @@ class _FieldReader:
         if kind in _MEDIA:
             return _MEDIA[kind](_FieldReader(part, self._where, self._at(name)))
         if kind != "text" or not isinstance(text, str):
-            raise self._wrong(name, f"expected {{type: text, text: …}}, got {item!r:.80}")
+            raise self.wrong(name, f"expected {{type: text, text: …}}, got {item!r:.80}")
         return TextContent(text)
 
     def medium(self, own: str) -> tuple[str | None, str | None, str | None, str | None]:
         """Read the fields of images and files, and the one that only this kind has."""
-        data, url, media_type, last = map(self._maybe, ("data", "url", "mediaType", own))
+        data, url, media_type, last = map(self.maybe, ("data", "url", "mediaType", own))
         if (data is None) == (url is None):
-            raise self._wrong("", "expected either data or url")
+            raise self.wrong("", "expected either data or url")
         if data is not None and not media_type:
-            raise self._wrong("mediaType", "missing beside data")
+            raise self.wrong("mediaType", "missing beside data")
         return data, url, media_type, last
 
-    def _maybe(self, name: str) -> str | None:
-        value = self._record.get(name)
+    def maybe(self, name: str) -> str | None:
+        value = self.record.get(name)
         if value is not None and not isinstance(value, str):
-            raise self._wrong(name, f"expected a string, got {value!r:.80}")
+            raise self.wrong(name, f"expected a string, got {value!r:.80}")
         return value
 
     def _at(self, name: str) -> str:
@@ -247,16 +248,16 @@ class _FieldReader:
     def calls(self, name: str) -> list[ToolCall]:
         value = self.value(name)
         if not isinstance(value, list):
-            raise self._wrong(name, f"expected a list, got {value!r:.80}")
+            raise self.wrong(name, f"expected a list, got {value!r:.80}")
         items = enumerate(cast("list[object]", value))
         return [self.call(item, f"{name}[{index}]") for index, item in items]
 
     def call(self, item: object, name: str) -> ToolCall:
         reader = _FieldReader(item, self._where, self._at(name))
-        record = reader._record
+        record = reader.record
         malformed = record.get("malformed")
         if malformed is not None and not isinstance(malformed, str):
-            raise reader._wrong("malformed", f"expected a string, got {malformed!r:.80}")
+            raise reader.wrong("malformed", f"expected a string, got {malformed!r:.80}")
         return ToolCall(
             reader.string("id"),
             reader.string("name"),
@@ -266,23 +267,23 @@ class _FieldReader:
         )
 
     def metadata(self) -> dict[str, JsonValue] | None:
-        value = self._record.get("providerMetadata")
+        value = self.record.get("providerMetadata")
         if value is not None and not isinstance(value, dict):
-            raise self._wrong("providerMetadata", f"expected an object, got {value!r:.80}")
+            raise self.wrong("providerMetadata", f"expected an object, got {value!r:.80}")
         return cast("dict[str, JsonValue] | None", value)
 
     def common(self) -> dict[str, Any]:
-        stop = self._record.get("stop_reason")
+        stop = self.record.get("stop_reason")
         if stop not in _STOPS:
             words = ", ".join(get_args(StopReason))
-            raise self._wrong("stop_reason", f"expected one of {words}, got {stop!r:.80}")
-        agent = self._record.get("agent")
+            raise self.wrong("stop_reason", f"expected one of {words}, got {stop!r:.80}")
+        agent = self.record.get("agent")
         if agent is not None and not isinstance(agent, str):
-            raise self._wrong("agent", f"expected a string, got {agent!r:.80}")
+            raise self.wrong("agent", f"expected a string, got {agent!r:.80}")
         found: dict[str, Any] = {"agent": agent, "from_history": self._past}
-        if "providerMetadata" in self._record:
+        if "providerMetadata" in self.record:
             found["provider_metadata"] = self.metadata()
-        if "stop_reason" in self._record:
+        if "stop_reason" in self.record:
             found["stop_reason"] = stop
         return found
 
@@ -340,3 +341,38 @@ def user_message_from_dict(record: object, *, where: str) -> UserMessage:
         client_timestamp=None if when is None else datetime.fromisoformat(when),
         system_prompt=fields.get("systemPrompt"),
     )
+
+
+_RENAMED = {"client_timestamp": "clientTimestamp", "system_prompt": "systemPrompt"}
+
+
+@user_message_reader.register
+def read_user_message(record: object, where: str) -> UserMessage:
+    """Read a message as front ends and TypeScript write it.
+
+    Raises:
+        InvalidRecordError: A member is missing or of the wrong kind.
+    """
+    reader = _FieldReader(record, where, "")
+    for name, known in _RENAMED.items():
+        if name in reader.record:
+            raise reader.wrong(name, f"is {known} in JSON")
+    state = None if reader.record.get("state") is None else reader.object("state")
+    return UserMessage(
+        reader.content(),
+        reader.maybe("id"),
+        state=state,
+        client_timestamp=_time(reader, "clientTimestamp"),
+        system_prompt=reader.maybe("systemPrompt"),
+    )
+
+
+def _time(reader: _FieldReader, name: str) -> datetime | None:
+    given = reader.maybe(name)
+    if given is None:
+        return None
+    try:
+        found = datetime.fromisoformat(given)
+        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise reader.wrong(name, f"expected an ISO 8601 time, got {given!r:.80}") from None

@@ -26,6 +26,7 @@ from datetime import datetime
 from operator import is_
 from typing import Any, Literal, TypeAlias, cast
 
+from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps
 from agentkit_py._core.validation import wrong_word
 from agentkit_py.errors import ConfigurationError
@@ -626,6 +627,12 @@ Messages: TypeAlias = Sequence[Message]
 """Messages in order: a history, or a part of one."""
 
 
+user_message_reader: ExtensionPoint[Callable[[object, str], UserMessage]] = ExtensionPoint(
+    "messages.user_message"
+)
+"""Reads a `UserMessage` from JSON; `agentkit_py.codec` knows the shapes."""
+
+
 @dataclass(frozen=True, slots=True)
 class UserMessage:
     """A user's message with a client's extra fields: the input of a run."""
@@ -641,6 +648,35 @@ class UserMessage:
     client_timestamp: datetime | None = field(default=None, kw_only=True)
     system_prompt: str | None = field(default=None, kw_only=True)
     """Added to the agents' system prompts for this run."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the message as JSON, in the shape of TypeScript's ``UserMessage``."""
+        content = self.content
+        if not isinstance(content, str):
+            content = [part_to_json(part) for part in content]
+        when = self.client_timestamp
+        found = {
+            "id": self.id,
+            "state": self.state,
+            "clientTimestamp": None if when is None else when.isoformat(),
+            "systemPrompt": self.system_prompt,
+        }
+        given = {name: value for name, value in found.items() if value is not None}
+        return {"role": "user", "content": content, **given}
+
+    @staticmethod
+    def from_dict(record: object, *, where: str = "input") -> UserMessage:
+        """Read a message as front ends send it, e.g. ``event.data["userMessage"]``.
+
+        Args:
+            record: ``{content, id?, state?, clientTimestamp?, systemPrompt?}``; other members are
+                left out, as all messages leave them out.
+            where: What errors name as its place.
+
+        Raises:
+            InvalidRecordError: A member is missing or of the wrong kind; the message names it.
+        """
+        return user_message_reader.get()(record, where)
 
 
 @dataclass(frozen=True, slots=True)

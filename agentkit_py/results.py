@@ -14,7 +14,7 @@ from typing_extensions import TypeVar
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py.codec import message_from_dict, message_to_dict
-from agentkit_py.errors import InvalidRecordError, ModelRetry, ToolError
+from agentkit_py.errors import ConfigurationError, InvalidRecordError, ModelRetry, ToolError
 from agentkit_py.events.for_users import reference_of
 from agentkit_py.messages import (
     CITATIONS,
@@ -121,7 +121,10 @@ class AgentResult:
 
     def __post_init__(self) -> None:
         """Normalise lists to tuples, the time to UTC, and sign the messages."""
-        output = _signed(self.output, self.agent_name)
+        try:
+            output = _signed(self.output, self.agent_name)
+        except (AttributeError, TypeError):
+            raise ConfigurationError(_not_messages(self.output)) from None
         if output is not self.output:
             object.__setattr__(self, "output", output)
         results = _signed(self.tool_calls, self.agent_name)
@@ -371,6 +374,17 @@ class AgentRunResult(Generic[OutputT]):
     usage: Usage = field(default_factory=Usage)
     """The tokens of all model calls of the run."""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the run as JSON, ``{text, output, stopReason, results}``; inside Inngest, too."""
+        from pydantic_core import to_jsonable_python  # noqa: PLC0415 - slow to load
+
+        return {
+            "text": self.text,
+            "output": to_jsonable_python(self.output),
+            "stopReason": self.stop_reason,
+            "results": [result.to_dict() for result in self.results],
+        }
+
     @property
     def text(self) -> str:
         """The output as text: itself, or its JSON."""
@@ -498,6 +512,15 @@ def _signed(messages: Sequence[Message], agent: str) -> tuple[Any, ...]:
 
 
 _UNSIGNED = ("user", "system")
+
+
+def _not_messages(output: object) -> str:
+    """Return what is said of an output that is no list of messages."""
+    return (
+        f"An AgentResult's output must be a list of messages, got {output!r:.120}. Write "
+        'AgentResult.from_user("…") for what the user said, TextMessage("assistant", "…") for a '
+        "text, and AgentResult.from_dict({…}) for a result that is JSON."
+    )
 
 
 def replied(message: Message, agent: str) -> Message:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Generic, Self, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeAlias, TypeVar, Unpack
 
 from agentkit_py._core.awaiting import run_in_thread, run_interruptibly
 from agentkit_py._engine.instrumentation import StreamingConfig
@@ -26,9 +26,20 @@ from agentkit_py.messages import UserMessage
 from agentkit_py.runtime.current import close_shared_runtime, is_in_durable_function
 from agentkit_py.state import State
 
-__all__ = ["Approver", "RunLimits", "RunOptions", "RunStream", "Runnable", "StreamingConfig"]
+__all__ = [
+    "Approver",
+    "MessageInput",
+    "RunLimits",
+    "RunOptions",
+    "RunStream",
+    "Runnable",
+    "StreamingConfig",
+]
 
 T = TypeVar("T")
+
+MessageInput: TypeAlias = str | UserMessage | Mapping[str, Any]
+"""The input of a run: a text, a message, or a message's JSON (see `UserMessage.from_dict`)."""
 
 ENDS_IN_ORDER = (PENDING, TAKEN_OVER, STEERED, INTERRUPTED, MAX_STEPS)
 """Stop reasons of runs that have not failed, though the agent has given no output: others answer,
@@ -43,25 +54,26 @@ class Runnable(Generic[T]):
 
     async def run(
         self,
-        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        input: MessageInput,  # noqa: A002 - TypeScript's name
         **options: Unpack[RunOptions],
     ) -> T:
         """Run to the end.
 
         Args:
-            input: What the user says.
+            input: What the user says: a text, or a message; as JSON, too (`UserMessage.from_dict`).
             options: See `RunOptions`.
 
         Returns:
             An agent's last result, all results being in the state; or a network's run.
 
         Raises:
+            InvalidRecordError: The input is JSON of no user message.
             MissingModelError: An agent has no model.
             ModelError: A model call failed for good.
             RoutingError: A router returned what is no agent, or no agent is enabled.
             HistoryError: The thread could not be loaded or saved.
         """
-        return await self._run(input, options, tokens=False)
+        return await self._run(_message(input), options, tokens=False)
 
     async def resume(
         self,
@@ -120,7 +132,7 @@ class Runnable(Generic[T]):
 
     def run_sync(
         self,
-        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        input: MessageInput,  # noqa: A002 - TypeScript's name
         **options: Unpack[RunOptions],
     ) -> T:
         """`run` for code that is not async: scripts, notebooks, plain functions of async programs.
@@ -131,16 +143,17 @@ class Runnable(Generic[T]):
         Raises:
             ConfigurationError: This is a durable function, whose steps can only be awaited.
         """
+        message = _message(input)
         try:
             asyncio.get_running_loop()
         except RuntimeError:
-            return run_interruptibly(self._run_and_close(input, options))
+            return run_interruptibly(self._run_and_close(message, options))
         if is_in_durable_function() or options.get("ctx") is not None:
             raise ConfigurationError(
                 "run_sync was called inside an Inngest function; await run(…) instead, so that its "
                 "steps are remembered"
             )
-        return run_in_thread(self._run_and_close(input, options))
+        return run_in_thread(self._run_and_close(message, options))
 
     async def _run_and_close(self, given: str | UserMessage, options: RunOptions) -> T:
         # Nothing durable runs here, so closing in finally happens exactly once.
@@ -151,14 +164,15 @@ class Runnable(Generic[T]):
 
     def stream(
         self,
-        input: str | UserMessage,  # noqa: A002 - TypeScript's name
+        input: MessageInput,  # noqa: A002 - TypeScript's name
         **options: Unpack[RunOptions],
     ) -> RunStream[T]:
         """`run` as an async iterator over its events, replies piece by piece among them."""
+        message = _message(input)
 
         def begin(observer: Observer) -> Awaitable[T]:
             both = _both(options.get("observer"), observer)
-            return self._run(input, {**options, "observer": both}, tokens=True)
+            return self._run(message, {**options, "observer": both}, tokens=True)
 
         return RunStream(begin)
 
@@ -255,6 +269,11 @@ class RunStream(Generic[T]):
             return await self._begin(self._queue.put_nowait)
         finally:
             self._queue.put_nowait(None)
+
+
+def _message(given: MessageInput) -> str | UserMessage:
+    """Return the input of a run, read where it is JSON."""
+    return UserMessage.from_dict(given) if isinstance(given, Mapping) else given
 
 
 def _both(own: Observer | None, other: Observer) -> Observer:

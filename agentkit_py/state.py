@@ -44,6 +44,8 @@ _MENTION = re.compile(r"(?<![\w@.])@((?>\w(?:[\w-]*\w)?))(?!\.\w)")
 
 D = TypeVar("D", default=dict[str, Any])
 
+T = TypeVar("T")
+
 StateT = TypeVar("StateT", default=Any)
 """The type of the data that agents, tools, hooks and routers share."""
 
@@ -70,21 +72,22 @@ class State(Generic[D]):
         self,
         data: D | None = None,
         *,
-        messages: Iterable[Message] = (),
-        results: Iterable[AgentResult] = (),
+        messages: Iterable[Message | Mapping[str, Any]] | None = (),
+        results: Iterable[AgentResult | Mapping[str, Any]] | None = (),
         thread_id: str | None = None,
     ) -> None:
         """Begin a state.
 
         Args:
             data: The data; an empty dict where none is given.
-            messages: Messages from before all results, e.g. what a client remembers.
-            results: Results so far, user turns among them; a run that is given messages or results
-                loads no thread.
+            messages: Messages from before all results, e.g. what a client remembers; as JSON, too.
+            results: Results so far, user turns among them, as JSON, too; a run that is given
+                messages or results loads no thread.
             thread_id: The thread to go on with.
 
         Raises:
-            StateError: ``data`` is of no kind that can be used.
+            StateError: ``data`` is of no kind that can be used, or messages or results are none.
+            InvalidRecordError: A message or result given as JSON is not readable.
         """
         start = cast("D", {}) if data is None else data
         check_kind(start)
@@ -94,8 +97,8 @@ class State(Generic[D]):
         self.goes_on_with: Mapping[str, Any] | None = None
         self.context_id: str = "main"
         self.parent_context: str | None = None
-        self._messages = tuple(messages)
-        self._transcript = list(results)
+        self._messages = tuple(_read(messages, "messages", Message, message_from_dict))
+        self._transcript = _read(results, "results", AgentResult, AgentResult.from_dict)
 
     @property
     def kv(self) -> MutableMapping[str, Any]:
@@ -355,10 +358,8 @@ class State(Generic[D]):
         messages, results = _items(plain, "messages"), _items(plain, "results")
         state = State(
             cast("dict[str, Any]", data),
-            messages=[message_from_dict(m, where=f"messages[{i}]") for i, m in enumerate(messages)],
-            results=[
-                AgentResult.from_dict(r, where=f"results[{i}]") for i, r in enumerate(results)
-            ],
+            messages=messages,
+            results=results,
             thread_id=plain.get("threadId"),
         )
         state.not_loaded = _count(plain, "notLoaded")
@@ -420,6 +421,37 @@ def _items(plain: Mapping[str, Any], name: str) -> list[Any]:
     return cast("list[Any]", found)
 
 
+def _read(
+    given: Iterable[T | Mapping[str, Any]] | None,
+    name: str,
+    kind: Any,
+    read: Callable[..., T],
+) -> list[T]:
+    """Return messages or results, those that are JSON read.
+
+    Raises:
+        StateError: It is no list of them.
+    """
+    if given is None or isinstance(given, str | Mapping):
+        if given is None:
+            return []
+        raise StateError(f"State {name} must be a list, got {given!r:.80}; put it into [ ]")
+    if not isinstance(given, Iterable):
+        raise StateError(f"State {name} must be a list, got {given!r:.80}")
+    found: list[T] = []
+    for index, item in enumerate(given):
+        if isinstance(item, kind):
+            found.append(cast("T", item))
+        elif isinstance(item, Mapping):
+            found.append(read(item, where=f"{name}[{index}]"))
+        else:
+            wanted = "an AgentResult" if name == "results" else "a message"
+            raise StateError(
+                f"State {name}[{index}] must be {wanted}, or its JSON, got {item!r:.80}"
+            )
+    return found
+
+
 def _count(plain: Mapping[str, Any], name: str) -> int:
     found: object = plain.get(name, 0)
     if not isinstance(found, int) or isinstance(found, bool) or found < 0:
@@ -431,8 +463,8 @@ def _count(plain: Mapping[str, Any], name: str) -> int:
 def create_state(
     data: D | None = None,
     *,
-    messages: Iterable[Message] = (),
-    results: Iterable[AgentResult] = (),
+    messages: Iterable[Message | Mapping[str, Any]] | None = (),
+    results: Iterable[AgentResult | Mapping[str, Any]] | None = (),
     thread_id: str | None = None,
 ) -> State[D]:
     """Begin a state; the same as ``State(…)`` under the TypeScript name."""

@@ -25,6 +25,20 @@ from agentkit_py.state import State, StateT
 
 DONE = "done"
 
+
+def output_json(
+    state: State[Any], text: str, stop_reason: str | None, results: Sequence[AgentResult]
+) -> dict[str, Any]:
+    """Return the end of a run as JSON."""
+    return {
+        "threadId": state.thread_id,
+        "text": text,
+        "stopReason": stop_reason,
+        "state": state.dump(),
+        "results": [result.to_dict() for result in results],
+    }
+
+
 AnswerT = TypeVar("AnswerT", default=Any)
 """The type of an agent's output, None for plain text."""
 
@@ -157,6 +171,17 @@ class NetworkRun(Generic[StateT, RunOutputT]):
             asks = ": ".join(filter(None, (question.message, calls)))
             lines.append(f"{question.agent} waits for an answer to {question.id}: {asks}")
         return "\n".join([*lines, f"({self.name}: {self.stop_reason or 'running'})"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the run as JSON, ``{threadId, text, stopReason, state, results}``.
+
+        That is what functions of `agentkit_py.inngest.create_functions` return, and a function of
+        your own may; `agentkit_py.inngest.RunOutput` reads it.
+
+        Raises:
+            StateError: The state's data are not JSON; the message names the key.
+        """
+        return output_json(self.state, self.text, self.stop_reason, self.results)
 
     @property
     def name(self) -> str:

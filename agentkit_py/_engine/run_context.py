@@ -143,7 +143,10 @@ class RunInput:
             now, new_id = runtime.now(key), runtime.new_id(key)
             return cls(UserMessage(given, new_id, client_timestamp=now))
         if not isinstance(given, UserMessage):
-            raise ConfigurationError(f"input must be a str or a UserMessage, got {given!r:.80}")
+            raise ConfigurationError(
+                "input must be a str or a UserMessage, or its JSON {content, id?, …}, got "
+                f"{given!r:.80}"
+            )
         message = copy(given)  # it may be of a class with a constructor of its own
         object.__setattr__(message, "id", given.id or runtime.new_id(key))
         when = given.client_timestamp or runtime.now(key)

@@ -6,6 +6,7 @@ your own functions find the steps by itself.
 
 from agentkit_py.inngest.flow import FunctionOptions, per_customer, per_thread
 from agentkit_py.inngest.functions import create_functions, inngest_tool
+from agentkit_py.inngest.outputs import RunOutput
 from agentkit_py.inngest.realtime import publisher, subscription_token
 from agentkit_py.inngest.runtime import AgentKitMiddleware, InngestRuntime, patched, runtime_of
 from agentkit_py.inngest.sending import (
@@ -21,6 +22,7 @@ __all__ = [
     "AgentKitMiddleware",
     "FunctionOptions",
     "InngestRuntime",
+    "RunOutput",
     "answer_question",
     "create_functions",
     "inngest_tool",

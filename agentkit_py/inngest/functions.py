@@ -15,10 +15,10 @@ from pydantic import BaseModel
 from agentkit_py._core.json import as_object
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.validation import slugify
+from agentkit_py._engine.network_run import output_json
 from agentkit_py._engine.option_checks import expect_one_of
 from agentkit_py._engine.tool import inngest_tool_maker
 from agentkit_py.agent import Agent
-from agentkit_py.codec import message_from_dict
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
@@ -28,6 +28,7 @@ from agentkit_py.errors import (
 from agentkit_py.events.chunks import for_hook, without_details
 from agentkit_py.history.runs import RunStore, execution_of
 from agentkit_py.inngest.flow import FunctionOptions
+from agentkit_py.inngest.outputs import run_json
 from agentkit_py.inngest.realtime import (
     Publish,
     Realtime,
@@ -42,8 +43,8 @@ from agentkit_py.inngest.runtime import (
     runtime_of,
 )
 from agentkit_py.inngest.sending import cancel_by_event, stop_function
-from agentkit_py.inngest.steps import find_rounded, from_exact, refuse_rounded, to_exact
-from agentkit_py.messages import TextMessage, UserMessage
+from agentkit_py.inngest.steps import from_exact, refuse_rounded, to_exact
+from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.runs import ENDS_IN_ORDER, MAX_STEPS, STEERED, RunLimits, StreamingConfig
@@ -215,10 +216,11 @@ def _handler(
             options["limits"] = RunLimits(max_steps=most_steps)
         if isinstance(opened, Network):
             run = await opened.run(given, **options)
-            output = _output(run.state, run.text, run.stop_reason, run.results)
+            output = run_json(run.to_dict())
         else:
             result = await _result_of(opened.run(given, **options))
-            output = _output(state, result.text, result.stop_reason, _of_this_run(state))
+            own = _of_this_run(state)
+            output = run_json(output_json(state, result.text, result.stop_reason, own))
         if output["stopReason"] == STEERED:
             return {**output, **await _who_answers(ctx, opened.history, state.thread_id, given)}
         if most_steps is None or output["stopReason"] != MAX_STEPS:
@@ -397,28 +399,7 @@ def _input(data: Mapping[str, Any]) -> str | UserMessage:
         raise ConfigurationError(
             f"event.data.input must be a text, or a message {{content, id?, …}}; got {given!r:.80}"
         )
-    text = {"type": "text", "role": "user", "content": fields.get("content")}
-    message = message_from_dict(text, where="event.data.input")
-    assert isinstance(message, TextMessage)
-    return UserMessage(
-        message.content,
-        fields.get("id"),
-        state=fields.get("state"),
-        client_timestamp=_time(fields.get("clientTimestamp")),
-        system_prompt=fields.get("systemPrompt"),
-    )
-
-
-def _time(given: object) -> datetime | None:
-    if given is None:
-        return None
-    try:
-        found = datetime.fromisoformat(cast("str", given))
-        return found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
-    except (TypeError, ValueError, OverflowError):
-        raise ConfigurationError(
-            f"event.data.input.clientTimestamp must be an ISO 8601 time, got {given!r:.80}"
-        ) from None
+    return UserMessage.from_dict(fields, where="event.data.input")
 
 
 def _of_this_run(state: State[Any]) -> list[AgentResult]:
@@ -466,19 +447,6 @@ def _given_state(given: State[Any], default: State[Any] | None) -> State[Any]:
     typed.load(given.data)
     typed.thread_id, typed.not_loaded = given.thread_id, given.not_loaded
     return typed
-
-
-def _output(
-    state: State[Any], text: str, stop_reason: str | None, results: Sequence[Any]
-) -> dict[str, Any]:
-    found = {
-        "threadId": state.thread_id,
-        "text": text,
-        "stopReason": stop_reason,
-        "state": state.dump(),
-        "results": [result.to_dict() for result in results],
-    }
-    return found if find_rounded(found, "") is None else to_exact(found, floats=False)
 
 
 def inngest_tool(

@@ -32,6 +32,7 @@ from agentkit_py.errors import (
 from agentkit_py.events.approvals import APPROVAL_EVENT, ApprovalAnswer, ApprovalRequest
 from agentkit_py.inngest import steps
 from agentkit_py.inngest.memory import StepMemory
+from agentkit_py.inngest.outputs import returned_json
 from agentkit_py.inngest.overlap import GuardedGroup, inside_step
 from agentkit_py.inngest.realtime import LivePublisher, Publish
 from agentkit_py.inngest.sending import SIGNAL_EVENT, send_signal
@@ -656,6 +657,11 @@ class AgentKitMiddleware(inngest.Middleware):
         if self._runtime is None:
             return
         self._runtime.check(result)
+        if result.error is None and result.has_output():
+            try:
+                result.output = returned_json(result.output, is_step=result.step is not None)
+            except AgentKitError as error:  # another attempt would return the same
+                raise self._runtime.to_caller_error(error) from error
         error = result.error
         if not isinstance(error, AgentKitError):
             return

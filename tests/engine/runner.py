@@ -12,9 +12,9 @@ from typing import Any, Literal, TypeAlias, TypeVar, Unpack, cast, overload
 import inngest
 import pytest
 
-from agentkit_py import Agent, AgentResult, Network, NetworkRun, State, UserMessage
+from agentkit_py import Agent, AgentResult, Network, NetworkRun, State
 from agentkit_py.inngest import AgentKitMiddleware, runtime_of
-from agentkit_py.runs import RunOptions, StreamingConfig
+from agentkit_py.runs import MessageInput, RunOptions, StreamingConfig
 from agentkit_py.testing import EventLog
 from agentkit_py.testing.executor import ReplayExecutor, Run
 
@@ -49,15 +49,21 @@ class Runner:
 
     @overload
     async def run(
-        self, item: Agent, given: str | UserMessage, **options: Unpack[RunOptions]
+        self,
+        item: Agent,
+        given: MessageInput,
+        **options: Unpack[RunOptions],
     ) -> AgentResult: ...
 
     @overload
     async def run(
-        self, item: Network, given: str | UserMessage, **options: Unpack[RunOptions]
+        self,
+        item: Network,
+        given: MessageInput,
+        **options: Unpack[RunOptions],
     ) -> NetworkRun: ...
 
-    async def run(self, item: Agent | Network, given: str | UserMessage, **options: Any) -> Any:
+    async def run(self, item: Agent | Network, given: MessageInput, **options: Any) -> Any:
         """Run it; the result, or the error, is that of the function's last execution.
 
         A state that is given is a new one for each execution, as it would be in a function that

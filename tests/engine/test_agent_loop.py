@@ -344,7 +344,7 @@ async def test_content_parts_are_one_user_message(runner: Runner) -> None:
     assert [m.text for m in run.state.format_history() if m.type == "text"] == ["What now?", "hi"]
 
 
-@pytest.mark.parametrize("given", [None, 5, ["q?"], {"content": "q?"}])
+@pytest.mark.parametrize("given", [None, 5, ["q?"], ({"content": "q?"},)])
 async def test_an_input_that_is_neither_text_nor_user_message_is_refused(
     runner: Runner, given: Any
 ) -> None:
