@@ -61,13 +61,13 @@ def test_a_user_message_has_parts_and_a_time_in_json() -> None:
     ],
 )
 async def test_json_that_is_no_user_message_is_refused_by_name(
-    sent: dict[str, Any], field: str
+    runner: Runner, sent: dict[str, Any], field: str
 ) -> None:
     """Before anything is asked."""
     model = ScriptedModel("Hi.")
     agent = create_agent(name="clerk", system="S", model=model)
     with pytest.raises(InvalidRecordError) as caught:
-        await agent.run(sent)
+        await runner.run(agent, sent)
     assert caught.value.field == field
     assert not model.bodies
 
