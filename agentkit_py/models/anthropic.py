@@ -654,24 +654,23 @@ def _media_block(part: MediaContent, *, links: bool) -> Block | None:
     """Return an image or document block; Anthropic takes four kinds of images, PDF and texts."""
     is_image = isinstance(part, ImageContent)
     kind = "image" if is_image else "document"
-    titled = {} if isinstance(part, ImageContent) else _said_of(part)
+    # Without citations the title stands beside texts only, as in requests of earlier versions.
+    cited = isinstance(part, FileContent) and part.citations
+    beside: Block = {"citations": {"enabled": True}} if cited else {}
+    titled = {} if isinstance(part, ImageContent) or not part.name else {"title": part.name}
+    if cited:
+        beside |= titled
     if part.url is not None:
         source = {"type": "url", "url": part.url}
-        return {"type": kind, "source": source, **titled} if links else None
+        return {"type": kind, "source": source, **beside} if links else None
     text = None if is_image else text_in_file(part)
     if text is not None:
         read = {"type": "text", "media_type": "text/plain", "data": text}
-        return {"type": kind, "source": read, **titled}
+        return {"type": kind, "source": read, **titled, **beside}
     if not is_link_or(part, IMAGE_TYPES if is_image else {"application/pdf"}):
         return None
     source = {"type": "base64", "media_type": media_type(part), "data": part.data}
-    return {"type": kind, "source": source, **titled}
-
-
-def _said_of(part: FileContent) -> Block:
-    """Return what stands beside a document: its title, and that answers are to cite it."""
-    titled = {"title": part.name} if part.name else {}
-    return {**titled, "citations": {"enabled": True}} if part.citations else titled
+    return {"type": kind, "source": source, **beside}
 
 
 def _own_thinking(message: ReasoningMessage, host: str) -> Block | None:
