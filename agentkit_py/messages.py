@@ -243,6 +243,28 @@ def text_of_parts(content: str | Sequence[ContentPart]) -> str:
     return "".join(part.text for part in content if isinstance(part, TextContent))
 
 
+def _parts_of(what: str, content: object) -> Sequence[ContentPart]:
+    """Return the parts of a content that is a list, each text a part.
+
+    Raises:
+        ConfigurationError: It holds something else.
+    """
+    is_list = isinstance(content, Sequence) and not isinstance(content, str | bytes)
+    given = cast("Any", content)
+    parts: list[Any] = list(given) if is_list else [given]
+    kinds = (str, TextContent, ImageContent, FileContent)
+    wrong = [part for part in parts if not isinstance(part, kinds)]
+    if wrong or not is_list:
+        raise ConfigurationError(
+            f"{what}: content must be a text or a list of texts, ImageContent(…) and "
+            f"FileContent(…), got {[*wrong, content][0]!r:.80}"
+        )
+    if not any(isinstance(part, str) for part in parts):
+        return cast("Sequence[ContentPart]", content)
+    made = [TextContent(part) if isinstance(part, str) else part for part in parts]
+    return cast("Sequence[ContentPart]", made)
+
+
 def part_to_json(part: ContentPart) -> dict[str, JsonValue]:
     """Return a content part as JSON."""
     match part:
@@ -635,9 +657,15 @@ user_message_reader: ExtensionPoint[Callable[[object, str], UserMessage]] = Exte
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A user's message with a client's extra fields: the input of a run."""
+    """A user's message with a client's extra fields: the input of a run.
+
+    Raises:
+        ConfigurationError: Its content is neither a text nor a list of texts, images and files.
+    """
 
     content: str | Sequence[ContentPart]
+    """A text, or a list of texts, images and files; a ``str`` in the list is a `TextContent`."""
+
     id: str | None = None
     """The client's id of this message; generated where missing."""
 
@@ -648,6 +676,12 @@ class UserMessage:
     client_timestamp: datetime | None = field(default=None, kw_only=True)
     system_prompt: str | None = field(default=None, kw_only=True)
     """Added to the agents' system prompts for this run."""
+
+    def __post_init__(self) -> None:
+        """Take texts in a list for their parts, and refuse what no content is."""
+        content: object = self.content
+        if not isinstance(content, str):
+            object.__setattr__(self, "content", _parts_of("UserMessage", content))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the message as JSON, in the shape of TypeScript's ``UserMessage``."""

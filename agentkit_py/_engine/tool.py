@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
+from pickle import PicklingError
 from string import Formatter
 from typing import (
     TYPE_CHECKING,
@@ -299,6 +301,34 @@ class Tool:
         assert self.handler is not None
         return self.handler(*args, **arguments)
 
+    def __copy__(self) -> Tool:
+        """Return the tool itself: nothing in it changes."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Tool:
+        """Return the tool itself: nothing in it changes."""
+        return self
+
+    def __reduce__(self) -> tuple[Callable[[str, str], Tool], tuple[str, str]]:
+        """Pickle the name of its function, as Python does with functions.
+
+        Raises:
+            PicklingError: That name does not lead to the tool.
+        """
+        place = (
+            getattr(self.handler, "__module__", None) or "",
+            getattr(self.handler, "__qualname__", None) or "",
+        )
+        with suppress(ImportError, AttributeError, ToolDefinitionError):
+            found = tool_at(*place)
+            if found is self or (found.handler is self.handler and found.spec == self.spec):
+                return tool_at, place
+        raise PicklingError(
+            f"Tool {self.name!r} cannot be pickled: its function, {'.'.join(place)}, is not found "
+            "again by its name. Define the tool with @tool at the top of a module, or make the "
+            "agent in the process that runs it."
+        )
+
     @property
     def parameters(self) -> Mapping[str, JsonValue] | None:
         """JSON Schema of the arguments."""
@@ -477,6 +507,20 @@ def as_tool(given: ToolLike) -> Tool:
     if found is None:
         found = _known[given] = tool(given)
     return found
+
+
+def tool_at(module: str, name: str) -> Tool:
+    """Return the tool that a module has under a name; a bare function there becomes one.
+
+    Raises:
+        ImportError: There is no such module.
+        AttributeError: It has no such name.
+        ToolDefinitionError: What it has can be no tool.
+    """
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return as_tool(found)
 
 
 def _build(

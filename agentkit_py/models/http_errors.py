@@ -166,11 +166,17 @@ def _status_of(error: dict[str, Any]) -> int | None:
 
 
 def hide_keys(text: str, model: Model, api_key: str | None) -> str:
-    """Return ``text`` without the key and headers that were sent, and what looks like a key."""
+    """Return ``text`` without the key and headers that were sent, and what looks like a key.
+
+    A short key, e.g. ``none`` for a server that asks for none, is hidden where it is a whole word.
+    """
     own = None if callable(model.api_key) else model.api_key
-    for key in (api_key, own, *model.headers.values()):
-        if key and (len(key) >= _SHORTEST_SECRET or key in (api_key, own)):
-            text = text.replace(key, _HIDDEN)
+    keys = {key for key in (api_key, own) if key}
+    long = {key for key in (*keys, *model.headers.values()) if len(key) >= _SHORTEST_SECRET}
+    patterns = [re.escape(key) for key in sorted(long, key=len, reverse=True)]
+    patterns += [rf"(?<!\w){re.escape(key)}(?!\w)" for key in sorted(keys - long)]
+    if patterns:
+        text = re.sub("|".join(patterns), _HIDDEN, text)
     return _KEY_SHAPES.sub(_HIDDEN, text)
 
 

@@ -197,3 +197,19 @@ async def test_a_processor_that_makes_up_a_role_is_named(runner: Runner) -> None
     with pytest.raises(ProcessorError, match=r"'promote'.*role='root'"):
         await runner.run(agent, "q?")
     assert model.requests == []
+
+
+async def test_a_text_in_a_content_list_is_a_part(runner: Runner) -> None:
+    """As in the chat APIs that people come from."""
+    model = ScriptedModel("done")
+    await runner.run(Agent(name="a", system="S", model=model), UserMessage(["one", "two"]))  # type: ignore[list-item] - what is tested
+
+    assert UserMessage(["one"]).content == [TextContent("one")]  # type: ignore[list-item] - what is tested
+    model.assert_saw("one", "two")
+
+
+@pytest.mark.parametrize("content", [[{"type": "text", "text": "x"}], [None], 5, None, b"x"])
+def test_a_content_that_is_none_is_refused_with_what_to_write(content: Any) -> None:
+    """It failed deep in the request before."""
+    with pytest.raises(ConfigurationError, match=r"UserMessage: content must be .* ImageContent"):
+        UserMessage(content)

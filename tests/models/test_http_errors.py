@@ -168,6 +168,23 @@ def test_no_key_is_in_a_message(said: str) -> None:
     assert "[key]" in shown
 
 
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("key", "keys: a [key] of none"),
+        ("none", "keys: a key of [key]"),
+        ("a", "keys: [key] key of none"),
+    ],
+)
+def test_a_short_key_is_hidden_as_a_word_and_nowhere_else(key: str, shown: str) -> None:
+    """Local servers take any key: ``none`` must not spoil other words."""
+    said = json.dumps({"error": {"message": "keys: a key of none"}})
+
+    found = error_from_response(MODEL, 400, {}, said, api_key=key)
+
+    assert shown in str(found)
+
+
 def test_long_details_are_cut() -> None:
     """A page of HTML is no message."""
     assert len(error(500, "x" * 9000).detail) == 2000

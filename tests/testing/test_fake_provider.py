@@ -17,6 +17,7 @@ from typing import Any, cast
 import httpx
 import pytest
 
+from agentkit_py.errors import ConfigurationError
 from agentkit_py.testing.provider import (
     FakeProvider,
     ProviderName,
@@ -896,3 +897,17 @@ def test_many_clients_can_ask_at_once() -> None:
             thread.join()
     assert failures == []
     assert len(provider.requests) == 40
+
+
+def test_tool_calls_takes_replies_of_tool_call() -> None:
+    """Both have the same calls."""
+    pairs = tool_calls(("a", {"x": 1}), ("b", "{}"), text="Look:")
+    assert tool_calls(tool_call("a", {"x": 1}), ("b", "{}"), text="Look:") == pairs
+    assert tool_calls(tool_call("a", id="c1"))["tool_calls"][0]["id"] == "c1"
+
+
+@pytest.mark.parametrize("given", ["a", ("a",), ("a", {}, 1), {"text": "x"}, None])
+def test_tool_calls_says_what_to_write(given: Any) -> None:
+    """An unpacking error says nothing of calls."""
+    with pytest.raises(ConfigurationError, match=r"tool_calls\(…\) takes"):
+        tool_calls(given)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
+
+from agentkit_py.errors import ConfigurationError
 
 ProviderName: TypeAlias = Literal[
     "openai", "openai_responses", "azure_openai", "anthropic", "gemini", "grok", "compatible"
@@ -170,10 +172,18 @@ def tool_call(
 
 
 def tool_calls(
-    *calls: tuple[str, Mapping[str, Any] | str], text: str | None = None
+    *calls: tuple[str, Mapping[str, Any] | str] | Mapping[str, Any], text: str | None = None
 ) -> dict[str, Any]:
-    """Return a reply that calls several tools at once, each given as `(name, arguments)`."""
-    reply: dict[str, Any] = {"tool_calls": [_call(name, args, None) for name, args in calls]}
+    """Return a reply that calls several tools at once.
+
+    Args:
+        calls: Each is `(name, arguments)`, or a reply of `tool_call`.
+        text: What the assistant says before the calls.
+
+    Raises:
+        ConfigurationError: One is neither.
+    """
+    reply: dict[str, Any] = {"tool_calls": [one for given in calls for one in _calls_in(given)]}
     if text is not None:
         reply["text"] = text
     return reply
@@ -182,6 +192,26 @@ def tool_calls(
 def error(status: int, message: str, *, headers: Mapping[str, str] | None = None) -> ErrorReply:
     """Return an error reply with this status, in the shape of the provider that is asked."""
     return ErrorReply(status, message, dict(headers or {}))
+
+
+def _calls_in(given: object) -> list[dict[str, Any]]:
+    """Return the calls that an argument of `tool_calls` stands for.
+
+    Raises:
+        ConfigurationError: It stands for none.
+    """
+    if isinstance(given, Mapping):
+        reply = cast("Mapping[str, Any]", given)
+        if list(reply) == ["tool_calls"]:
+            return list(reply["tool_calls"])
+    if isinstance(given, tuple):
+        call = cast("tuple[Any, ...]", given)
+        if list(map(type, call[:1])) == [str] and len(call) == 2:  # noqa: PLR2004 - name, arguments
+            return [_call(call[0], call[1], None)]
+    raise ConfigurationError(
+        'tool_calls(…) takes ("name", {"argument": 1}) or tool_call("name", {"argument": 1}) for '
+        f"each call, got {given!r:.80}"
+    )
 
 
 def _call(name: str, arguments: Mapping[str, Any] | str, call_id: str | None) -> dict[str, Any]:
