@@ -1,8 +1,8 @@
-"""StepMemory: the steps of one execution of a function, and what they keep for later ones.
+"""StepMemory: the steps of a function's execution, and what their outputs record for replays.
 
-A function runs again from its top for each new step. So each step that we make keeps, beside its
-output, its own name, the names of the steps before it that keep nothing (model calls by the server,
-waits), and what routers and hooks decided. `ReplayGuard` compares a replay with that.
+A function runs again from its top for each new step. So the output of each of our steps also
+records its name, the names of earlier steps whose outputs are not ours (model calls by the server,
+waits), and the decisions of routers and hooks. `ReplayGuard` compares a replay with that.
 """
 
 from __future__ import annotations
@@ -24,35 +24,35 @@ from agentkit_py.runtime.replay import Decision, ReplayGuard, Versioning
 logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
 
 MAX_STEPS = 1000
-"""Steps of one run at the most (inngest/pkg/consts)."""
+"""The maximum number of steps of a run (inngest/pkg/consts)."""
 
 MAX_STATE = 32 * 1024 * 1024
-"""Bytes of all steps' outputs of one run at the most (inngest/pkg/consts)."""
+"""The maximum size of the outputs of all steps of a run, in bytes (inngest/pkg/consts)."""
 
 WARN_AT = 0.8
-"""Share of a limit at which a warning is logged."""
+"""The share of a limit at which a warning is logged."""
 
 PATCH = "agentkit.patched."
-"""Beginning of the names of steps that keep which patches a run has gone through."""
+"""Prefix of the names of steps that record the patches which a run has passed."""
 
 KEY = "guard"
-"""Where a step's output keeps what the guard compares."""
+"""The key in a step's output under which the guard's facts are recorded."""
 
 Ask: TypeAlias = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
-"""Asks for a step."""
+"""Requests a step."""
 
 
 class RememberedSteps:
-    """What the outputs of a function's steps hold: a `ReplayMemory`.
+    """The `ReplayMemory` in the outputs of a function's steps.
 
     Args:
-        outputs: The steps that the SDK has outputs for; None: not known, since the client has no
+        outputs: The SDK's outputs of completed steps; None: unknown, since the client has no
             `AgentKitMiddleware`.
     """
 
     advice = (
-        "Code between steps must come to the same end on each replay: no chance, no clock, no "
-        "setting, nothing that others change; or was it deployed under waiting runs? Then use "
+        "Code between steps must give the same result on each replay: no random values, no clock, "
+        "no setting, no data that others change. If new code was deployed under waiting runs, use "
         'version=… and patched("…").'
     )
 
@@ -72,15 +72,15 @@ class RememberedSteps:
 
     @property
     def count(self) -> int:
-        """Number of the steps that the SDK has not given out yet."""
+        """Number of completed steps whose outputs the SDK has not returned yet."""
         return 0 if self._outputs is None else self._outputs.size
 
     def left(self, asked: Iterable[str], /) -> int:
-        """Return how many steps the SDK has not given out, which include those without a name."""
+        """Return `count`, which includes steps whose names are unknown."""
         return self.count
 
     def read(self) -> None:
-        """Read the outputs, before the first of them is given out.
+        """Read the outputs, before the SDK returns the first of them.
 
         Not earlier: middleware may have to decrypt them first.
         """
@@ -94,7 +94,7 @@ class RememberedSteps:
                 self._take(facts)
 
     def _take(self, facts: Mapping[str, Any]) -> None:
-        """Add what one step keeps."""
+        """Add the facts that a step recorded."""
         name = facts["step"]
         self._steps[name] = facts.get("lane", "")
         self._size += int(facts["size"])
@@ -108,45 +108,45 @@ class RememberedSteps:
 
     @property
     def steps(self) -> Mapping[str, str]:
-        """Names of steps that say so themselves, with their branches."""
+        """Names of steps that their own outputs record, with their branches."""
         self.read()
         return self._steps
 
     @property
     def others(self) -> Mapping[str, str]:
-        """Names of steps that keep nothing themselves, with their branches."""
+        """Names of steps that later steps recorded, with their branches."""
         self.read()
         return self._others
 
     @property
     def places(self) -> Mapping[str, str]:
-        """Names of all steps that are known to be remembered, with their branches."""
+        """Names of all steps known to be completed, with their branches."""
         return {**self.steps, **self._others}
 
     @property
     def decided(self) -> Mapping[str, Decision]:
-        """Decisions, and the step that keeps each."""
+        """Decisions by key, with the step that recorded each."""
         self.read()
         return self._decided
 
     @property
     def changed(self) -> list[list[str]]:
-        """Changes of the code that the run has noted."""
+        """Changes of the code that earlier steps recorded."""
         self.read()
         return self._changed
 
     @property
     def size(self) -> int:
-        """Bytes of outputs in all."""
+        """The size of all outputs in bytes."""
         self.read()
         return self._size
 
 
 class Patches:
-    """The patches that a run has gone through, each of which a step keeps.
+    """The patches that a run has passed; a step records each of them.
 
     Args:
-        guard: Knows what is remembered.
+        guard: The guard of the execution.
     """
 
     def __init__(self, guard: ReplayGuard) -> None:
@@ -155,7 +155,7 @@ class Patches:
         self._waiting: list[str] = []
 
     def take(self, name: str) -> bool:
-        """Return whether the run takes the new way at the patch ``name``; see `patched`."""
+        """Return whether the run takes the new code at the patch ``name``; see `patched`."""
         if name not in self._taken:
             guard = self._guard
             known = guard.remembers(f"{PATCH}{name}")
@@ -166,16 +166,16 @@ class Patches:
         return self._taken[name]
 
     def waiting(self) -> list[str]:
-        """Return the patches that no step keeps yet, once."""
+        """Return the patches that no step has recorded yet, each once."""
         waiting, self._waiting = self._waiting, []
         return waiting
 
 
 class StepMemory:
-    """The steps of one execution of a function: those it asked for, and those it remembers.
+    """The steps of a function's execution: those requested so far, and those remembered.
 
     Args:
-        remembered: The steps that the SDK has outputs for; None: not known, since the client has no
+        remembered: The SDK's outputs of completed steps; None: unknown, since the client has no
             `AgentKitMiddleware`.
         versioning: The version of the code.
     """
@@ -193,23 +193,23 @@ class StepMemory:
 
     @property
     def left(self) -> int:
-        """Number of remembered steps that have not been asked for yet."""
+        """Number of remembered steps that were not requested yet."""
         return self.remembered.count
 
     @property
     def is_grouped(self) -> bool:
-        """True in a group, where steps that are remembered may come after new ones."""
+        """True in a group, where remembered steps may come after new steps."""
         return bool(branch_path())
 
     # Steps that begin and end.
 
     def enter(self, step_id: str) -> None:
-        """Check a step that is about to be asked for.
+        """Check a step that is about to be requested.
 
         Raises:
-            ConfigurationError: It is inside another step or has another's name.
-            StepLimitError: It is one too many.
-            ReplayError: It overlaps with another, or this execution was refused before.
+            ConfigurationError: It is inside another step, or its name is taken.
+            StepLimitError: The run has too many steps.
+            ReplayError: It overlaps another step, or this execution was refused before.
         """
         self.remembered.read()
         if self.guard.refused is not None:
@@ -217,8 +217,8 @@ class StepMemory:
         outer = inside_step()
         if outer is not None:
             raise ConfigurationError(
-                f"Step {step_id!r} was begun inside the step {outer!r}, and Inngest knows no steps "
-                "in steps. A tool that uses ctx.step or runs agents needs @tool(steps=True); a "
+                f"Step {step_id!r} was begun inside the step {outer!r}, and Inngest has no steps "
+                "inside steps. A tool that uses ctx.step or runs agents needs @tool(steps=True); a "
                 "guardrail that asks an agent is Guardrail(agent, trips=…); hooks of a history "
                 "run inside a step as they are."
             )
@@ -232,7 +232,7 @@ class StepMemory:
         self._count()
 
     async def begin(self, step_id: str) -> None:
-        """Do as `enter`, and let what else begins at the same time do so before anything is done.
+        """Check as `enter` does; steps that begin at the same time are checked before any runs.
 
         Raises:
             ConfigurationError: As in `enter`.
@@ -244,7 +244,7 @@ class StepMemory:
                 raise self.guard.refused
 
     def finish(self, step_id: str, output: object = None, *, recorded: bool = True) -> None:
-        """Note that a step was remembered, and is over."""
+        """Record that a remembered step has ended."""
         self._overlaps.end()
         if not recorded and step_id not in self.remembered.others:
             self._unrecorded.append((step_id, output, branch_path()))
@@ -255,7 +255,7 @@ class StepMemory:
         if count > MAX_STEPS:
             raise StepLimitError(
                 f"This function has more than {MAX_STEPS} steps, Inngest's limit for one run. Let "
-                "the network end earlier (max_iter, RunLimits), or go on in another run: "
+                "the network end earlier (max_iter, RunLimits), or continue in another run: "
                 "FunctionOptions(continue_as_new=900).",
                 limit="steps",
                 size=count,
@@ -268,20 +268,20 @@ class StepMemory:
         """Check the end of the function.
 
         Raises:
-            ReplayError: Remembered steps were not asked for again, or a step was refused or caught.
+            ReplayError: Remembered steps were not requested again, or a step was refused or caught.
         """
         if self.guard.refused is None:
             self._overlaps.check_end()
         self.guard.check_end()
 
-    # What steps keep.
+    # Facts that steps record.
 
     def patched(self, name: str) -> bool:
-        """Return whether the run takes the new way at the patch ``name``; see `patched`."""
+        """Return whether the run takes the new code at the patch ``name``; see `patched`."""
         return self._patches.take(name)
 
     async def mark_patches(self, ask: Ask) -> None:
-        """Let steps keep which patches the run has gone through, before what is next."""
+        """Record the patches that the run has passed, each in a step, before the next step."""
         for name in self._patches.waiting():
             await ask(f"{PATCH}{name}", partial(self._marked, name))
 
@@ -289,10 +289,10 @@ class StepMemory:
         return {"patched": name, KEY: self.facts(f"{PATCH}{name}", len(name))}
 
     def facts(self, step_id: str, size: int) -> dict[str, Any]:
-        """Return what a step that is done now keeps for later replays.
+        """Return the facts that a step which runs now records for replays.
 
         Raises:
-            StepLimitError: All outputs together are too large.
+            StepLimitError: The outputs of all steps together are too large.
         """
         after = [[name, _size(output), branch] for name, output, branch in self._unrecorded]
         whole = self.remembered.size + sum(int(facts[1]) for facts in after) + size
@@ -300,7 +300,7 @@ class StepMemory:
             raise StepLimitError(
                 f"Step {step_id!r} gave {size:,} bytes; with the {whole - size:,} of the steps "
                 f"before it this is more than the {MAX_STATE:,} that Inngest keeps for one run. "
-                "Store the data yourself and return references, or go on in another run.",
+                "Store the data yourself and return references, or continue in another run.",
                 limit="state",
                 size=whole,
                 most=MAX_STATE,
@@ -319,15 +319,15 @@ class StepMemory:
         return found
 
     def failed(self, error: Exception) -> Exception:
-        """Keep and return what the step that this execution really runs raises to the SDK."""
+        """Hold and return the error that the step of this request raises to the SDK."""
         self._failure = error
         return error
 
     def raise_failure(self) -> None:
-        """Raise the error of this execution's own step.
+        """Raise the error of the step of this request, if it failed.
 
-        The SDK (0.5.19) does not report a step's errors that say when to try again, or not to, but
-        the function's: one that stays inside a group is lost.
+        Of errors that say when to try again, or not to, the SDK (0.5.19) reports the function's,
+        not a step's: such an error inside a group would be lost.
         """
         if self._failure is not None:
             raise self._failure

@@ -1,6 +1,6 @@
-"""Overlap: a step that begins while another one is under way, outside of a group, is refused.
+"""Overlaps: refuses a step that begins while another step runs, outside of a group.
 
-Inngest would keep one of them and do the other again.
+Inngest would record the output of one of them and run the other again.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ def inside(step_id: str) -> Generator[None]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """Steps that may overlap, inside others or none."""
+    """Calls whose steps may overlap; a group may be inside a branch of another group."""
 
     branch: _GroupCall | None
     number: int
-    """Its number in that branch."""
+    """The group's number in that branch."""
 
 
 @dataclass(slots=True, eq=False)
 class _GroupCall:
-    """One of the calls of a group: its own steps come one after another."""
+    """A branch of a group: a call whose own steps run one after another."""
 
     group: _Group
     index: int
     groups: int = 0
-    """The number of groups that have begun in it."""
+    """The number of groups that began in this branch."""
 
     @property
     def path(self) -> str:
-        """Its name: the same in each replay."""
+        """The branch's name, the same in each replay."""
         outer = "" if self.group.branch is None else self.group.branch.path
         return f"{outer}{self.group.number}.{self.index}/"
 
@@ -62,13 +62,13 @@ _group_call: ContextVar[_GroupCall | None] = ContextVar("agentkit_step_branch", 
 
 
 def branch_path() -> str:
-    """Return the name of the call of a group that runs now; empty outside of groups."""
+    """Return the name of the branch that runs now; empty outside of groups."""
     branch = _group_call.get()
     return "" if branch is None else branch.path
 
 
 class GuardedGroup:
-    """``ctx.group`` of functions: the SDK's, with steps that may overlap."""
+    """The SDK's ``ctx.group``, which tells `Overlaps` which steps may overlap."""
 
     def __init__(self, group: Any) -> None:
         self.sdk = group
@@ -102,20 +102,20 @@ class GuardedGroup:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A step that is under way."""
+    """A step that runs now."""
 
     occupant: object
-    """The task that began it, or the group that it is in."""
+    """The task that began it, or the group that contains it."""
 
     task: object
     step_id: str
 
 
 class Overlaps:
-    """The steps of one execution that are under way.
+    """The steps of an execution that run now.
 
     Args:
-        refuse: Called with the error of an execution that must not go on; returns it.
+        refuse: Ends the execution with an error, and returns the error.
     """
 
     def __init__(self, refuse: Callable[[ReplayError], ReplayError]) -> None:
@@ -125,14 +125,14 @@ class Overlaps:
 
     @property
     def in_own_task(self) -> bool:
-        """True in the task that the execution began in, where nothing else begins meanwhile."""
+        """True in the task in which the execution began, where steps cannot begin together."""
         return _current_task() is self._task
 
     def begin(self, step_id: str) -> None:
-        """Note that a step begins.
+        """Record that a step begins.
 
         Raises:
-            OverlapError: Another one is under way.
+            OverlapError: Another step runs.
         """
         task = _current_task()
         occupant: object = task
@@ -150,7 +150,7 @@ class Overlaps:
             self._running[place] = _Running(holder, task, step_id)
 
     def end(self) -> None:
-        """Note that the step of this call, and with it those around it, is over."""
+        """Record that the current step has ended, and the groups around it with it."""
         branch = _group_call.get()
         while True:
             self._running.pop(branch, None)
@@ -162,7 +162,7 @@ class Overlaps:
         """Check the end of the function.
 
         Raises:
-            ReplayError: A step that ended the request was caught.
+            ReplayError: The code caught the exception by which a step ends the request.
         """
         if self._running:
             name = next(iter(self._running.values())).step_id
@@ -177,14 +177,14 @@ class Overlaps:
         error = OverlapError(held.step_id, step_id)
         task = held.task
         if isinstance(task, asyncio.Task) and cast("asyncio.Task[Any]", task).done():
-            return error  # that step is this request's answer, and nobody listens to this one
+            return error  # that step's output answers the request; this error goes unseen
         return self._refuse(error)
 
 
 def _current_task() -> object:
     try:
         return asyncio.current_task()
-    except RuntimeError:  # there is no loop, as in a test of this class alone
+    except RuntimeError:  # without an event loop, as in a test of this class
         return None
 
 

@@ -1,7 +1,7 @@
 """InngestRuntime: everything that touches the world happens in steps of an Inngest function.
 
-The function runs again from the top for each new step, so nothing here may differ between two
-runs: ids are computed from the run's id, times come from the event and from steps' outputs.
+The function runs again from its top for each new step, so all values here must be the same in each
+replay: ids are computed from the run's id, times come from the event and from steps' outputs.
 """
 
 from __future__ import annotations
@@ -72,25 +72,25 @@ from agentkit_py.runtime.steps import ServerRequest
 T = TypeVar("T")
 
 Inference: TypeAlias = Literal["offload", "local"]
-"""The caller of models: the Inngest server (``step.ai.infer``), or this process in a step."""
+"""Who calls models: the Inngest server (``step.ai.infer``), or this process in a step."""
 
 _ONCE = RetryPolicy(attempts=1)
 
 
 DEFAULT_ATTEMPTS = 5
-"""Attempts of a function whose retries are not known: Inngest's default of four retries."""
+"""Attempts of a function whose number of retries is unknown: Inngest's default is four retries."""
 
 
 def _may_offload(model: Model) -> bool:
-    """Return whether the Inngest server may ask the model: nothing of the call is done here."""
+    """Return whether the Inngest server may call the model: no part of the call happens here."""
     here = (model.answers, model.signer, *model.guards)
     return model.retry.durable and not callable(model.api_key) and not any(here)
 
 
 def _reply_in(model: Model, found: dict[str, Any]) -> object:
-    """Return the reply that a step keeps, whoever asked the model when the step was done."""
+    """Return the reply in a step's output, whether the server or a worker called the model."""
     if "deltas" not in found:
-        return found  # the server asked
+        return found  # the server called the model
     if "failed" in found:
         failed = found["failed"]
         raise model_error_from_json(model, failed) from steps.step_error(failed)
@@ -104,11 +104,11 @@ class InngestRuntime(Runtime):
         ctx: The function's context.
         inference: Who calls the model.
         publish: Sends streaming chunks; see `agentkit_py.inngest.realtime`.
-        local: What sends requests with ``inference="local"``, and knows the API keys.
-        remembered: The steps that the SDK has outputs for, which only middleware gets to see.
-            Without them each replay publishes its chunks again; consumers know them by their ids.
-        attempts: How often the server tries.
-        client: Sends signals to other runs; without it they find out after a minute.
+        local: Sends requests with ``inference="local"``, and holds the API keys.
+        remembered: The SDK's outputs of completed steps, which only middleware receives. Without
+            them each replay publishes its chunks again; consumers recognise them by their ids.
+        attempts: The number of attempts that the server makes.
+        client: Sends signals to other runs; without it they notice within a minute.
         versioning: The version of the code.
     """
 
@@ -150,11 +150,11 @@ class InngestRuntime(Runtime):
 
     @property
     def steps_taken(self) -> int:
-        """Number of steps that this function has asked for, in parallel calls those before them."""
+        """Number of steps that this function has requested; in parallel calls, before them."""
         return self._memory.guard.steps_taken
 
     def within(self, step_id: str) -> AbstractContextManager[None]:
-        """Give steps and runs that begin inside the block ids that start with ``step_id``."""
+        """Prefix the ids of steps and runs that begin in the block with ``step_id``."""
         return within(step_id)
 
     def claim(self, name: str) -> str:
@@ -162,28 +162,28 @@ class InngestRuntime(Runtime):
         return unique(name, self._claims)
 
     def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
-        """Compare the definition of a run's agents with the one that the run began with."""
+        """Compare the definition of a run's agents with the definition at the run's beginning."""
         self._memory.guard.define(prefix, parts)
 
     def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
-        """Let the next step keep a decision; a replay that decides otherwise ends the run."""
-        if inside_step() is None:  # a step keeps what comes of it
+        """Record a decision with the next step; a replay that decides otherwise ends the run."""
+        if inside_step() is None:  # a step's output depends on decisions inside it
             self._memory.guard.decide(key, value(), what)
 
     def recorded(self, key: str) -> JsonValue:
-        """Return the decision that a step keeps; None: none does."""
+        """Return the recorded decision; None: no step has recorded it."""
         return self._memory.guard.recorded(key) if inside_step() is None else None
 
     def remembers(self, step_id: str) -> bool:
-        """Return whether a step is done; with a dot at the end: one whose name begins so."""
+        """Return whether a step is done; an id that ends with a dot: any step in it."""
         return self._memory.guard.remembers(step_id)
 
     def may_remember(self, step_id: str) -> bool:
-        """Return whether a step may be done: without middleware nobody knows."""
+        """Return whether a step may be done, which is unknown without middleware."""
         return not self._memory.remembered.is_known or self.remembers(step_id)
 
     def patched(self, name: str) -> bool:
-        """Return whether the run takes the new way at the patch ``name``."""
+        """Return whether the run takes the new code at the patch ``name``."""
         return self._memory.patched(name)
 
     def new_id(self, key: str) -> str:
@@ -191,16 +191,16 @@ class InngestRuntime(Runtime):
         return computed_id(f"inngest:{self.execution}/{key}")
 
     def now(self, key: str) -> datetime:
-        """Return the latest time of a recorded step; later for each call, so that order is kept."""
+        """Return the latest time of a recorded step, a little later with each call."""
         self._time += timedelta(microseconds=1)
         return self._time
 
     def account(self, model: Model) -> str:
-        """Return a tag of the account that is asked."""
+        """Return a tag of the account that requests go to."""
         return self._local.account(model)
 
     async def run_step(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
-        """Run a handler in a step; what it returns must be JSON."""
+        """Run a handler in a step; its result must be JSON."""
         return await self._steps.run(step_id, handler)
 
     async def wait(self, step_id: str, time: timedelta | datetime, /) -> None:
@@ -218,8 +218,8 @@ class InngestRuntime(Runtime):
         make_body: Callable[[], dict[str, Any]],
         on_delta: DeltaSink | None = None,
     ) -> object:
-        """Ask the model in a step: by the Inngest server, or here."""
-        if inside_step() is not None:  # the call is a part of what that step does
+        """Call the model in a step: by the Inngest server, or from here."""
+        if inside_step() is not None:  # the call is part of that step
             return await self._local.infer(step_id, model, make_body, on_delta)
         if self._inference == "offload" and _may_offload(model):
             return await self._infer_there(step_id, model, make_body)
@@ -258,7 +258,7 @@ class InngestRuntime(Runtime):
         make_body: Callable[[], dict[str, Any]],
         log: DeltaLog | None,
     ) -> dict[str, Any]:
-        """Ask the model from here; return what the step keeps of the answer."""
+        """Call the model from here; return the answer as the step's output."""
         deltas = log.rows if log is not None else []
         retry = _ONCE if model.retry.durable else model.retry
         once = copy_model(model, retry=retry)  # Inngest tries the step again
@@ -282,7 +282,7 @@ class InngestRuntime(Runtime):
         changes: Recordable,
         codec: Codec[T] | None = None,
     ) -> T:
-        """Run a callback in a step; its result and what it changed are the step's output."""
+        """Run a callback in a step; its result and its changes are the step's output."""
         found = await self._run(step_id, partial(_changing, handler, changes, codec))
         changes.replay(found["changes"])
         if "cursor" in found:
@@ -294,10 +294,10 @@ class InngestRuntime(Runtime):
     async def _run(
         self, step_id: str, handler: Callable[[], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
-        """Run a step whose output says when it ran, and what must not be tried again.
+        """Run a step whose output records when it ran, and errors that must not be retried.
 
         Raises:
-            AgentKitError: What it recorded is an error.
+            AgentKitError: The recorded error.
         """
 
         async def recorded() -> dict[str, Any]:
@@ -308,14 +308,14 @@ class InngestRuntime(Runtime):
 
     def _restored(self, output: dict[str, Any]) -> dict[str, Any]:
         if steps.KEY not in output:
-            return output  # the server asked a model
+            return output  # the server called a model
         found = steps.restored(output)
         self._time = max(self._time, datetime.fromtimestamp(found["at"], UTC))
         steps.raise_recorded(found)
         return found
 
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
-        """Run all through the SDK's group; errors are values: none abandons its siblings."""
+        """Run all calls through the SDK's group to their end; errors are values."""
         with self._live.group():
             branches = tuple(partial(result_or_error, call) for call in calls)
             outcomes = list(await self._group.parallel(branches))
@@ -327,15 +327,15 @@ class InngestRuntime(Runtime):
     async def with_checks(
         self, call: Callable[[], Awaitable[T]], checks: Sequence[Callable[[], Awaitable[Any]]]
     ) -> list[Any]:
-        """Run all through the SDK's group; a step cannot be ended, so the call's is not."""
+        """Run all through the SDK's group; the call is not cancelled, since no step can be."""
         return await self.parallel([call, *checks])
 
     async def _leave_group(self) -> None:
-        """Stop here: this request is about a step outside of the group that was just gone through.
+        """End this branch: the request is for a step outside of the group that has just ended.
 
-        The SDK's group (0.5.19) then gives what its branches had, without those that are not done,
-        and what comes after it would go on with too little. Asking for a step that this request is
-        not about ends the branch as the SDK itself ends them.
+        The SDK's group (0.5.19) then returns the results of completed branches only, and the code
+        after it would continue without the others. Requesting a step that this request is not for
+        ends the branch, as the SDK itself ends branches.
         """
 
         async def never() -> None:
@@ -345,7 +345,7 @@ class InngestRuntime(Runtime):
         await self.ctx.step.run(f"agentkit.left-group.{self._skips}", never)
 
     def published_by_next_step(self, follows: bool, /) -> AbstractContextManager[None]:  # noqa: FBT001 - the port
-        """Hold what the block publishes until a step's handler is called, if one follows."""
+        """Hold the block's chunks until a step's handler is called, if a step follows."""
         return self._live.hold() if follows else nullcontext()
 
     async def ask(
@@ -357,8 +357,8 @@ class InngestRuntime(Runtime):
         """Wait for the event `APPROVAL_EVENT` whose ``data.approvalId`` is the question's id.
 
         Where the event that began the run has ``data.answerableBy``, the answer's
-        ``data.answeredBy`` must be the same. The question is made known in a step of the same
-        group as the wait: the server begins the wait first, so no answer comes too early.
+        ``data.answeredBy`` must be the same. The question is made known in a step of the group that
+        also waits: the server begins the wait first, so that no answer comes too early.
         """
         wanted = f"async.data.approvalId == '{request.id}'"
         if "answerableBy" in self.ctx.event.data:
@@ -382,7 +382,7 @@ class InngestRuntime(Runtime):
         return ApprovalAnswer.from_dict(event.data)
 
     async def publish(self, chunk: dict[str, Any]) -> None:
-        """Publish a chunk unless a replay only repeats it."""
+        """Publish a chunk, unless a replay repeats it."""
         await self._live.publish(chunk, inside=inside_step() is not None)
 
     def publish_with(self, send: Publish) -> None:
@@ -396,7 +396,7 @@ class InngestRuntime(Runtime):
 
     @property
     def recorded_time(self) -> datetime:
-        """The event's time, or when the last step that says so was done."""
+        """The time of the event, or of the last step that recorded its time."""
         return self._time
 
     @property
@@ -405,11 +405,11 @@ class InngestRuntime(Runtime):
         return self._live.is_new
 
     def when_new(self, call: Callable[[], None]) -> None:
-        """Make the call once the handler of a step is called, or no remembered one is left."""
+        """Make the call when a step's handler is called, or when no remembered step is left."""
         self._live.when_new(call)
 
     async def try_again(self, seconds: float, error: Exception) -> None:
-        """Let the server try the step again; this process, if the function's attempts are over."""
+        """Let the server try the step again, or this process after the function's last attempt."""
         if not self._has_more:
             await self._local.try_again(seconds, error)
             return
@@ -418,9 +418,9 @@ class InngestRuntime(Runtime):
     async def wait_for_signal(
         self, step_id: str, key: str, enter: Callable[[], Awaitable[bool]], seconds: float
     ) -> bool | None:
-        """Wait for `SIGNAL_EVENT` without using steps meanwhile.
+        """Wait for `SIGNAL_EVENT` without using further steps.
 
-        The server begins the wait before it has ``enter`` called, which is in one group with it.
+        The server begins the wait before ``enter`` is called, which is in the same group.
         """
 
         async def entered() -> bool:
@@ -445,7 +445,7 @@ class InngestRuntime(Runtime):
         step_id: str,
         handler: Callable[[], Awaitable[Any]],
     ) -> tuple[Any, Any]:
-        """Wait for an event, and run a step once the server waits for it; return both outputs."""
+        """Wait for an event, and run a step after the wait has begun; return both outputs."""
         outcomes = await self.parallel([wait, partial(self.step.run, step_id, handler)])
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         if errors:
@@ -462,7 +462,7 @@ class InngestRuntime(Runtime):
     def is_final(self, error: BaseException) -> bool:
         """Return whether Inngest will not try again: a final error, or the last attempt."""
         if not isinstance(error, Exception):
-            return False  # the worker is stopped, and the server will ask another
+            return False  # the worker stops, and the server will ask another worker
         raised = self.to_caller_error(self._memory.guard.refused or error)
         if isinstance(raised, inngest.NonRetriableError | inngest.StepError):
             return True
@@ -484,14 +484,16 @@ class InngestRuntime(Runtime):
         return isinstance(error, ReplayError) and error.tried_again
 
     def check(self, result: inngest.TransformOutputResult) -> None:
-        """Check the answer to a request: a step that is new, or the function's output or error.
+        """Check the answer to a request: a new step, or the function's output or error.
 
         Raises:
             Exception: The guard refuses it.
         """
         try:
             if type(result.error).__name__ == "StepUnexpectedError":  # the SDK does not export it
-                problem = f"The server asked for a step that this code does not: {result.error}."
+                problem = (
+                    f"The server requested a step that this code does not have: {result.error}."
+                )
                 raise self._memory.guard.stop(problem)
             if result.step is not None:
                 self._memory.guard.check_new(result.step.id)
@@ -501,13 +503,13 @@ class InngestRuntime(Runtime):
             raise self.to_caller_error(error) from error
 
     def repeats(self, error: Exception) -> bool:
-        """Return whether ``error`` comes from a step that is done."""
+        """Return whether ``error`` comes from a completed step."""
         return isinstance(error, inngest.StepError) or isinstance(
             error.__cause__, inngest.StepError
         )
 
     def to_caller_error(self, error: Exception) -> Exception:
-        """Return the SDK's error for ``error``; what a replay only repeats is never retried."""
+        """Return the SDK's error for ``error``; an error that a replay repeats is not retried."""
         if isinstance(error, inngest.StepError) or self._is_tried_again(error):
             return error
         if isinstance(error, _NEVER_RETRIED) or self.repeats(error):
@@ -521,7 +523,7 @@ class InngestRuntime(Runtime):
 async def _changing(
     handler: Callable[[], Awaitable[T]], changes: Recordable, codec: Codec[T] | None
 ) -> dict[str, Any]:
-    """Run a callback, and return what a step keeps of its result and changes."""
+    """Run a callback; return its result and changes as a step's output."""
     before = changes.begin()
     value = await handler()
     with steps.acting():
@@ -535,10 +537,10 @@ _ATTRIBUTE = "agentkit_runtime"
 
 
 def runtime_of(ctx: inngest.Context, **options: Any) -> InngestRuntime:
-    """Return the one runtime of this execution of a function: all its runs share step ids.
+    """Return the runtime of this execution of a function: all its runs share step ids.
 
-    It is kept on the context, and so lives as long as that. With options it is made anew, as
-    middleware does before the function's code begins.
+    The context holds it. With options a new runtime is made, as middleware does before the
+    function's code begins.
     """
     found = getattr(ctx, _ATTRIBUTE, None)
     if found is None or options:
@@ -551,10 +553,10 @@ runtime_of_context.register(runtime_of)
 
 
 def patched(name: str) -> bool:
-    """Return whether the run that asks takes the new way: True, unless it is already past here.
+    """Return whether the current run takes the new code: True, unless it has already passed here.
 
-    A run that came here before the patch was deployed goes the old way to its end; every other
-    run goes the new way, and keeps so in one step. Needs `AgentKitMiddleware`.
+    A run that passed here before the patch was deployed takes the old code to its end. All other
+    runs take the new code, and record that in a step. Needs `AgentKitMiddleware`.
 
     Example:
         ::
@@ -563,14 +565,14 @@ def patched(name: str) -> bool:
                 return fraud
 
     Args:
-        name: A name of the change, used at this one place and never again.
+        name: A name of the change, used in this place only.
     """
     runtime = choose_runtime()
     return runtime.patched(name) if isinstance(runtime, InngestRuntime) else True
 
 
 class AgentKitMiddleware(inngest.Middleware):
-    """Give it to the client, and `network.run(…)` inside its functions is durable.
+    """Middleware for the client, which makes `network.run(…)` inside its functions durable.
 
     Example:
         ::
@@ -605,13 +607,13 @@ class AgentKitMiddleware(inngest.Middleware):
                 does, inside a step (the key stays here, errors keep their body, tokens stream).
             publish: Sends streaming chunks, e.g. `agentkit_py.inngest.realtime.publisher(…)`.
             local: The runtime that sends local requests, with its own keys or transport.
-            version: The version of your code, as you count it. It is compared beside the
-                fingerprint of the agents' definitions, which cannot see everything.
-            on_version_mismatch: What a run does that began under another version or definition:
-                ``"continue"`` where nothing would be done twice or lost, or ``"fail"``.
+            version: The version of your code, as you count it. It is compared in addition to the
+                fingerprint of the agents' definitions, which does not cover all code.
+            on_version_mismatch: The reaction of a run that began under another version or
+                definition: ``"continue"`` where nothing would be done twice or lost, or ``"fail"``.
 
         Raises:
-            ConfigurationError: ``inference`` or ``on_version_mismatch`` is none of its words.
+            ConfigurationError: ``inference`` or ``on_version_mismatch`` is not a known word.
         """
         where = "AgentKitMiddleware.configured"
         expect_one_of(where, "inference", inference, get_args(Inference))
@@ -632,7 +634,7 @@ class AgentKitMiddleware(inngest.Middleware):
         function: inngest.Function[Any],
         steps: inngest.StepMemos,
     ) -> None:
-        """Make this execution's runtime the ambient one."""
+        """Make this execution's runtime the ambient runtime."""
         if isinstance(ctx, inngest.ContextSync):
             return  # agents are async; a sync function runs them with run_sync, undurably
         refuse_unencrypted(self.inference, self.client.middleware)
@@ -650,9 +652,9 @@ class AgentKitMiddleware(inngest.Middleware):
         set_ambient(self._runtime)
 
     async def transform_output(self, result: inngest.TransformOutputResult) -> None:
-        """Give the SDK its own errors for ours, also for those that the function raised.
+        """Convert our errors to the SDK's, also errors that the function raised.
 
-        What the guard refuses ends the request: an error that is raised here is the function's.
+        An error of the guard ends the request: errors raised here are the function's.
         """
         if self._runtime is None:
             return
@@ -672,7 +674,7 @@ class AgentKitMiddleware(inngest.Middleware):
 
 @undurable_refusal.register
 def refuse_undurable() -> None:
-    """Refuse a run that no middleware has made durable, inside a function.
+    """Refuse a run inside a function whose client lacks our middleware.
 
     Raises:
         ConfigurationError: The code runs in an async function.
@@ -691,10 +693,10 @@ def refuse_undurable() -> None:
 
 
 def refuse_unencrypted(inference: Inference, middleware: Sequence[object]) -> None:
-    """Refuse encryption where the server calls models, since it must read what they read.
+    """Refuse encryption where the server calls models, since it must read their requests.
 
     Raises:
-        ConfigurationError: There is `EncryptionMiddleware`, and ``inference="offload"``.
+        ConfigurationError: The client has `EncryptionMiddleware`, and ``inference="offload"``.
     """
     names = [getattr(one, "__module__", "") for one in middleware]
     if inference == "offload" and any(name.startswith("inngest_encryption") for name in names):
@@ -707,6 +709,6 @@ def refuse_unencrypted(inference: Inference, middleware: Sequence[object]) -> No
 
 @lru_cache(maxsize=256)
 def _attempts(function: inngest.Function[Any]) -> int:
-    """Return how often the server tries a function."""
+    """Return the number of attempts that the server makes at a function."""
     retries = function.get_config("http://127.0.0.1").main.steps["step"].retries
     return DEFAULT_ATTEMPTS if retries is None else retries.attempts + 1

@@ -1,9 +1,9 @@
-"""Steps of an Inngest function: how the SDK is asked for them, and what they keep.
+"""Steps of an Inngest function: requesting them from the SDK, and the form of their outputs.
 
-The server keeps what a step gave and sends it with each later request, so the output must be plain
-JSON within the server's limits. It has our own keys, with final errors in it. The server reads
-every number as a double: an integer beyond 2^53 comes back as another one, and ``1.0`` as ``1``.
-What our own steps keep is written in a form that survives.
+The server stores a step's output and sends it with each later request, so it must be plain JSON
+within the server's limits. It is an object with our own keys; final errors are recorded in it. The
+server reads each number as a double: an integer beyond 2^53 is rounded, and ``1.0`` becomes ``1``.
+Our own steps write numbers in a form that survives this.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ T = TypeVar("T")
 logger: logging.Logger = get_logger("agentkit_py.inngest")
 
 MAX_OUTPUT = 4 * 1024 * 1024
-"""Bytes of one step's output at the most (inngest/pkg/consts)."""
+"""The maximum size of a step's output in bytes (inngest/pkg/consts)."""
 
 NEVER_RETRIED = (
     BudgetExceededError,
@@ -69,7 +69,7 @@ NEVER_RETRIED = (
     StateError,
     ThreadNotFoundError,
 )
-"""Errors of steps that another attempt would only repeat."""
+"""Errors of steps that another attempt would repeat."""
 
 
 class GuardedSteps:
@@ -89,7 +89,7 @@ class GuardedSteps:
         """Whether an error that is final elsewhere may be none for another worker."""
 
     async def ask(self, step_id: str, handler: Callable[[], Awaitable[T]]) -> T:
-        """Ask the SDK for the step exactly as it is named."""
+        """Request a step from the SDK, under exactly this name."""
 
         async def call() -> T:
             try:
@@ -116,7 +116,7 @@ class GuardedSteps:
         return found
 
     async def run(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
-        """Run ``handler`` once; what it returns is remembered and must be JSON.
+        """Run ``handler`` once; its result is remembered and must be JSON.
 
         Raises:
             AgentKitError: The step has recorded an error.
@@ -132,9 +132,10 @@ class GuardedSteps:
     async def outcome(
         self, step_id: str, handler: Callable[[], Awaitable[dict[str, Any]]]
     ) -> dict[str, Any]:
-        """Call the handler of a step; return its output, or the error that the step keeps.
+        """Call a step's handler; return its output, or the error as the step's output.
 
-        A handler that has returned is not called again: what cannot be kept of it is such an error.
+        A handler that returned is not called again: if its output cannot be stored, that is such an
+        error.
         """
         try:
             found = await contained(handler)
@@ -146,17 +147,17 @@ class GuardedSteps:
             return self.output(step_id, record_error(error))
 
     def output(self, step_id: str, output: dict[str, Any]) -> dict[str, Any]:
-        """Return what a step keeps: its output in a form that survives, and what is guarded.
+        """Return a step's output in a form that survives, with the facts for the guard.
 
         Raises:
-            StateError: It is no JSON.
-            StepLimitError: It is too large, or all of the run's outputs are.
+            StateError: The output is not JSON.
+            StepLimitError: The output, or all outputs of the run together, are too large.
         """
         checked, size = check_output(step_id, output)
         return {**checked, KEY: {**checked.pop(KEY, {}), **self._memory.facts(step_id, size)}}
 
     async def infer(self, step_id: str, adapter: Any, make_body: Callable[[], Any]) -> Any:
-        """Let the Inngest server ask a model; a body is made only for a step that may be new."""
+        """Let the Inngest server call a model; a body is made only for a step that may be new."""
         memory = self._memory
         await memory.mark_patches(self.ask)
         body: dict[str, Any] = {}
@@ -172,7 +173,7 @@ class GuardedSteps:
         return found
 
     async def wait(self, step_id: str, time: timedelta | datetime) -> None:
-        """Wait for a time, or until one, without using compute."""
+        """Wait for a duration, or until a time, without using compute."""
         if isinstance(time, datetime):
             await self._asked(step_id, lambda: self._step.sleep_until(step_id, time))
         else:
@@ -182,8 +183,8 @@ class GuardedSteps:
         """Let the server wait for an event, call a function or send events.
 
         Raises:
-            ConfigurationError: A number is one that the server rounds.
-            StepLimitError: What is sent is too large.
+            ConfigurationError: The data has a number that the server rounds.
+            StepLimitError: The data is too large.
         """
         if isinstance(request, EventWait):
             return await self._wait_for_event(step_id, request)
@@ -224,16 +225,16 @@ class GuardedSteps:
 
 
 def check_output(step_id: str, output: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """Refuse what Inngest would not keep, or would give back changed.
+    """Return a step's output as the server can store it unchanged.
 
     Returns:
-        The output and its size in bytes. Each half of a surrogate pair is U+FFFD: the server fails
-        a run that holds one ("error transforming request with JCS: Missing surrogate"). Numbers
-        that the server would change are in a form that survives; `restored` reads it.
+        The output and its size in bytes. A lone half of a surrogate pair becomes U+FFFD: the server
+        fails a run that holds such a half ("error transforming request with JCS: Missing
+        surrogate"). Numbers that the server would change are in a form that `restored` reads.
 
     Raises:
-        StateError: It is no JSON.
-        StepLimitError: It is too large.
+        StateError: The output is not JSON.
+        StepLimitError: The output is too large.
     """
     path = find_non_json(output, "output")
     if path is not None:
@@ -266,7 +267,7 @@ def check_output(step_id: str, output: dict[str, Any]) -> tuple[dict[str, Any], 
 
 
 def restored(output: dict[str, Any]) -> dict[str, Any]:
-    """Return what a step's handler gave, from what the step keeps, which is not used again."""
+    """Return the output of a step's handler from the step's stored output, which is used up."""
     found = {**output}
     facts = found.pop(KEY)
     if facts.get("exact"):
@@ -278,9 +279,9 @@ def restored(output: dict[str, Any]) -> dict[str, Any]:
 
 
 def _key_orders(value: object) -> list[list[str]]:
-    """Return the keys of objects in their order, where the server's, the alphabet, is another.
+    """Return the keys of objects whose order is not alphabetical, as the server would sort them.
 
-    Objects with the same keys are taken to have them in the same order: the first one's.
+    Objects with the same keys are taken to have the same order: that of the first such object.
     """
     found: dict[frozenset[str], list[str]] = {}
     waiting: list[object] = [value]
@@ -298,7 +299,7 @@ def _key_orders(value: object) -> list[list[str]]:
 
 
 def _reorder(value: Any, orders: Mapping[frozenset[str], list[str]]) -> None:
-    """Put the keys of objects in their order, in place: each replay does so with each step."""
+    """Restore the order of the keys of objects, in place: each replay does so for each step."""
     items: Iterable[Any] = value
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
@@ -314,10 +315,10 @@ _CONTAINERS = (dict, list)
 
 
 def _check_request(step_id: str, body: object) -> None:
-    """Refuse what is too large to be sent to the server.
+    """Check the size of data that a step sends to the server.
 
     Raises:
-        StepLimitError: It is.
+        StepLimitError: It is too large.
     """
     size = len(json.dumps(body, default=str))
     if size > MAX_OUTPUT:
@@ -341,7 +342,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def to_sdk_error(error: Exception) -> Exception:
-    """Return the SDK's error for one that says when to try again, and any other as it is."""
+    """Return the SDK's error for a `RetryAfterError`, and any other error unchanged."""
     if isinstance(error, RetryAfterError):
         return inngest.RetryAfterError(str(error), timedelta(seconds=error.retry_after))
     return error
@@ -350,8 +351,8 @@ def to_sdk_error(error: Exception) -> Exception:
 def is_final(error: Exception) -> bool:
     """Return whether the step that raised ``error`` must not be tried again.
 
-    The SDK remembers no `NonRetriableError` of a step: where the run goes on, as it does in a
-    group, the step would run again. So such errors are recorded as the step's output.
+    The SDK does not remember a step's `NonRetriableError`: if the run continues, as in a group, the
+    step would run again. So such errors are recorded as the step's output.
     """
     if isinstance(error, RetryAfterError | inngest.RetryAfterError):
         return False
@@ -361,10 +362,10 @@ def is_final(error: Exception) -> bool:
 
 @contextmanager
 def acting() -> Generator[None]:
-    """Let an error of the block say that the step's handler has done its work.
+    """Mark errors of the block: they come after the step's handler has done its work.
 
     Raises:
-        AgentKitError: What it did, or gave, cannot be kept.
+        AgentKitError: The outcome of the handler cannot be stored.
     """
     try:
         yield
@@ -387,14 +388,14 @@ def record_error(error: Exception) -> dict[str, Any]:
 
 
 _LONGEST_MESSAGE = 100_000
-"""Characters of an error's message that a step keeps at the most."""
+"""The maximum length of an error message that a step records."""
 
 
 def raise_recorded(found: Mapping[str, Any]) -> None:
-    """Raise the error that a step has recorded, if it has.
+    """Raise the error that a step has recorded, if any.
 
     Raises:
-        AgentKitError: It has.
+        AgentKitError: The recorded error.
     """
     if "raised" in found:
         raised = found["raised"]
@@ -410,7 +411,7 @@ def restore_error(record: dict[str, Any]) -> AgentKitError:
 
 
 def step_error(record: dict[str, Any]) -> inngest.StepError:
-    """Return the SDK's error for a recorded one: the sign that it is remembered."""
+    """Return the SDK's error for a recorded error: the sign that it is remembered."""
     return inngest.StepError(record["message"], record["name"], None)
 
 
@@ -431,7 +432,7 @@ _RECORDED: dict[str, type[AgentKitError]] = {
 
 
 MAX_EXACT = 2**53
-"""The largest integer up to which a double holds each one."""
+"""The largest integer up to which a double represents all integers exactly."""
 
 _NUMBER, _OBJECT = "$number", "$object"
 _MAY_CHANGE = re.compile(r"\d{16}|\.0(?!\d)|\d[eE]")
@@ -462,10 +463,10 @@ def to_exact(value: Any, *, floats: bool = True) -> Any:
 
 
 def from_exact(value: Any) -> Any:
-    """Return what `to_exact` was given.
+    """Return the JSON from which `to_exact` made ``value``.
 
     Raises:
-        ConfigurationError: It was never given that: somebody else has written it.
+        ConfigurationError: The value does not come from `to_exact`.
     """
     if isinstance(value, list):
         return [from_exact(one) for one in cast("list[Any]", value)]
@@ -488,7 +489,7 @@ def _number(text: object) -> int | float:
         number = float(found[0]) if found["float"] else int(found[0])
         if isinstance(number, int) or isfinite(number):
             return number
-    raise ConfigurationError(f"{{{_NUMBER!r}: {text!r:.80}}} is no number")
+    raise ConfigurationError(f"{{{_NUMBER!r}: {text!r:.80}}} is not a number")
 
 
 def find_rounded(value: object, path: str) -> tuple[str, int | float] | None:
@@ -512,7 +513,7 @@ def refuse_rounded(value: object, where: str) -> None:
     """Refuse a number that the Inngest server rounds.
 
     Raises:
-        ConfigurationError: There is one; the message names it. No model can do anything about it.
+        ConfigurationError: The message names the number. The model cannot correct it.
     """
     found = find_rounded(value, where)
     if found is not None:
@@ -523,12 +524,12 @@ def refuse_rounded(value: object, where: str) -> None:
 
 
 _FORMATS = {"anthropic": "anthropic", "gemini": "gemini"}
-"""The gateway's formats; what it does not know it treats as OpenAI with a Bearer key."""
+"""The gateway's formats; it treats all others as OpenAI with a Bearer key."""
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayAdapter:
-    """One of our models in the shape of `inngest.experimental.ai.BaseAdapter`."""
+    """A model in the shape of `inngest.experimental.ai.BaseAdapter`."""
 
     model: Model
     key: str
@@ -542,7 +543,7 @@ class GatewayAdapter:
         return _FORMATS.get(self.model.provider, "openai-chat")
 
     def headers(self) -> dict[str, str]:
-        """Return our headers but those that the gateway adds itself."""
+        """Return our headers without those that the gateway adds itself."""
         headers = self.model.adapter.headers(self.model, self.key or None)
         added = {"authorization", "x-api-key", "x-goog-api-key", "content-type"}
         return {name: value for name, value in headers.items() if name.lower() not in added}
@@ -559,9 +560,9 @@ _STATUS = re.compile(r"(?:status code:?|HTTP)\s*(\d{3})")
 
 
 def error_of_step(model: Model, error: inngest.StepError) -> ModelError:
-    """Return the error of ours that a failed inference step stands for.
+    """Return our error for a failed inference step.
 
-    The gateway says the status in its message and the provider's body only in the stack's text.
+    The gateway gives the status in its message, and the provider's body only in the stack's text.
     """
     where: dict[str, Any] = {"provider": model.provider, "model": model.model}
     status = _STATUS.search(error.message or "")
@@ -581,9 +582,9 @@ def _detail(error: inngest.StepError) -> str:
 
 
 def usage_to_show(model: Model, body: object) -> dict[str, Any]:
-    """Return the tokens of a reply as the Inngest server shows them with a step, and their cost.
+    """Return the tokens of a reply in the form that the Inngest server shows with a step.
 
-    It knows no others than those of a reply as the Vercel AI SDK writes it
+    The server reads only replies in the form of the Vercel AI SDK
     (inngest/pkg/tracing/metadata/extractors/ai.go).
     """
     try:

@@ -87,17 +87,17 @@ async def first_answer(
 async def _check(
     check: ReplyCheck, model: Model, reply: ModelReply, runtime: Runtime, key: str
 ) -> None:
-    """Let a check judge a reply; once a step keeps what it said, it is not called again.
+    """Let a check judge a reply, once: its verdict is recorded with the next step.
 
     Raises:
-        RejectedReplyError: It will not do.
+        RejectedReplyError: The check rejects the reply.
     """
     known, before = runtime.recorded(key), runtime.steps_taken
     if isinstance(known, dict):
         reason = cast("str | None", known["rejected"])
     else:
         reason = await _judged(check, reply)
-    if runtime.steps_taken == before:  # one that takes steps comes to the same by them
+    if runtime.steps_taken == before:  # steps of the check make its verdict the same in a replay
         said = f"The check of a reply of {model.model!r} said"
         runtime.decide(key, lambda: {"rejected": reason}, said)
     if reason is not None:
@@ -106,7 +106,7 @@ async def _check(
 
 
 async def _judged(check: ReplyCheck, reply: ModelReply) -> str | None:
-    """Return why a reply will not do; None: it will."""
+    """Return the reason why a reply is rejected; None: it is accepted."""
     try:
         verdict = await resolve(check(reply))
     except ValueError as error:
@@ -121,13 +121,13 @@ def _step(number: int) -> str:
 
 
 def say_failover(said: str, other: Model, error: ModelError, *facts: object) -> None:
-    """Log that another model is asked; a breaker that stays open is no news."""
+    """Log that another model is called; at debug level if a breaker was open already."""
     level = logging.DEBUG if isinstance(error, ModelNotAskedError) else logging.WARNING
     logger.log(level, said, *facts, error, other.provider, other.model)
 
 
 class Replied(NamedTuple):
-    """The reply of one of them."""
+    """A model's reply."""
 
     reply: ModelReply
 

@@ -1,4 +1,4 @@
-"""Calls at the same time, whose errors are values: none abandons the others."""
+"""Calls at the same time. Errors are values, so that a failure does not abandon other calls."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from agentkit_py.runtime.containing import contained
 T = TypeVar("T")
 
 Parallel: TypeAlias = Callable[[Sequence[Callable[[], Awaitable[Any]]]], Awaitable[list[Any]]]
-"""Runs all to their end; errors are values."""
+"""Runs all calls to their end; errors are values."""
 
 
 async def result_or_error(call: Callable[[], Awaitable[T]]) -> T | Exception:
-    """Return what a call gives, or the error that it raises."""
+    """Return a call's result, or the error that it raises."""
     try:
         return await contained(call)
     except Exception as error:  # noqa: BLE001 - errors are values here
@@ -26,7 +26,7 @@ async def result_or_error(call: Callable[[], Awaitable[T]]) -> T | Exception:
 
 
 async def run_together(calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
-    """Run all in this process to their end; results in the order given, errors as values."""
+    """Run all calls in this process to their end; results in the order given, errors as values."""
     return list(await asyncio.gather(*map(result_or_error, calls)))
 
 

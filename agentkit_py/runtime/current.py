@@ -34,8 +34,8 @@ def choose_runtime(
         require_durable: Refuse a runtime that remembers nothing.
 
     Raises:
-        ConfigurationError: The run would not be durable and must be, or ``context`` is none; or it
-            is in an Inngest function whose client lacks our middleware.
+        ConfigurationError: The run must be durable and would not be; ``context`` is not a context;
+            or the run is in an Inngest function whose client lacks our middleware.
     """
     given = explicit if context is None else explicit or _of_context(context)
     chosen = given or _ambient.get()
@@ -73,13 +73,13 @@ def _direct() -> Runtime:
 
 
 def set_ambient(runtime: Runtime) -> None:
-    """Make ``runtime`` the one that runs in this task, from now on, find by themselves."""
+    """Make ``runtime`` the ambient runtime of this task from now on."""
     _ambient.set(runtime)
 
 
 @contextmanager
 def use_runtime(runtime: Runtime) -> Generator[None]:
-    """Make ``runtime`` the one that runs inside the block find by themselves."""
+    """Make ``runtime`` the ambient runtime inside the block."""
     token = _ambient.set(runtime)
     try:
         yield

@@ -95,7 +95,7 @@ class DirectRuntime(Runtime):
         journal: Mapping[str, Any] | None,
         answers: Mapping[str, ApprovalAnswer | None],
     ) -> JournalRuntime:
-        """Return the runtime of one run that may pause for a person."""
+        """Return the runtime of a run that may pause for a person."""
         return JournalRuntime(self, journal, answers)
 
     def new_id(self, key: str) -> str:
@@ -143,7 +143,7 @@ class DirectRuntime(Runtime):
             return await self._request(model, key).send(make_body, on_delta)
         except AuthenticationError as error:
             refused = error
-        # A key that was rotated or revoked meanwhile: whoever gives keys is asked for another.
+        # The key may have been rotated or revoked: the function is called for a new key.
         other = await self.current_key(model) if callable(model.api_key) else key
         if other == key:
             raise refused
@@ -206,9 +206,9 @@ class DirectRuntime(Runtime):
         client = clients.pop(transport, None)
         if client is None or client.is_closed:
             client = httpx.AsyncClient(transport=transport)
-        clients[transport] = client  # the last one used is last
+        clients[transport] = client  # the order is that of use
         if len(clients) > MOST_CLIENTS:
-            # Whoever gave the transport closes it; the client has nothing of its own.
+            # The transport's owner closes it; the client has no resources of its own.
             del clients[next(one for one in clients if one is not None)]
         return client
 

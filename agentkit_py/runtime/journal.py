@@ -1,8 +1,8 @@
-"""JournalRuntime: a run of this process that may pause for a person and go on in any other.
+"""JournalRuntime: a run in this process that may pause for a person and resume in another process.
 
-It keeps what each step of one run gave. Where the run needs an answer that nobody has given yet, it
-ends with `RunPaused`, and its journal is stored. To go on, the run's code runs again from the top
-with the journal, as a durable function does: steps that are done are not done again.
+It records the output of each step. Where the run needs an answer that is not there yet, its code
+ends with `RunPaused`, and the journal is stored. To resume, the code runs again from the top with
+the journal, as a durable function does: completed steps are not repeated.
 """
 
 from __future__ import annotations
@@ -45,38 +45,37 @@ T = TypeVar("T")
 
 
 class RunPaused(BaseException):
-    """The run waits for a person, and its code ends here until there is an answer."""
+    """Ends the code of a run that waits for a person, until there is an answer."""
 
     def __init__(self, runtime: JournalRuntime, asked: Sequence[str]) -> None:
-        """Keep the runtime of the run, and the ids of its questions in the order of the calls."""
+        """Hold the run's runtime, and the ids of its questions in the order of the calls."""
         super().__init__("the run waits for a person")
         self._runtime = runtime
         self.asked: Sequence[str] = asked
 
     def journal(self) -> JsonObject:
-        """Return what the run did so far.
+        """Return the run's record so far.
 
         Raises:
-            ConfigurationError: Something of it is not JSON.
+            ConfigurationError: A value in it is not JSON.
         """
         return self._runtime.to_dict(self.asked)
 
 
 _GROUP = "group/"
-"""The place of steps that run at the same time, of which new ones may come before those that are
-remembered."""
+"""The place of steps that run at the same time: a new step may come before a remembered step."""
 
 _inside: ContextVar[bool] = ContextVar("agentkit_inside_journal_step", default=False)
-"""True in the handler of a step, of which what it does is a part, and where nothing is kept."""
+"""True inside a step's handler: nothing is recorded there, since it is part of that step."""
 
 
 class Journal:
-    """The record of one run: what its steps gave, when things happened, and what was decided.
+    """The record of a run: outputs of its steps, times and decisions.
 
-    It is what the run goes on with elsewhere, and so a `ReplayMemory`.
+    A resumed run is compared with it: it is a `ReplayMemory`.
 
     Args:
-        stored: What `to_dict` gave when the run paused; None: it begins.
+        stored: The result of `to_dict` when the run paused; None: the run begins.
     """
 
     advice = (
@@ -89,25 +88,25 @@ class Journal:
         known: Mapping[str, Any] = stored or {}
         self.seed: str = known.get("seed") or str(uuid.uuid4())
         self.steps: Mapping[str, Any] = known.get("steps") or {}
-        """What steps gave before the run paused."""
+        """Outputs of steps from before the pause."""
 
         self.places: Mapping[str, str] = dict.fromkeys(self.steps, "")
         self.times: Mapping[str, float] = known.get("times") or {}
-        """When things happened before the run paused."""
+        """Times from before the pause."""
 
         decided: Mapping[str, JsonValue] = known.get("decided") or {}
         self.decided: Mapping[str, Decision] = {
             key: Decision(value, "before the run paused") for key, value in decided.items()
         }
         self.answers: dict[str, Any] = dict(known.get("answers") or {})
-        """Answers that the run has got, by question; None: it has expired."""
+        """Answers that the run has received, by question; None: the question expired."""
 
         self.new_steps: dict[str, Any] = {}
         self.new_times: dict[str, float] = {}
         self._left = set(self.steps)
 
     def left(self, asked: Iterable[str], /) -> int:
-        """Return how many steps that were done have not been asked for again."""
+        """Return the number of completed steps that were not requested again."""
         if self._left:
             self._left.difference_update(asked)
         return len(self._left)
@@ -131,12 +130,12 @@ class Journal:
 
 
 class JournalRuntime(Runtime):
-    """The runtime of one run that may pause.
+    """The runtime of a run that may pause.
 
     Args:
-        local: What calls models and waits.
-        journal: What the run's steps gave before it paused; None: it begins.
-        answers: Answers to its questions, by id; None: the question has expired.
+        local: Calls models and waits.
+        journal: The record from before the pause; None: the run begins.
+        answers: Answers to the run's questions, by id; None: the question expired.
     """
 
     pauses = True
@@ -156,13 +155,13 @@ class JournalRuntime(Runtime):
         self._groups = 0
         self._problem: str | None = None
         self.replaying: bool = journal is not None
-        """True until the run comes to what it did not do before it paused."""
+        """True until the run does something new since the pause."""
 
     def to_dict(self, asked: Sequence[str] = ()) -> JsonObject:
-        """Return the journal as JSON, with those questions first that were ``asked`` in this order.
+        """Return the journal as JSON; the questions ``asked`` come first, in this order.
 
         Raises:
-            ConfigurationError: Something of the run is not JSON, so that it cannot go on elsewhere.
+            ConfigurationError: A value of the run is not JSON, so another process could not resume.
         """
         if self._problem is not None:
             raise ConfigurationError(
@@ -181,7 +180,7 @@ class JournalRuntime(Runtime):
         journal: Mapping[str, Any] | None,
         answers: Mapping[str, ApprovalAnswer | None],
     ) -> JournalRuntime:
-        """Return itself for a run that is a part of this one; a new one for one that goes on."""
+        """Return itself for a nested run, and a new runtime for a run that resumes."""
         return self if journal is None else JournalRuntime(self._local, journal, answers)
 
     def within(self, step_id: str) -> AbstractContextManager[None]:
@@ -193,11 +192,11 @@ class JournalRuntime(Runtime):
         return unique(name, self._claims)
 
     def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
-        """Keep a decision; where the run decided otherwise before it paused, it must not go on."""
+        """Record a decision, and compare it with the decision from before the pause."""
         self._guard.decide(key, value(), what)
 
     def recorded(self, key: str) -> JsonValue:
-        """Return what was decided before the run paused."""
+        """Return the decision from before the pause."""
         return self._guard.recorded(key)
 
     def remembers(self, step_id: str) -> bool:
@@ -206,7 +205,7 @@ class JournalRuntime(Runtime):
 
     @contextmanager
     def each_time(self) -> Generator[None]:
-        """Keep nothing of what the block does: a run that goes on does it again."""
+        """Record nothing inside the block: a resumed run does it again."""
         token = _inside.set(True)
         try:
             yield
@@ -234,7 +233,7 @@ class JournalRuntime(Runtime):
         make_body: Callable[[], dict[str, Any]],
         on_delta: DeltaSink | None = None,
     ) -> object:
-        """Ask the model, or return what it answered before the run paused."""
+        """Ask the model, or return its answer from before the pause."""
         log = DeltaLog(on_delta) if on_delta is not None else None
 
         async def ask() -> dict[str, Any]:
@@ -265,7 +264,7 @@ class JournalRuntime(Runtime):
         changes: Recordable,
         codec: Codec[T] | None = None,
     ) -> T:
-        """Run a callback once, and keep its result with what it changed."""
+        """Run a callback once, and record its result and its changes."""
         if _inside.get():
             return await contained(handler)
         if step_id not in self._journal.steps:
@@ -286,7 +285,7 @@ class JournalRuntime(Runtime):
         codec: Codec[T] | None,
         values: list[T],
     ) -> dict[str, Any]:
-        """Run a callback; where its changes cannot be kept, the run can still go on here."""
+        """Run a callback; if its changes cannot be recorded, the run may end but not pause."""
         before: object = None
         try:
             before = changes.begin()
@@ -302,7 +301,7 @@ class JournalRuntime(Runtime):
             return {}
 
     async def kept(self, step_id: str, handler: Callable[[], Any]) -> Any:
-        """Return what a step gave before the run paused, or what it gives now, and keep that."""
+        """Return a step's recorded output, or run the step and record its output."""
         if _inside.get():
             return await contained(handler)
         self._guard.ask(step_id, _GROUP if self._groups else "")
@@ -322,24 +321,24 @@ class JournalRuntime(Runtime):
         return output
 
     async def run_step(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
-        """Run a handler once; what it returns must be JSON if the run pauses."""
+        """Run a handler once; its result must be JSON if the run pauses."""
         kept = await self.kept(step_id, handler)
         return copy.deepcopy(kept)  # the caller may change it
 
     async def wait(self, step_id: str, time: timedelta | datetime, /) -> None:
-        """Wait in this process; a time once."""
+        """Wait in this process; a duration only once."""
         wait = partial(self._local.wait, step_id, time)
-        if isinstance(time, datetime):  # which has passed when the run goes on
+        if isinstance(time, datetime):  # a resumed run does not wait for it a second time
             await wait()
         else:
             await self.kept(step_id, wait)
 
     async def server_step(self, step_id: str, request: ServerRequest, /) -> Any:
-        """Leave it to the runtime that calls models."""
+        """Pass the request to the runtime that calls models."""
         return await self._local.server_step(step_id, request)
 
     async def parallel(self, calls: Sequence[Callable[[], Awaitable[T]]]) -> list[T | Exception]:
-        """Run all until each has ended or waits for a person; if one waits, so does the run."""
+        """Run all calls until each ends or pauses; pause the run if a call paused."""
 
         async def outcome(call: Callable[[], Awaitable[T]]) -> T | Exception | RunPaused:
             try:
@@ -358,11 +357,11 @@ class JournalRuntime(Runtime):
         return cast("list[T | Exception]", list(found))
 
     async def publish(self, chunk: dict[str, Any]) -> None:
-        """Pass the chunk on, if anybody listens."""
+        """Pass the chunk on."""
         await self._local.publish(chunk)
 
     def published_by_next_step(self, follows: bool, /) -> AbstractContextManager[None]:  # noqa: FBT001 - the port
-        """Do nothing: what is published here is published at once."""
+        """Pass it on: a journal does not hold chunks back."""
         return self._local.published_by_next_step(follows)
 
     async def ask(
@@ -371,10 +370,10 @@ class JournalRuntime(Runtime):
         request: ApprovalRequest,
         opening: Callable[[], Awaitable[None]] | None = None,
     ) -> ApprovalAnswer | None:
-        """Return the answer if there is one, or end the run's code here.
+        """Return the answer, or end the run's code here.
 
         Raises:
-            RunPaused: There is none yet.
+            RunPaused: The question has no answer yet.
         """
         if opening is None:
             return await self._local.ask(step_id, request)
@@ -396,7 +395,7 @@ class JournalRuntime(Runtime):
     async def wait_for_signal(
         self, step_id: str, key: str, enter: Callable[[], Awaitable[bool]], seconds: float
     ) -> bool:
-        """Wait, or return what the wait gave before the run paused."""
+        """Wait, or return the outcome of the wait from before the pause."""
         wait = partial(self._local.wait_for_signal, step_id, key, enter, seconds)
         return await self.kept(f"{step_id}.signal", wait)
 
@@ -405,13 +404,13 @@ class JournalRuntime(Runtime):
         await self._local.signal(key)
 
     def is_final(self, error: BaseException) -> bool:
-        """Return True: nobody runs it again after an error."""
+        """Return whether ``error`` ends the run for good."""
         return self._local.is_final(error)
 
     def repeats(self, error: Exception) -> bool:
-        """Return False: errors end the run."""
+        """Return whether ``error`` is remembered."""
         return self._local.repeats(error)
 
 
 async def _never() -> Any:
-    raise AssertionError("a step that is kept was asked for again")
+    raise AssertionError("a recorded step ran again")

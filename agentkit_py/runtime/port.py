@@ -88,11 +88,11 @@ _NOTHING: AbstractContextManager[None] = nullcontext()
 
 
 class Runtime(ABC):
-    """Everything the engine asks of the world.
+    """The port between the engine and the world: model calls, steps, time, ids, people, errors.
 
-    The defaults are those of a run that happens once, in this process: nothing is remembered, and
-    no server and no person can be reached. A runtime writes what it does differently. It has to say
-    how it asks a model, and where ids and times come from.
+    The defaults are for a run that happens once, in this process: they remember nothing, and reach
+    no server and no person. A subclass overrides what it does differently; `infer`, `new_id` and
+    `now` have no default.
     """
 
     durable: bool = False
@@ -102,7 +102,7 @@ class Runtime(ABC):
     """True if a question ends the run's code with `RunPaused` until there is an answer."""
 
     replaying: bool = False
-    """True while a run that paused comes to nothing that it did not do before."""
+    """True until a resumed run does something that it did not do before the pause."""
 
     execution: str | None = None
     """The id of the execution, by which it may be stopped from outside; None: it has none."""
@@ -115,13 +115,13 @@ class Runtime(ABC):
         journal: Mapping[str, Any] | None,
         answers: Mapping[str, ApprovalAnswer | None],
     ) -> Runtime:
-        """Return the runtime of one run that may pause for a person, and go on elsewhere.
+        """Return the runtime of a run that may pause for a person and resume in another process.
 
-        Itself unless it pauses runs: then its code waits for the answer.
+        By default that is this runtime: the run's code waits for the answer.
 
         Args:
-            journal: What the run did before it paused; None: it begins.
-            answers: Answers to its questions, by id; None: the question has expired.
+            journal: The run's record from before the pause; None: the run begins.
+            answers: Answers to the run's questions, by id; None: the question expired.
         """
         return self
 
@@ -134,7 +134,7 @@ class Runtime(ABC):
     def claim(self, name: str) -> str:
         """Return a prefix for step ids that no other run in this execution has, like ``name:2``.
 
-        Ids of steps that nobody remembers need not be unique: there it is the name itself.
+        The default is the name itself: ids need not be unique where steps are not remembered.
         """
         return name
 
@@ -146,7 +146,7 @@ class Runtime(ABC):
     def now(self, key: str) -> datetime:
         """Return the time (UTC) at which ``key`` happened; a replay gives the same."""
 
-    # What a replay remembers.
+    # Replays.
 
     @property
     def steps_taken(self) -> int:
@@ -154,35 +154,35 @@ class Runtime(ABC):
         return 0
 
     def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
-        """Compare what a run is made of, by name, with what it was made of when it began.
+        """Compare the definition of a run's parts, by name, with the definition at its beginning.
 
         Raises:
-            VersionMismatchError: It is another, and such runs are not to go on.
+            VersionMismatchError: They differ, and the options say that such runs must end.
         """
         return
 
     def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
-        """Note what a user's code decided; ``what`` says in words who did.
+        """Record a decision of the user's code; ``what`` describes the decision for errors.
 
         Raises:
-            ReplayError: It decided otherwise when the run came here first.
+            ReplayError: The first execution decided otherwise here.
         """
         return
 
     def recorded(self, key: str) -> JsonValue:
-        """Return what was decided when the run came here first; None if that is not known."""
+        """Return the decision that the first execution made here; None if it is not known."""
         return None
 
     def remembers(self, step_id: str) -> bool:
-        """Return whether a step is known to be done; with a dot at the end, one inside it."""
+        """Return whether a step is known to be done; an id that ends with a dot: any step in it."""
         return False
 
     def may_remember(self, step_id: str) -> bool:
-        """Return whether a step may be done: what is done is not always known."""
+        """Return whether a step may be done, where that is not known for certain."""
         return False
 
     def each_time(self) -> AbstractContextManager[None]:
-        """In the block nothing is kept for when a paused run goes on: it is done each time."""
+        """Record nothing inside the block: a resumed run does it again."""
         return _NOTHING
 
     # Steps.
@@ -193,19 +193,19 @@ class Runtime(ABC):
         return Steps(self)
 
     async def run_step(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
-        """Run a sync or async handler once; return what it returned."""
+        """Run a sync or async handler once; return its result."""
         return await contained(handler)
 
     async def wait(self, step_id: str, time: timedelta | datetime, /) -> None:
-        """Wait for a time, or until one."""
+        """Wait for a duration, or until a time."""
         left = time if isinstance(time, timedelta) else time - datetime.now(UTC)
         await anyio.sleep(max(0.0, left.total_seconds()))
 
     async def server_step(self, step_id: str, request: ServerRequest, /) -> Any:
-        """Let a server carry out what this process cannot; return what came of it.
+        """Let a server carry out what this process cannot; return the outcome.
 
         Raises:
-            ConfigurationError: There is no server.
+            ConfigurationError: The runtime has no server.
         """
         other = ", or send them with the client: await client.send(…)"
         way = f"inside one{other if isinstance(request, Sending) else ''}"
@@ -219,9 +219,9 @@ class Runtime(ABC):
         make_body: Callable[[], dict[str, Any]],
         on_delta: DeltaSink | None = None,
     ) -> object:
-        """Send one request and return the answer's JSON; the body is made only when it is sent.
+        """Send a request and return the answer's JSON; the body is made only when it is sent.
 
-        With ``on_delta``, the reply is streamed where model and runtime can; what is returned is
+        With ``on_delta``, the reply is streamed where model and runtime can. The return value is
         the same either way.
 
         Raises:
@@ -239,9 +239,9 @@ class Runtime(ABC):
         changes: Recordable,
         codec: Codec[T] | None = None,
     ) -> T:
-        """Run a user's callback once, and apply what it changed again on every replay.
+        """Run a user's callback once, and apply its changes again on every replay.
 
-        What the callback returns must be JSON where no ``codec`` is given.
+        The callback's result must be JSON unless a ``codec`` is given.
         """
         return await contained(handler)
 
@@ -254,21 +254,21 @@ class Runtime(ABC):
     ) -> list[Any]:
         """Run a call and its checks at the same time, errors as values.
 
-        A check that gives something else than None, or fails, ends the call where that can be done.
+        A check that returns anything but None, or fails, cancels the call where that is possible.
 
         Returns:
-            What the call gave (None: it was ended), and what each check gave.
+            The result of the call (None: it was cancelled), then the result of each check.
         """
         return await ended_by(self.parallel, call, checks)
 
     # Listeners, people and other runs.
 
     async def publish(self, chunk: dict[str, Any]) -> None:
-        """Send a streaming chunk to whoever listens; never fails the run."""
+        """Send a streaming chunk to the listeners; never fails the run."""
         return
 
     def published_by_next_step(self, follows: bool, /) -> AbstractContextManager[None]:  # noqa: FBT001 - its one
-        """Leave it to the next step to publish what the block publishes, if a step follows."""
+        """Let the next step publish the block's chunks, if a step follows."""
         return _NOTHING
 
     async def ask(
@@ -277,15 +277,15 @@ class Runtime(ABC):
         request: ApprovalRequest,
         opening: Callable[[], Awaitable[None]] | None = None,
     ) -> ApprovalAnswer | None:
-        """Ask a person and wait for the answer; None if none came in time.
+        """Ask a person and wait for the answer; None if it did not come in time.
 
         Args:
             step_id: The step.
             request: The question.
-            opening: Makes the question known, called once when an answer would be heard.
+            opening: Makes the question known; called once, when an answer would be received.
 
         Raises:
-            ConfigurationError: There is no way to reach a person from here.
+            ConfigurationError: This runtime cannot reach a person.
         """
         names = ", ".join(call.name for call in request.calls) or request.message
         raise ConfigurationError(
@@ -301,40 +301,40 @@ class Runtime(ABC):
 
         Args:
             step_id: Prefix of the steps.
-            key: What is waited for.
-            enter: Called once the wait has begun, so that no signal that follows from it is missed.
-                In this process it is tried now and then, since others cannot signal it.
+            key: Names the signal.
+            enter: Called after the wait has begun, so that a signal that it causes is not missed.
+                The default calls it repeatedly, since other processes cannot signal this one.
             seconds: How long to wait.
 
         Returns:
-            True: ``enter`` returned True. False: there was a signal. None: neither in time.
+            True: ``enter`` returned True. False: a signal came. None: neither in time.
         """
         return await wait_for_signal(key, enter, seconds)
 
     async def signal(self, key: str) -> None:
-        """Wake whoever waits for ``key``, as far as it can be reached from here; never fails."""
+        """Wake the runs that wait for ``key`` and can be reached from here; never fails."""
         send_signal(key)
 
     # Errors.
 
     async def try_again(self, seconds: float, error: Exception) -> None:
-        """Wait, as a step that failed with ``error`` is to be tried again.
+        """Wait before another attempt at a step that failed with ``error``.
 
         Raises:
-            RetryAfterError: Whoever runs the steps tries this one again.
+            RetryAfterError: The server will try the step again.
         """
         await anyio.sleep(seconds)
 
     def is_final(self, error: BaseException) -> bool:
-        """Return whether nobody will try again after ``error``."""
+        """Return whether ``error`` ends the run for good, without another attempt."""
         return True
 
     def repeats(self, error: Exception) -> bool:
-        """Return whether ``error`` is remembered, so that a replay repeats it without trying."""
+        """Return whether ``error`` is remembered, so that a replay raises it without an attempt."""
         return False
 
     def to_caller_error(self, error: Exception) -> Exception:
-        """``error`` as whoever called the run must get it, e.g. an SDK's own kind of error."""
+        """Return the error to raise to the run's caller, e.g. the SDK's own type of error."""
         return error
 
 
@@ -343,7 +343,7 @@ Send: TypeAlias = Callable[[DeltaSink | None], Awaitable[object]]
 
 
 class CallWatch(Protocol):
-    """Sees one call of a model."""
+    """Observes a call of a model."""
 
     async def here(self, send: Send, on_delta: DeltaSink | None) -> object:
         """Call ``send``, which sends the request from this process, and return what it gives."""

@@ -1,13 +1,14 @@
-"""ReplayGuard: an execution that repeats another does each step once, and decides as that did.
+"""ReplayGuard: compares a replay with the execution that it repeats.
 
-Code that runs again from its top is right only while it asks for the same steps in the same order.
-The guard compares it with what is remembered: the journal of a run that paused, or the outputs of
-an Inngest function's steps. Both are a `ReplayMemory`.
+Code that runs again from its top must request the same steps and make the same decisions. The guard
+compares it with a `ReplayMemory`: the journal of a paused run, or the outputs of the steps of an
+Inngest function. It refuses:
 
-- A new step while remembered ones were not asked for again is refused: they would be orphaned.
-- So are remembered steps that are left at the end, and other decisions.
+- a new step while remembered steps were not requested again: they would be orphaned,
+- the end of the code while remembered steps are left,
+- a decision that differs.
 
-Where the run began under another definition, the error says so.
+Where the code has changed since the run began, the error lists the changes.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from agentkit_py.errors import ConfigurationError, ReplayError, VersionMismatchE
 logger: logging.Logger = logging.getLogger("agentkit_py.inngest")
 
 _DEFINITION = ".definition"
-"""End of the keys of what runs were made of."""
+"""Suffix of the keys of definitions."""
 
 _DIGESTS = (".state", ".result")
-"""Ends of the keys of what is compared, but was not decided."""
+"""Suffixes of the keys of values that are compared, but are not decisions."""
 
 _SHOWN = 10
-"""Names of steps that an error lists at the most."""
+"""The maximum number of steps that an error lists."""
 
 OnVersionMismatch: TypeAlias = Literal["continue", "fail"]
-"""The reaction of a run that began under another definition: go on where it can, or end."""
+"""The reaction of a run that began under another definition: continue if possible, or fail."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,7 @@ class Versioning:
         """Check the reaction.
 
         Raises:
-            ConfigurationError: It is none.
+            ConfigurationError: The reaction is unknown.
         """
         wrong = wrong_word("on_version_mismatch", self.on_mismatch, ("continue", "fail"))
         if wrong:
@@ -71,21 +72,21 @@ _UNVERSIONED = Versioning()
 
 
 class ReplayMemory(Protocol):
-    """What earlier executions have left for this one."""
+    """The memory of earlier executions of the same code."""
 
     @property
     def advice(self) -> str:
-        """What to do about a replay that differs."""
+        """Advice for the error of a replay that differs."""
         ...
 
     @property
     def steps(self) -> Container[str]:
-        """Names of the steps that are done and keep their own name."""
+        """Names of the completed steps whose own output holds their name."""
         ...
 
     @property
     def places(self) -> Mapping[str, str]:
-        """The names of all steps that are known to be done, each with its call of a group."""
+        """Names of all steps known to be completed, each with its branch of a group."""
         ...
 
     @property
@@ -99,15 +100,15 @@ class ReplayMemory(Protocol):
         ...
 
     def left(self, asked: Iterable[str], /) -> int:
-        """Return how many steps that are done have not been asked for in this execution."""
+        """Return the number of completed steps that this execution has not requested."""
         ...
 
 
 class ReplayGuard:
-    """Compares one execution with what is remembered of those before it.
+    """Compares an execution with the memory of the executions before it.
 
     Args:
-        memory: What is remembered.
+        memory: The memory.
         versioning: The version of the code.
     """
 
@@ -117,54 +118,54 @@ class ReplayGuard:
         self._defined: set[str] = set()
         self._last_decision = ""
         self.asked: dict[str, str] = {}
-        """The steps of this execution, each with its call of a group."""
+        """The steps that this execution requested, each with its branch of a group."""
 
         self.steps_taken: int = 0
-        """Number of steps asked for; in a group, of those before it."""
+        """Number of steps requested; inside a group, before the group."""
 
         self.decided: dict[str, JsonValue] = {}
-        """Decisions of this execution that nothing keeps yet."""
+        """Decisions of this execution that no earlier execution recorded."""
 
         self.changes: list[str] = []
-        """Changes of the code since the run began, as far as this execution has seen them."""
+        """Changes of the code since the run began that this execution has found."""
 
         self.refused: ReplayError | None = None
-        """Why this execution must not go on."""
+        """The reason why this execution must end; None: it may continue."""
 
     @property
     def left(self) -> int:
-        """Number of remembered steps that have not been asked for yet."""
+        """Number of remembered steps that were not requested yet."""
         return self._memory.left(self.asked)
 
     @property
     def new_changes(self) -> list[str] | None:
-        """The changes of the code, if no earlier execution has noted them; None: no news."""
+        """The changes of the code, unless an earlier execution recorded the same changes."""
         return self.changes if self.changes and self.changes not in self._memory.changed else None
 
     # Steps.
 
     def ask(self, step_id: str, place: str = "") -> None:
-        """Note a step that the code asks for.
+        """Record that the code requests a step.
 
         Args:
             step_id: The step.
-            place: The call of a group that asks; empty outside of groups.
+            place: The branch of a group that requests it; empty outside of groups.
         """
         self.asked[step_id] = place
         if not place:
             self.steps_taken = len(self.asked)
 
     def remembers(self, step_id: str) -> bool:
-        """Return whether a step is known to be done; with a dot at the end, one inside it."""
+        """Return whether a step is known to be done; an id that ends with a dot: any step in it."""
         if step_id.endswith("."):
             return any(name.startswith(step_id) for name in self._memory.places)
         return step_id in self._memory.steps
 
     def check_new(self, step_id: str) -> None:
-        """Check a step that is not remembered, before it is done.
+        """Check a step that is not remembered, before it runs.
 
         Raises:
-            ReplayError: Remembered steps were not asked for again.
+            ReplayError: Remembered steps were not requested again.
         """
         if self.refused is not None:
             raise self.refused
@@ -173,10 +174,10 @@ class ReplayGuard:
             raise self._refuse_left(f"step {step_id!r} is new", step_id)
         if self.changes and self.new_changes:
             changes = "; ".join(self.changes)
-            logger.warning("A run goes on with other code than it began with: %s", changes)
+            logger.warning("A run continues with other code than it began with: %s", changes)
 
     def _is_left_in(self, place: str) -> bool:
-        """Return whether a call of a group remembers steps that it has not asked for again."""
+        """Return whether a branch of a group remembers steps that it has not requested again."""
         places = self._memory.places.items()
         return any(its.startswith(place) and name not in self.asked for name, its in places)
 
@@ -184,7 +185,7 @@ class ReplayGuard:
         """Check the end of the code.
 
         Raises:
-            ReplayError: Remembered steps were not asked for again, or a step was refused.
+            ReplayError: Remembered steps were not requested again, or a step was refused.
         """
         if self.refused is not None:
             raise self.refused
@@ -196,7 +197,7 @@ class ReplayGuard:
         shown = ", ".join(map(repr, names[:_SHOWN])) or "whose names are not known"
         more = "" if len(names) <= _SHOWN else f" and {len(names) - _SHOWN} more"
         problem = (
-            f"This run remembers {self.left} steps that were not asked for again ({shown}{more}), "
+            f"This run remembers {self.left} steps that were not requested again ({shown}{more}), "
             f"and {reason}."
         )
         if self._last_decision:
@@ -206,14 +207,14 @@ class ReplayGuard:
     # Decisions.
 
     def recorded(self, key: str) -> JsonValue:
-        """Return what was decided when the run came here first; None if that is not known."""
+        """Return the decision that the first execution made here; None if it is not known."""
         found = self._memory.decided.get(key)
         return None if found is None else found.value
 
     def decide(self, key: str, value: JsonValue, what: str) -> None:
-        """Compare a decision with the one that is remembered, or note it.
+        """Compare a decision with the remembered decision, or record it.
 
-        Where the code has changed, `on_start` may return other messages for calls that are done.
+        Where the code has changed, `on_start` may return other messages for completed calls.
 
         Raises:
             ReplayError: They differ.
@@ -233,10 +234,10 @@ class ReplayGuard:
             raise error
 
     def define(self, prefix: str, parts: Callable[[], dict[str, str]]) -> None:
-        """Compare the definition of what runs with the one that the run began with.
+        """Compare the definition of a run's parts with the definition at its beginning.
 
         Raises:
-            VersionMismatchError: They differ, and such runs are not to go on.
+            VersionMismatchError: They differ, and ``on_version_mismatch`` is ``"fail"``.
         """
         version = self._versioning.version
         now = {**({} if version is None else {"version": version}), **parts()}
@@ -250,12 +251,12 @@ class ReplayGuard:
         new = [change for change in changes if change not in self.changes]
         self.changes += new
         if new and self._versioning.on_mismatch == "fail":
-            raise self.stop("Runs of another version are not to go on (on_version_mismatch).")
+            raise self.stop("Runs of another version must end (on_version_mismatch).")
 
     # Ends.
 
     def refuse(self, error: ReplayError) -> ReplayError:
-        """Refuse all further steps of this execution with an error; return it."""
+        """Refuse all further steps of this execution with ``error``; return it."""
         self.refused = error
         return error
 
@@ -264,7 +265,7 @@ class ReplayGuard:
     ) -> ReplayError:
         """Refuse all further steps of this execution, and return the error."""
         facts: dict[str, Any] = {"step": step_id, "remembered": list(remembered)}
-        # Code that has changed back is that of the beginning, but not that of the steps since.
+        # Code that was changed back equals the code of the beginning, but not of the steps since.
         noted = [one for changes in self._memory.changed[-1:] for one in changes]
         changes = self.changes or noted or self._other_runs()
         if not changes:
@@ -272,7 +273,7 @@ class ReplayGuard:
         return self.refuse(
             VersionMismatchError(
                 f"{problem} The code has changed since the run began ({'; '.join(changes)}), and "
-                "it cannot go on with this code: let it end with its own, or use "
+                "it cannot continue with this code: let it end with its own, or use "
                 'patched("…").',
                 changes=changes,
                 **facts,
@@ -280,7 +281,7 @@ class ReplayGuard:
         )
 
     def _other_runs(self) -> list[str]:
-        """Return the runs that have begun in place of those that are remembered."""
+        """Return the runs that began in place of remembered runs, in words."""
         known = self._memory.decided
         new = [key for key in self.decided if key.endswith(_DEFINITION)]
         gone = [key for key in known if key.endswith(_DEFINITION) and key not in self._defined]
@@ -291,7 +292,7 @@ class ReplayGuard:
 
 
 def _differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return what has changed in words."""
+    """Return the changes between two definitions, in words."""
     if before.get("version") != now.get("version"):
         first = f"version {before.get('version')} → {now.get('version')}"
     else:

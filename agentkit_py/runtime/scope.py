@@ -1,4 +1,4 @@
-"""Names of steps and runs inside a call: they begin with the call's id, and each is given once."""
+"""Names of steps and runs inside a call: they begin with the call's id and are unique."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signals between the runs of one process; other processes cannot be reached from here."""
+"""Signals between runs of the same process; other processes cannot be reached from here."""
 
 from __future__ import annotations
 

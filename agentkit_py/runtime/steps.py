@@ -23,7 +23,7 @@ class StepTools(Protocol):
     """Steps for handlers, as ``ctx.step``; `inngest.Step` fits it by shape."""
 
     async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
-        """Run ``handler`` as a step: durable runtimes remember what it returned."""
+        """Run ``handler`` as a step: durable runtimes remember its result."""
         ...
 
     async def sleep(self, step_id: str, duration: int | timedelta) -> None:
@@ -45,7 +45,7 @@ class StepTools(Protocol):
         data: dict[str, Any] | None = None,
         timeout: int | timedelta | None = None,
     ) -> Any:
-        """Call another Inngest function and wait for what it returns."""
+        """Call another Inngest function and wait for its result."""
         ...
 
     async def sleep_until(self, step_id: str, until: datetime) -> None:
@@ -53,26 +53,26 @@ class StepTools(Protocol):
         ...
 
     async def send_event(self, step_id: str, events: Any) -> list[str]:
-        """Send one Inngest event, or a list of them, once; return their ids."""
+        """Send an Inngest event, or a list of events, once; return their ids."""
         ...
 
 
 class ToolSteps(StepTools, Protocol):
     """``ctx.step`` of a tool with ``steps=True``, as in TypeScript.
 
-    Names of steps need to be unique within one call of the tool only.
+    Names of steps must be unique within a call of the tool, not across calls.
     """
 
     async def run(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
-        """Run ``handler``, a sync or async function, as a step: what it returned is remembered.
+        """Run ``handler``, a sync or async function, as a step: its result is remembered.
 
-        A sync function that blocks belongs into a thread: ``lambda: asyncio.to_thread(function)``.
+        Run a sync function that blocks in a thread: ``lambda: asyncio.to_thread(function)``.
         """
         ...
 
     @property
     def idempotency_key(self) -> str:
-        """Names the step that runs now to other systems: the same if it has to be made again.
+        """A name of the current step for other systems, the same if the step has to run again.
 
         Outside of a step it names the call.
         """
@@ -81,9 +81,9 @@ class ToolSteps(StepTools, Protocol):
     async def receive(self, step_id: str, *, event: str, key: str, timeout: int | timedelta) -> Any:
         """Receive an event that came for ``key``, or comes within ``timeout`` (ms or timedelta).
 
-        Unlike `wait_for_event` it finds what came before. Somebody has to keep it: see
+        Unlike `wait_for_event` it finds earlier events, which have to be stored: see
         `agentkit_py.inngest.mailbox_function` and `agentkit_py.history.deliver`. Returns the
-        event's data, and None if none came.
+        event's data; None if no event came.
         """
         ...
 
@@ -112,10 +112,10 @@ class ToolSteps(StepTools, Protocol):
         ...
 
     async def parallel(self, *calls: Callable[[], Any]) -> list[Any]:
-        """Run calls with steps at the same time; return what they gave, in the order given.
+        """Run calls with steps at the same time; return their results, in the order given.
 
-        All run to their end; then the first error, if there is one, is raised. Steps overlap in no
-        other way: not with ``asyncio.gather``.
+        All run to their end; then the first error, if any, is raised. Steps must not overlap in any
+        other way, e.g. by ``asyncio.gather``.
         """
         ...
 
@@ -163,18 +163,18 @@ ServerRequest: TypeAlias = EventWait | Invocation | Sending
 
 
 class StepPrimitives(Protocol):
-    """The part of a runtime that steps stand on."""
+    """The methods of a runtime that `Steps` uses."""
 
     async def run_step(self, step_id: str, handler: Callable[[], Any], /) -> Any:
-        """Run a sync or async handler once; return what it returned."""
+        """Run a sync or async handler once; return its result."""
         ...
 
     async def wait(self, step_id: str, time: timedelta | datetime, /) -> None:
-        """Wait for a time, or until one."""
+        """Wait for a duration, or until a time."""
         ...
 
     async def server_step(self, step_id: str, request: ServerRequest, /) -> Any:
-        """Let a server carry a request out; return what came of it."""
+        """Let a server carry out a request; return the outcome."""
         ...
 
     async def infer(
@@ -189,9 +189,9 @@ class StepPrimitives(Protocol):
 
 
 class Steps:
-    """The steps of a run, over what its runtime can do.
+    """The steps of a run over any runtime.
 
-    Inside `Runtime.within` their names begin with that id.
+    Inside `Runtime.within` their names begin with its id.
     """
 
     def __init__(self, runtime: StepPrimitives) -> None:
@@ -205,17 +205,17 @@ class Steps:
     async def waiting(
         self, step_id: str, wait: Callable[[], Awaitable[Any]], time: timedelta
     ) -> Any:
-        """Wait; what has to happen around each wait is added here.
+        """Wait; a subclass adds here what has to happen around each wait.
 
         Args:
             step_id: The step's name in the run.
             wait: The wait.
-            time: How long it takes at the most.
+            time: The maximum duration of the wait.
         """
         return await wait()
 
     async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
-        """Run ``handler``, which may be sync, too: durable runtimes remember what it returned."""
+        """Run a sync or async ``handler``: durable runtimes remember its result."""
         return cast("T", await self._runtime.run_step(self.name(step_id), handler))
 
     async def sleep(self, step_id: str, duration: int | timedelta) -> None:
@@ -253,7 +253,7 @@ class Steps:
         data: dict[str, Any] | None = None,
         timeout: int | timedelta | None = None,
     ) -> Any:
-        """Call another Inngest function and wait for what it returns."""
+        """Call another Inngest function and wait for its result."""
         request = Invocation(function_id=function_id, app_id=app_id, data=data, timeout=timeout)
         return await self._runtime.server_step(self.name(step_id), request)
 
@@ -270,7 +270,7 @@ class Steps:
         return await self.invoke_by_id(step_id, function_id=function_id, data=data, timeout=timeout)
 
     async def send_event(self, step_id: str, events: Any) -> list[str]:
-        """Send one Inngest event, or a list of them, once; return their ids."""
+        """Send an Inngest event, or a list of events, once; return their ids."""
         listed = cast("list[Any]", events) if isinstance(events, list) else [events]
         return await self._runtime.server_step(self.name(step_id), Sending(listed))
 
@@ -286,7 +286,7 @@ class Steps:
         return await self.run(step_id, call)
 
     async def parallel(self, *calls: Callable[[], Any]) -> list[Any]:
-        """Run calls with steps at the same time; return what they gave, in the order given.
+        """Run calls with steps at the same time; return their results, in the order given.
 
         Raises:
             Exception: The first error of a call, after all have ended.
