@@ -261,7 +261,10 @@ class ChunkPublisher(Instrumentation):
         self.wants_tokens = config.tokens
         self._runtime = runtime
         self._repeat = config.repeat
-        self._publish = config.publish or runtime.publish
+        self._publish = runtime.publish
+        if config.publish is not None and config.publish != runtime.publish:
+            # The runtime's own function knows by itself what a replay only repeats.
+            self._publish = runtime.publisher(config.publish)
         self._projector = Projector(config.simulate_chunking, config.extended, config.error_texts)
         self._failed = False
 

@@ -21,9 +21,11 @@ from weakref import WeakKeyDictionary
 import inngest
 from inngest.experimental import realtime
 
+from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import as_object, dumps
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.history.mail import MailStore
+from agentkit_py.runtime.port import Publisher
 from agentkit_py.stores.broadcast import FUNCTION_RUN, STREAMS, Broadcast, stream_box
 
 if TYPE_CHECKING:
@@ -194,7 +196,7 @@ class LivePublisher:
     def __init__(self, send: Publish | None, steps: Remaining) -> None:
         self._send = send
         self._steps = steps
-        self._held: list[dict[str, Any]] = []
+        self._held: list[tuple[Publisher | None, dict[str, Any]]] = []
         self._calls: list[Callable[[], None]] = []
         self._groups = 0
         self._holding = False
@@ -208,16 +210,19 @@ class LivePublisher:
         """True if no remembered step is left, so that all code from here on is new."""
         return not self._steps.left
 
-    async def publish(self, chunk: dict[str, Any], *, inside: bool) -> None:
+    async def publish(
+        self, chunk: dict[str, Any], *, inside: bool, send: Publisher | None = None
+    ) -> None:
         """Send the chunk now, or hold it back until its code is known to be new.
 
         Args:
             chunk: The chunk.
             inside: It comes from a step that really runs now.
+            send: Sends it; the function that all chunks are sent with unless given.
         """
-        if self._send is None:
+        if self._send is None and send is None:
             return
-        self._held.append(chunk)
+        self._held.append((send, chunk))
         if inside or (self.is_new and not self._holding):
             await self._flush()
 
@@ -266,11 +271,11 @@ class LivePublisher:
 
     async def _flush(self) -> None:
         held, self._held = self._held, []
-        if self._send is None:
-            return
-        for chunk in held:
+        for own, chunk in held:
+            send = own or self._send
             try:
-                await self._send(chunk)
+                if send is not None:
+                    await resolve(send(chunk))
             except Exception:
                 logger.warning("A chunk could not be published", exc_info=True)
 

@@ -54,6 +54,7 @@ from agentkit_py.runtime.direct import DirectRuntime, shared_runtime
 from agentkit_py.runtime.port import (
     Codec,
     DeltaSink,
+    Publisher,
     Recordable,
     Runtime,
     computed_id,
@@ -384,6 +385,14 @@ class InngestRuntime(Runtime):
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Publish a chunk, unless a replay repeats it."""
         await self._live.publish(chunk, inside=inside_step() is not None)
+
+    def publisher(self, send: Publisher, /) -> Publisher:
+        """Return ``send`` so that a replay drops what it only repeats."""
+
+        async def publish(chunk: dict[str, Any]) -> None:
+            await self._live.publish(chunk, inside=inside_step() is not None, send=send)
+
+        return publish
 
     def publish_with(self, send: Publish) -> None:
         """Send the chunks of this execution with ``send``."""

@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+Publisher: TypeAlias = Callable[[dict[str, Any]], "Awaitable[None] | None"]
+"""Sends one streaming chunk."""
+
+
 class Recordable(Protocol):
     """Side effects of a user's callback: changes of the state and the schedule of a run."""
 
@@ -266,6 +270,13 @@ class Runtime(ABC):
     async def publish(self, chunk: dict[str, Any]) -> None:
         """Send a streaming chunk to the listeners; never fails the run."""
         return
+
+    def publisher(self, send: Publisher, /) -> Publisher:
+        """Return ``send`` so that a replay does not send again what an earlier execution has sent.
+
+        What a user passes to a run sends through this.
+        """
+        return send
 
     def published_by_next_step(self, follows: bool, /) -> AbstractContextManager[None]:  # noqa: FBT001 - its one
         """Let the next step publish the block's chunks, if a step follows."""

@@ -8,10 +8,10 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import Agent, Network
-from agentkit_py.inngest import create_functions
+from agentkit_py import Agent, Network, tool
+from agentkit_py.inngest import AgentKitMiddleware, create_functions
 from agentkit_py.runs import StreamingConfig
-from agentkit_py.testing import ScriptedModel
+from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.executor import ReplayExecutor, kill_points
 
 from .conftest import FAN_OUT, fan_out
@@ -105,3 +105,32 @@ async def test_a_publisher_that_fails_does_not_disturb_the_run() -> None:
     make = client.create_function(fn_id="f", trigger=inngest.TriggerEvent(event="go"))
     run = await ReplayExecutor(client, [make(handler)], transport=model.transport).run("go")
     assert run.output == "Hello."
+
+
+async def test_an_own_publisher_in_an_own_function_sends_each_chunk_once() -> None:
+    """A replay repeats the code before the step that is new, and not what it has published."""
+    model = ScriptedModel(*[tool_call("track", {"parcel": n}) for n in range(4)], "Done.")
+
+    def track(parcel: int) -> int:
+        """Track it."""
+        return parcel
+
+    agent = Agent(name="clerk", system="S", model=model, tools=[tool(track)])
+    sent: list[str] = []
+
+    def publish(chunk: dict[str, Any]) -> None:
+        sent.append(chunk["id"])
+
+    client = inngest.Inngest(app_id="a", is_production=False, middleware=[AgentKitMiddleware])
+
+    async def own(ctx: inngest.Context) -> str:
+        result = await agent.run("Where?", streaming=StreamingConfig(publish=publish))
+        return result.text
+
+    trigger = inngest.TriggerEvent(event="own")
+    made = client.create_function(fn_id="own", trigger=trigger)(own)
+    run = await ReplayExecutor(client, [made], transport=model.fake.transport).run("own", {})
+    assert run.output == "Done."
+    assert len(sent) == len(set(sent)) > 20
+    assert sent[0].endswith("run.started")
+    assert sent[-1].endswith("stream.ended")
