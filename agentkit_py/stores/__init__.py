@@ -1,6 +1,6 @@
 """Stores of threads. Each is a `HistoryConfig`, to be passed as ``history=…``.
 
-`MemoryHistory` keeps threads as long as the process lives, `SqliteHistory` keeps them in one file,
+`MemoryHistory` keeps threads as long as the process lives, `SqliteHistory` keeps them in a file,
 `PostgresHistory` in a PostgreSQL database. A store for another database is a subclass of
 `HistoryStore`. Nothing here loads ``sqlite3`` or ``psycopg`` before a store of theirs is made.
 """

@@ -138,7 +138,7 @@ def _adapted(value: Any) -> Any:
 
 
 class PostgresServer:
-    """Transactions on one database."""
+    """Transactions on a database."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class PostgresServer:
             schema: The schema of the tables.
             prefix: The beginning of their names.
             connections: How many connections there are at the most.
-            wait: Seconds to wait for one.
+            wait: Seconds to wait for a connection.
             others: Names of tables that are not the library's own.
             prepare: Called once, after the tables have been made.
         """
@@ -179,9 +179,9 @@ class PostgresServer:
     def transact(
         self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
     ) -> T:
-        """Run ``work`` in a transaction; one whose connection is lost is tried again.
+        """Run ``work`` in a transaction; if its connection is lost, it is tried again.
 
-        A reader sees the database as of one moment, a writer what others have just written.
+        A reader sees the database at a single moment, a writer all that was committed before it.
         """
         isolation = None if write else psycopg.IsolationLevel.REPEATABLE_READ
         attempts = 0
@@ -273,7 +273,7 @@ class PostgresServer:
             raise ConfigurationError(
                 f"{self._where}: {self._schema}.{name} is a table of AgentKit for TypeScript. "
                 "PostgresHistory(…, layout='typescript') reads and writes it; another prefix=… "
-                "makes tables of its own beside it."
+                "makes its own tables in that schema."
             )
 
     def _make_schema(self, session: Session) -> None:
@@ -310,7 +310,7 @@ def _forget(pool: _Pool) -> None:
 
 
 def _is_lost(error: psycopg.Error) -> bool:
-    """Return whether the connection is gone, so that another one may do better."""
+    """Return whether the connection is gone, so that another may succeed."""
     if not isinstance(error, psycopg.OperationalError | psycopg.InterfaceError):
         return False
     state = error.sqlstate

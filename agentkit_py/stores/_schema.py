@@ -168,7 +168,7 @@ STEPS: tuple[tuple[SchemaChange, ...], ...] = (
         """,
         "CREATE INDEX {index:runs_by_thread} ON {runs} (thread_id, number) WHERE has_state",
     ),
-    # The size of the thread before each result, so that the newest ones say where they stand.
+    # The size of the thread before each result, so that the newest ones know their positions.
     (
         "ALTER TABLE {results} ADD COLUMN messages bigint NOT NULL DEFAULT 0",
         "ALTER TABLE {results} ADD COLUMN size bigint NOT NULL DEFAULT 0",  # characters
@@ -182,7 +182,7 @@ STEPS: tuple[tuple[SchemaChange, ...], ...] = (
     ),
     # PostgreSQL's run records had a time, and SQLite's none: now the tables are the same.
     ("ALTER TABLE {runs} ADD COLUMN {IF_MISSING} updated_at {TIME}",),
-    # Runs in line for a thread, what they have begun and done, and executions that were stopped.
+    # Runs in line for a thread, their begun and finished calls, and executions that were stopped.
     (
         "ALTER TABLE {leases} ADD COLUMN execution {KEY}",
         """
@@ -285,7 +285,7 @@ STEPS: tuple[tuple[SchemaChange, ...], ...] = (
         "{INDEX_WORDS}",
         words.fill,
     ),
-    # Who of the staff is on a thread, or wanted.
+    # The staff members on a thread, and those who are wanted.
     (
         """
         CREATE TABLE {takeovers} (
@@ -303,11 +303,11 @@ STEPS: tuple[tuple[SchemaChange, ...], ...] = (
         "ALTER TABLE {threads} ADD COLUMN hidden boolean NOT NULL DEFAULT false",
         # row that a thread's results are stored under; NULL: its own
         "ALTER TABLE {threads} ADD COLUMN branch {KEY}",
-        # row whose results before start are also this one's
+        # row whose results before start belong to this row, too
         "ALTER TABLE {threads} ADD COLUMN parent {KEY}",
         "ALTER TABLE {threads} ADD COLUMN start bigint NOT NULL DEFAULT 0",
         "ALTER TABLE {threads} ADD COLUMN start_messages bigint NOT NULL DEFAULT 0",
-        # thread that it was forked from, or that a hidden one was made for
+        # thread that it was forked from, or for which a hidden row was made
         "ALTER TABLE {threads} ADD COLUMN origin {KEY}",
         "CREATE INDEX {index:threads_by_branch} ON {threads} (branch) WHERE branch IS NOT NULL",
         "CREATE INDEX {index:threads_by_parent} ON {threads} (parent) WHERE parent IS NOT NULL",
@@ -334,4 +334,4 @@ STEPS: tuple[tuple[SchemaChange, ...], ...] = (
     # Old mail is removed where new mail is put: streams put much of it.
     ("CREATE INDEX {index:mail_by_time} ON {mail} (until)",),
 )
-"""Each step leads from one version to the next. Steps are only ever added."""
+"""Each step leads from a version to the next. Steps are only ever added."""

@@ -1,7 +1,7 @@
 """SqlHistory: the queries of SQLite and PostgreSQL, written once.
 
 A query is text with words in braces, for which each database's `Dialect` has its own (names of
-tables, types, functions), and with ``?`` for values. It runs in a `Session`: one transaction of a
+tables, types, functions), and with ``?`` for values. It runs in a `Session`: a transaction of a
 `Database`. Databases block, so transactions run in worker threads.
 """
 
@@ -79,7 +79,7 @@ async def _in_thread(work: Callable[[], T]) -> T:
     try:
         limiter = _limiter.get()
     except LookupError:
-        # Not anyio's default one: tools that block would keep stores from saving.
+        # Not anyio's default limiter: tools that block would keep stores from saving.
         limiter = CapacityLimiter(_MOST_THREADS)
         _limiter.set(limiter)
     return await to_thread.run_sync(work, limiter=limiter)
@@ -118,7 +118,7 @@ class SqlHistory(HistoryStore):
         return all(getattr(type(self), one) is getattr(SqlHistory, one) for one in methods)
 
     def restricted_to(self, user_id: str) -> Self | None:
-        """Return this store for one user; None for a subclass that keeps threads otherwise."""
+        """Return this store for a user; None for a subclass that keeps threads otherwise."""
         if not self._does("get_thread"):
             return None
         view = copy(self)
@@ -150,12 +150,12 @@ class SqlHistory(HistoryStore):
 
         Args:
             work: Runs the queries.
-            thread_id: The thread that it is about; it must be of the store's user, if it has one.
+            thread_id: The thread of the work; it must be of the store's user, if it has one.
             write: Whether it changes anything.
             repeatable: As in `Database.transact`.
 
         Raises:
-            ThreadNotFoundError: The thread is not one of the store's user.
+            ThreadNotFoundError: The thread is not of the store's user.
         """
         if self._owner is not None:
             work = partial(_of_owner, self._owner, thread_id, work)
@@ -175,7 +175,7 @@ class SqlHistory(HistoryStore):
     async def _change(
         self, query: str, *values: Any, thread_id: str | None = None, repeatable: bool = True
     ) -> bool:
-        """Run one statement; return whether it changed anything."""
+        """Run a statement; return whether it changed anything."""
         return await self._transact(
             lambda session: session.execute(query, *values).rowcount > 0,
             thread_id=thread_id,
@@ -730,7 +730,7 @@ class SqlHistory(HistoryStore):
         return await self._transact(partial(records.find_takeovers, **which))
 
     async def spend(self, spendings: Sequence[Spending]) -> RefusedSpending | None:
-        """Add amounts to counters of budgets, or none where one has no room."""
+        """Add amounts to counters of budgets, or none where a counter has no room."""
         work = partial(records.spend, spendings=spendings)
         try:
             await self._transact(work, write=True, repeatable=False)
@@ -766,9 +766,9 @@ def _page_query(user_id: str | None, before: tuple[datetime, str] | None) -> tup
 def _of_owner(
     owner: str, thread_id: str | None, work: Callable[[Session], T], session: Session
 ) -> T:
-    """Do work on a thread of one user, and on no other."""
+    """Do work on a thread of a user, and on no other."""
     if thread_id is None:
-        raise HistoryError("A store of one user is asked for its threads alone.")
+        raise HistoryError("A store of one user can only be asked for that user's threads.")
     if not _is_known(session, thread_id, owner):
         raise ThreadNotFoundError(thread_id)
     return work(session)
@@ -778,7 +778,7 @@ def _is_known(session: Session, thread_id: str, owner: str | None) -> bool:
     """Return whether a thread exists.
 
     Raises:
-        ThreadNotFoundError: It is not the owner's, if one is given.
+        ThreadNotFoundError: It is not the owner's, if an owner is given.
     """
     query = "SELECT user_id FROM {threads} WHERE id = ? AND NOT hidden"
     row = session.execute(query, thread_id).fetchone()
@@ -804,7 +804,7 @@ def _load_summary(session: Session, *, thread_id: str, key: str) -> Summary | No
 
 
 def _find_summary(session: Session, thread_id: str, key: str) -> tuple[str | None, Any]:
-    """Return the nearest summary of nothing but what the thread has, and its branch."""
+    """Return the nearest summary of nothing but the thread's own messages, and its branch."""
     most = ALL
     for branch in branches.chain(session, thread_id):
         row = session.execute(f"{_SUMMARY} ? AND key = ?", branch.id, key).fetchone()
@@ -828,7 +828,7 @@ def _save_run(session: Session, *, thread_id: str, run: RunRecord, text: str) ->
 
 
 def _load_run(session: Session, *, thread_id: str, run_id: str | None) -> RunRecord | None:
-    """Return a run of the thread, or one of those that it shares with others, which have ended."""
+    """Return a run of the thread, or an ended run that it shares with other threads."""
     which, one = ("AND has_state", []) if run_id is None else ("AND id = ?", [run_id])
     query = "SELECT id, {text:json} FROM {runs} WHERE thread_id = "
     last = "ORDER BY number DESC LIMIT 1"
@@ -846,7 +846,7 @@ def _load_run(session: Session, *, thread_id: str, run_id: str | None) -> RunRec
 
 
 def _thread_data(session: Session, *, thread_id: str) -> ThreadData:
-    """Return all that is kept for a thread, and of what it shares what is made of that alone."""
+    """Return all data of a thread; of shared results only data made of these alone."""
     given = session.given
     known = branches.chain(session, thread_id)
     summaries: dict[str, Summary] = {}
@@ -882,8 +882,8 @@ def _thread_data(session: Session, *, thread_id: str) -> ThreadData:
 def _append(session: Session, thread_id: str, rows: Sequence[Row]) -> None:
     """Add the rows that are new at the end of a thread.
 
-    The thread's row is locked first, so that writers come one after another and each sees what the
-    one before has added.
+    The thread's row is locked first, so that writers wait for each other and each sees the
+    additions before it.
     """
     columns = "results, messages, size, system, indexed"
     query = (

@@ -1,7 +1,7 @@
-"""The queries of forks and rewinds; each function runs inside one transaction.
+"""The queries of forks and rewinds; each function runs inside a transaction.
 
 Results are stored under a row of ``threads``, which is called a branch here. A thread is its own
-branch until it is rewound; then it goes on in a hidden row. A branch may have a parent, whose
+branch until it is rewound; then it continues in a hidden row. A branch may have a parent, whose
 results before the branch's start are the branch's own, too, so that neither a fork nor a rewind
 copies any.
 """
@@ -27,7 +27,7 @@ from agentkit_py.stores._sql_session import JsonText, Session
 from agentkit_py.stores.rows import ALL, decode_row, first_title_of
 
 BRANCH = "COALESCE((SELECT branch FROM {threads} WHERE id = ?), ?)"
-"""The branch of a thread, which is to be given twice; its id if there is no such thread."""
+"""The branch of a thread that two threads will share; its id if there is no such thread."""
 
 ROW = (
     "r.position, {bytes:r.json}, {bytes:r.metadata}, {bytes:r.tokens}, r.messages, r.size, r.system"
@@ -79,7 +79,7 @@ def newest(session: Session, thread_id: str, limit: int) -> tuple[int, list[Any]
     Raises:
         ThreadNotFoundError: There is no such thread.
     """
-    # One query, so that the count and the results are of one moment.
+    # A single query, so that the count and the results are of the same moment.
     query = (
         f"SELECT t.results, t.branch, t.start, {ROW} FROM {{threads}} t LEFT JOIN {{results}} r "
         "ON r.thread_id = t.id AND r.position >= t.results - ? AND r.position < t.results "
@@ -113,7 +113,7 @@ def page(session: Session, thread_id: str, before: int, limit: int) -> list[Any]
 
 
 def between(session: Session, thread_id: str, first: int, end: int) -> list[Any]:
-    """Return the rows from one position to another, whichever branches they are in."""
+    """Return the rows from a position to another, whichever branches they are in."""
     query = (
         f"SELECT {ROW} FROM {{results}} r WHERE r.thread_id = ? AND r.position >= ? "
         "AND r.position < ? ORDER BY r.position"
@@ -125,7 +125,7 @@ def between(session: Session, thread_id: str, first: int, end: int) -> list[Any]
 
 
 def with_ids(session: Session, branches: Sequence[Branch], ids: Sequence[str]) -> list[Any]:
-    """Return id and JSON of those results of a thread that have one of these ids."""
+    """Return id and JSON of the results of a thread with one of these ids."""
     # The plus sign keeps SQLite from choosing the index of positions, which has the whole thread.
     query = (
         "SELECT id, {bytes:json} FROM {results} WHERE thread_id = ? AND +position < ? AND id {ids}"
@@ -141,7 +141,7 @@ def with_ids(session: Session, branches: Sequence[Branch], ids: Sequence[str]) -
 
 @dataclass(frozen=True, slots=True)
 class _LockedThread:
-    """A thread that is to be forked or rewound, locked until the transaction ends."""
+    """A thread to be forked or rewound, locked until the transaction ends."""
 
     user_id: str | None
     title: str
@@ -154,7 +154,7 @@ class _LockedThread:
 def _parent(session: Session, thread: _LockedThread, position: int, messages: int) -> str | None:
     """Return the branch to share results before a position with; None: there are none.
 
-    One that begins later is left out, unless it has summarized what it shares.
+    A summary that begins later is left out, unless it covers shared messages.
     """
     query = (
         "SELECT 1 FROM {summaries} WHERE thread_id = ? AND text IS NOT NULL "
@@ -171,7 +171,7 @@ def _parent(session: Session, thread: _LockedThread, position: int, messages: in
 def fork(
     session: Session, thread_id: str, at: str | int | None, new_id: str, title: str | None
 ) -> None:
-    """Add a thread that has the results of another before ``at``: one row, and one changed."""
+    """Add a thread that has the results of another before ``at``: a new row, and a changed row."""
     _one_by_one(session, thread_id)
     thread = _locked(session, thread_id)
     position, extent = _place(session, thread_id, thread, at)
@@ -187,7 +187,7 @@ def fork(
 
 
 def rewind(session: Session, thread_id: str, at: str | int) -> None:
-    """Have a thread go on from ``at`` in a branch of its own: one row more, and one changed."""
+    """Have a thread continue from ``at`` in its own branch: a new row, and a changed row."""
     _one_by_one(session, thread_id)
     thread = _locked(session, thread_id)
     query = "SELECT 1 FROM {leases} WHERE thread_id = ? AND until > {lease_clock}"
@@ -208,7 +208,7 @@ def rewind(session: Session, thread_id: str, at: str | int) -> None:
 
 
 def _one_by_one(session: Session, thread_id: str) -> None:
-    """Let those who fork, rewind or delete threads of one user come one after another.
+    """Let processes that fork, rewind or delete threads of a user wait for each other.
 
     These may share results, and each of these changes asks who has a part in them.
     """
@@ -313,7 +313,7 @@ def remove(session: Session, thread_id: str) -> bool:
 
 
 def _needed(session: Session, branch: str) -> int | None:
-    """Return how far others have a part in a branch's results; None: nobody has."""
+    """Return how far others share a branch's results; None: not at all."""
     query = (
         "SELECT CASE WHEN MAX(c.start) < b.start THEN b.start ELSE MAX(c.start) END "
         "FROM {threads} b JOIN {threads} c ON c.parent = b.id WHERE b.id = ? GROUP BY b.start"
@@ -323,7 +323,7 @@ def _needed(session: Session, branch: str) -> int | None:
 
 
 def _collect(session: Session, branch: str) -> None:
-    """Remove what no thread has a part in any more, of a hidden branch and its parents."""
+    """Remove results that no thread shares any more, of a hidden branch and its parents."""
     while True:
         query = "SELECT parent, origin, hidden, results FROM {threads} WHERE id = ? {FOR_UPDATE}"
         found = session.execute(query, branch).fetchone()
@@ -410,13 +410,13 @@ def _move(session: Session, thread_id: str, keep: int) -> None:
 
 
 def pass_on(session: Session, branch: str, key: str | None = None, of: str | None = None) -> None:
-    """Give a branch's children its summaries of what they share, before these change.
+    """Give a branch's children its summaries of shared messages, before these change.
 
     Args:
         session: The transaction.
         branch: The branch.
-        key: The key of one summary; None: all.
-        of: The branch that has them, from which this one inherits them; None: itself.
+        key: The key of a summary; None: all.
+        of: The branch that has them, from which this branch inherits them; None: itself.
     """
     which, keys = ("", ()) if key is None else (" AND s.key = ?", (key,))
     session.execute(

@@ -1,7 +1,7 @@
-"""The queries of what is kept beside threads: leases, questions, staff, mail, facts, spending.
+"""The queries of thread data: leases, questions, staff, mail, facts, spending.
 
-Each function is one transaction. Those of one execution, and those of one thread, come one after
-another: the execution is locked before the thread, so that nobody waits for each other.
+Each function is a transaction. Those of the same execution, and those of the same thread, wait for
+each other: the execution is locked before the thread, so that there is no deadlock.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ def change_takeover(
 
 
 def staff_heard(session: Session, *, thread_id: str) -> bool:
-    """Note that the user has written; return True if a person is to answer."""
+    """Note that the user has written; return True if a person should answer."""
     known = load_takeover(session, thread_id=thread_id)
     if known is None or not known.people:
         return False
@@ -237,7 +237,7 @@ def _takeover(session: Session, row: Any) -> Takeover:
 def put_mail(
     session: Session, *, box: str, mail_id: str, text: JsonText, thread_id: str | None
 ) -> None:
-    """Add mail to a box, and remove what is too old."""
+    """Add mail to a box, and remove mail that is too old."""
     # A time that changes in the statement would keep PostgreSQL from the index of times.
     session.execute("DELETE FROM {mail} WHERE until <= (SELECT {lease_clock})")
     session.execute(
@@ -304,7 +304,7 @@ _MINE = "tenant = ? AND user_id = ?"
 
 
 def add_fact(session: Session, *, fact: Fact, text: JsonText) -> bool:
-    """Add a fact in place of the one that it replaces."""
+    """Add a fact, replacing the fact that it corrects."""
     mine = (fact.tenant, fact.user_id)
     thread = fact.thread_id
     query = "SELECT 1 FROM {threads} WHERE id = ?"
@@ -355,7 +355,7 @@ def _fact(session: Session, tenant: str, user_id: str, row: Any) -> Fact:
 
 
 def remove_facts(session: Session, *, user_id: str, tenant: str | None, fact_id: str | None) -> int:
-    """Remove a user's facts, or one with all that stood in its place."""
+    """Remove a user's facts, or a fact with all that it replaced."""
     query, values = "DELETE FROM {facts} WHERE user_id = ?", [user_id]
     if tenant is not None:
         query += " AND tenant = ?"
@@ -393,7 +393,7 @@ def spend(session: Session, *, spendings: Sequence[Spending]) -> None:
         if added.rowcount:  # a period has begun: those of its length that are over are not read
             query = "DELETE FROM {budgets} WHERE scope = ? AND kind = ? AND period < ? "
             session.execute(f"{query}AND length(period) = ?", *key, len(one.period))
-        # The row is locked from here on, and the condition holds for what others have committed.
+        # The row is locked from here on, and the condition includes committed changes of others.
         query = "UPDATE {budgets} SET used = used + ? WHERE scope = ? AND kind = ? AND period = ?"
         values = [one.amount, *key]
         if one.most is not None:
@@ -423,7 +423,7 @@ _STOPS_KEPT = 7 * 24 * 3600.0
 
 
 def lock_thread(session: Session, *, thread_id: str, owner: str, seconds: float) -> bool:
-    """Take or renew the lease if nobody has it, or is to have it before ``owner``."""
+    """Take or renew the lease if it is free, and no other owner comes before ``owner``."""
     execution = execution_of(owner)
     if execution is not None:
         session.execute("{serialize}", execution)
@@ -486,7 +486,7 @@ def add_note(session: Session, *, thread_id: str, owner: str, texts: Mapping[str
 
 
 def stop_run(session: Session, *, execution: str) -> list[Unfinished]:
-    """Mark an execution as stopped, and find what it has."""
+    """Mark an execution as stopped, and find its calls."""
     session.execute("{serialize}", execution)
     session.execute("DELETE FROM {stopped} WHERE until <= {lease_clock}")
     session.execute(

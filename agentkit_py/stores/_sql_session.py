@@ -28,7 +28,7 @@ class FreeText(str):
 
 
 class Dialect:
-    """The words of one database."""
+    """The words of a database."""
 
     def __init__(self, words: Mapping[str, Any], placeholder: str) -> None:
         self._words = words
@@ -71,11 +71,11 @@ class Session(Protocol):
         ...
 
     def execute_many(self, query: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        """Run one statement with each of ``rows``."""
+        """Run a statement with each of ``rows``."""
         ...
 
     def select_ids(self, query: str, *values: Any, ids: Sequence[str]) -> list[Any]:
-        """Run a query that ends in ``{ids}``: one of ``ids``, however many there are."""
+        """Run a query that ends in ``{ids}``: any of ``ids``, however many there are."""
         ...
 
     def stream(self, query: str, *values: Any) -> Iterator[Any]:

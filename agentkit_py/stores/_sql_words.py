@@ -1,4 +1,4 @@
-"""The queries of the index of words; each function runs inside one transaction.
+"""The queries of the index of words; each function runs inside a transaction.
 
 Entries are removed with their words, which are computed again from the stored result: SQLite's
 index keeps no copy of them, so it takes a third of the space.
@@ -49,7 +49,7 @@ def add(
         session: The transaction.
         thread_id: The thread.
         user_id: The user who owns it.
-        rows: Position and JSON of each result. Of a damaged one nothing is found.
+        rows: Position and JSON of each result. A damaged result has no matches.
     """
     entries: list[tuple[int, str, str]] = []
     for position, text in rows:
@@ -83,7 +83,7 @@ def remove(session: Session, thread_id: str, begin: int | None = None) -> None:
         try:
             entries = [(n, _entry(thread_id, found[1], n, text), thread_id) for n, text in rows]
         except InvalidRecordError:
-            # Words that are not known cannot be taken out, and none may stay: it begins anew.
+            # Unknown words cannot be taken out, and none may stay: the index is built again.
             session.execute("{remove_all_words}")
             session.execute("UPDATE {threads} SET indexed = start")
             return
@@ -125,7 +125,7 @@ def is_whole(session: Session) -> bool:
 
 
 def fill(session: Session, thread_id: str | None = None) -> None:
-    """Index what is not in the index: of one thread, or of all."""
+    """Index results that are not in the index: of a thread, or of all."""
     while catch_up(session, _BATCH, thread_id):
         pass
 
@@ -164,7 +164,7 @@ def find(
     if session.execute(_SHARING).fetchone() is not None:
         first = f"WITH RECURSIVE found AS ({candidates}), {_REACH} "
         candidates = _OF_THREADS
-    # The rows are read in order, one by one, as long as more threads are asked for.
+    # The rows are read singly and in order, as long as more threads are asked for.
     query = (
         f"{first}SELECT c.id, c.position, (SELECT {{bytes:r.json}} FROM {{results}} r "
         "WHERE r.thread_id = c.branch AND r.position = c.position) "

@@ -43,14 +43,14 @@ _DIALECT = Dialect(
         "all": "-1",
         "index": Pattern("@"),
         "text": Pattern("@"),
-        # As bytes: the driver would refuse a whole query over one damaged text.
+        # As bytes: the driver would refuse a whole query over a damaged text.
         "bytes": Pattern("CAST(@ AS BLOB)"),
         "ids": "{ids}",
         "number": "rowid",
         "instr": "instr",
         "lease_clock": "unix_time()",
         "later": "unix_time() + ?",
-        "serialize": "SELECT ?",  # writers come one after another anyway
+        "serialize": "SELECT ?",  # writers wait for each other anyway
         "FOR_UPDATE": "",
         "KEY": "TEXT",
         "JSON": "TEXT",
@@ -91,8 +91,8 @@ _WORDS = (
     "detail = none, tokenize = 'ascii')"
 )
 _NO_FTS5 = (
-    "%s: this Python's SQLite has no FTS5, so searches read every message. With one that has it, "
-    "agentkit threads index adds what was stored meanwhile."
+    "%s: this Python's SQLite has no FTS5, so searches read every message. With FTS5, "
+    "agentkit threads index adds the messages stored meanwhile."
 )
 
 _OLDEST = (3, 35)
@@ -100,11 +100,11 @@ _OLDEST = (3, 35)
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _MOST_IDS = 500
-"""Ids in one query: SQLite bounds its parameters."""
+"""Ids in a query: SQLite bounds its parameters."""
 
 
 class _PooledConnection(sqlite3.Connection):
-    """A connection with what its pool has to know of it."""
+    """A connection with the facts that its pool needs."""
 
     file: tuple[int, int] | None = None
     """Device and inode at opening: a file that was replaced has others."""
@@ -179,7 +179,7 @@ class _QueuedChange(Generic[T]):
                 connection.execute("RELEASE change")
 
     def outcome(self) -> T:
-        """Return what the change gave, or raise what went wrong."""
+        """Return the change's result, or raise its error."""
         if self.error is not None:
             raise self.error
         return self._results[0]
@@ -190,7 +190,7 @@ def _adapted(values: Sequence[Any]) -> list[Any]:
 
 
 class SqliteFile:
-    """Connections to one file, each used by one thread at a time."""
+    """Connections to a file, each used by a single thread at a time."""
 
     def __init__(self, path: Path, busy_timeout: float, *, full_text: bool = True) -> None:
         """Remember the file.
@@ -207,17 +207,17 @@ class SqliteFile:
         self._generation = 0
         self._lock = Lock()
         self._writing = Lock()
-        """Writers queue here: SQLite lets one connection write and has others poll."""
+        """Writers queue here: SQLite lets only a single connection write and has others poll."""
 
         self._waiting: list[_QueuedChange[Any]] = []
-        """Changes in line. The next writer makes them all, for one wait for the disk."""
+        """Changes in line. The next writer makes them all, with a single wait for the disk."""
 
         weakref.finalize(self, _close_own, self._idle, os.getpid())
 
     def transact(
         self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
     ) -> T:
-        """Run ``work`` in a transaction; a reader sees the file as of one moment."""
+        """Run ``work`` in a transaction; a reader sees the file at a single moment."""
         del repeatable  # nothing is done twice here
         if write:
             return self._write(work)
@@ -227,7 +227,7 @@ class SqliteFile:
                 return work(_SqliteSession(connection))
 
     def _write(self, work: Callable[[Session], T]) -> T:
-        """Make a change, and those of others that are in line meanwhile: one commit for all."""
+        """Make a change, and the others in line: one commit for all."""
         change = _QueuedChange(work)
         asked = time.monotonic()
         with self._lock:
@@ -297,7 +297,7 @@ class SqliteFile:
                 connection = self._idle.pop()
                 if connection.file == file:
                     return connection
-                # The file was removed or replaced; what we wrote would go to the old one.
+                # The file was removed or replaced; our changes would go to the old file.
                 connection.close()
         return None
 
@@ -376,7 +376,7 @@ class SqliteFile:
 
 
 class SqliteMemory:
-    """A database in memory: one connection, with one transaction at a time."""
+    """A database in memory: a single connection, with a transaction at a time."""
 
     def __init__(self) -> None:
         """Make the tables."""
@@ -390,7 +390,7 @@ class SqliteMemory:
         self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
     ) -> T:
         """Run ``work`` in a transaction."""
-        del write, repeatable  # there are no others meanwhile, and nothing is done twice
+        del write, repeatable  # there are no concurrent writers, and nothing is done twice
         try:
             with self._lock, _transaction(self._connection, "BEGIN"):
                 return work(_SqliteSession(self._connection))
@@ -400,7 +400,7 @@ class SqliteMemory:
             raise _not_stored(error) from error
 
     def close(self) -> None:
-        """Keep what is there: it would be gone."""
+        """Keep the data: it would be gone."""
 
 
 def check_version(version: tuple[int, ...]) -> None:
@@ -448,7 +448,7 @@ def _not_stored(error: UnicodeEncodeError | OverflowError) -> HistoryError:
 
 
 def _add_functions(connection: _PooledConnection) -> None:
-    # As in PostgreSQL: the time of a transaction is one time.
+    # As in PostgreSQL: all times of a transaction are equal.
     weak = weakref.ref(connection)
     for name in ("now", "clock_timestamp"):
         connection.create_function(name, 0, lambda: getattr(weak(), "moment", None))

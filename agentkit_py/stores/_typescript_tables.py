@@ -1,7 +1,7 @@
 """Threads in the tables of the TypeScript repository's PostgreSQL adapter, for both languages.
 
-Its tables are ``threads`` and ``messages``; what only this library keeps with a thread (summaries,
-vectors, leases, runs) stands in tables of our own beside them.
+Its tables are ``threads`` and ``messages``; thread data that only this library keeps (summaries,
+vectors, leases, runs) is in separate tables of our own.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class TypeScriptTables(SqlHistory):
         return await self._transact(read)
 
     async def _row_of_ours(self, thread_id: str) -> str:
-        """Make the row of our own tables that stands for theirs; return its id."""
+        """Make the row of our own tables that represents theirs; return its id."""
         info = await self.get_thread(thread_id)
         await super().insert_thread(info)
         return info.id
@@ -215,7 +215,7 @@ class TypeScriptTables(SqlHistory):
     async def rewind(self, thread_id: str, at: str | int) -> None:
         raise ConfigurationError(
             "PostgresHistory(layout='typescript'): a thread of TypeScript's tables cannot be "
-            "rewound; fork it, and go on with the fork."
+            "rewound; fork it, and continue with the fork."
         )
 
     # A thread of these tables is read whole.
@@ -369,7 +369,7 @@ def _info(row: Sequence[Any]) -> ThreadInfo:
 
 
 def _message_id(thread: UUID, name: str) -> UUID:
-    """Return the id as their column holds it; one that is no UUID stands for itself."""
+    """Return the id as their column holds it; an id that is not a UUID is returned as it is."""
     try:
         return UUID(name)
     except ValueError:
@@ -388,6 +388,6 @@ def _uuid(what: str, name: str) -> UUID:
         return UUID(name)
     except ValueError:
         raise HistoryError(
-            f"The {what} {name!r:.80} is no UUID, and TypeScript's tables take nothing else: let "
-            "the store make ids, or use PostgresHistory without layout."
+            f"The {what} {name!r:.80} is not a UUID, and TypeScript's tables take nothing else: "
+            "let the store make ids, or use PostgresHistory without layout."
         ) from None

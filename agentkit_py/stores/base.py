@@ -55,23 +55,24 @@ _PAGE, _AT_ONCE, _PAUSE = 100, 20, 60.0
 """Threads that are looked at together, and those and seconds of `HistoryStore.keep`."""
 
 _LOOKED_AT = 50
-"""Results that are read at once to look for one."""
+"""Results that are read at once to look for a message."""
 
 
 class HistoryStore(HistoryConfig, ABC):
     """A database of threads, usable as ``history=…`` of agents and networks.
 
     A store for another database implements the abstract methods; everything else follows. Results
-    are only ever added: what is stored is never rewritten. Every write happens whole or not at all,
-    and a result whose id its thread already holds is not added again, so a write can be repeated.
+    are only ever added: stored results are never rewritten. Every write happens whole or not at
+    all, and a result whose id its thread already holds is not added again, so a write can be
+    repeated.
     """
 
     workspace: Workspace | None = None
     """Files that tools keep for threads; they are deleted with their threads."""
 
     keep: timedelta | None = None
-    """Threads that have not changed for so long are removed when a new one begins, see `clean`: at
-    most 20 then, and nobody looks for them more than once a minute. None: they stay."""
+    """Threads that have not changed for so long are removed when a new thread begins, see `clean`:
+    at most 20 then, and at most once a minute. None: they stay."""
 
     counts_tokens: bool
     """Count tokens at each save; if False, only where their encoding is loaded anyway."""
@@ -131,7 +132,7 @@ class HistoryStore(HistoryConfig, ABC):
 
     @abstractmethod
     async def insert_thread(self, thread: ThreadInfo) -> None:
-        """Add a thread, unless there is one of its id. Its fields have been checked."""
+        """Add a thread, unless its id exists. Its fields have been checked."""
 
     @abstractmethod
     async def append_rows(self, thread_id: str, rows: Sequence[Row]) -> None:
@@ -185,10 +186,10 @@ class HistoryStore(HistoryConfig, ABC):
         title: str = "",
         metadata: JsonObject | None = None,
     ) -> str:
-        """Create a thread and return its id; one that is there already stays as it is.
+        """Create a thread and return its id; an existing thread stays as it is.
 
         Args:
-            thread_id: Its id, a new one unless given.
+            thread_id: Its id, a new id unless given.
             user_id: The user who owns the thread.
             title: A title for lists.
             metadata: JSON to keep with the thread; the library does not read it.
@@ -208,19 +209,19 @@ class HistoryStore(HistoryConfig, ABC):
         fork_id: str | None = None,
         title: str | None = None,
     ) -> str:
-        """Create a thread that begins with what another had before a message of the user.
+        """Create a thread that begins with another's messages before a message of the user.
 
-        It belongs to the same user, has the other's metadata, and goes on from the summaries,
+        It belongs to the same user, has the other's metadata, and continues from the summaries,
         vectors and state that the other had there. It gets a copy of the files that the other has
-        in the workspace now. From then on each is by itself. Of the thread the stores of this
+        in the workspace now. From then on the two are independent. The stores of this
         library copy nothing, however long it is; with ``layout="typescript"``, and in a store of
-        one's own that does nothing for it, the fork is a copy.
+        yours that does not override this, the fork is a copy.
 
         Args:
             thread_id: The thread to fork; it stays as it is.
             at: The id or position of a message of the user, which is left out with all after it;
                 None: the fork has the whole thread.
-            fork_id: The fork's id, a new one unless given. Where nothing is copied, forking again
+            fork_id: The fork's id, a new id unless given. Where nothing is copied, forking again
                 to the same id at the same place does nothing.
             title: The fork's title; None: the thread's.
 
@@ -249,7 +250,7 @@ class HistoryStore(HistoryConfig, ABC):
     ) -> str:
         """Add a fork; return its id. `fork` has checked its arguments.
 
-        The default copies; override it where the database can refer to what is there.
+        The default copies; override it where the database can refer to the stored results.
         """
         info = await self.get_thread(thread_id)
         stored = await self.stored_results(thread_id)
@@ -282,7 +283,7 @@ class HistoryStore(HistoryConfig, ABC):
     async def rewind(self, thread_id: str, at: str | int) -> None:
         """Take a thread back to before a message of the user.
 
-        It goes on from the summaries and the state that it had there. What it had after that is
+        It continues from its summaries and its state there. Later data is
         part of no thread any more, except of forks that were made of it before; it is deleted
         with the thread. To keep it within reach, `fork` the thread first.
 
@@ -299,7 +300,7 @@ class HistoryStore(HistoryConfig, ABC):
         del thread_id, at
         raise ConfigurationError(
             f"{type(self).__name__}: this store's threads cannot be rewound; fork the thread, and "
-            "go on with the fork."
+            "continue with the fork."
         )
 
     async def last_user_message(self, thread_id: str, back: int = 1) -> StoredResult | None:
@@ -325,7 +326,7 @@ class HistoryStore(HistoryConfig, ABC):
     def restricted_to(self, user_id: str) -> Self | None:
         """Return this store with each access to a thread refused where it is not the user's.
 
-        Database and owner are asked in one transaction. None: the store cannot do that, and
+        Database and owner are asked in a single transaction. None: the store cannot do that, and
         `for_user` asks for the owner first.
         """
         del user_id
@@ -334,7 +335,7 @@ class HistoryStore(HistoryConfig, ABC):
     async def append_held(self, thread_id: str, rows: Sequence[Row], claim: LeaseClaim) -> bool:
         """Renew a lease and add rows as `append_rows` does; return False if it is another's.
 
-        The default does one after the other; override it where one transaction can do both.
+        The default makes two calls; override it where a single transaction can do both.
         """
         held = await cast("RunStore", self).lock_thread(thread_id, claim.owner, claim.seconds)
         if held:
@@ -342,9 +343,9 @@ class HistoryStore(HistoryConfig, ABC):
         return held
 
     async def append_user_row(self, thread_id: str, row: Row, claim: LeaseClaim | None) -> bool:
-        """Add what the user said; return True if a person of the staff is to answer, not an agent.
+        """Add the user's message; return True if a staff member should answer, not an agent.
 
-        The default asks for staff after it; override it where one transaction can do both.
+        The default asks for staff after it; override it where a single transaction can do both.
 
         Raises:
             ThreadBusyError: The lease is another's.
@@ -358,7 +359,7 @@ class HistoryStore(HistoryConfig, ABC):
     async def open_run(
         self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
     ) -> OpenedRun | None:
-        """Take the lease, and read what a run begins with; see `RunOpener`."""
+        """Take the lease, and read the start of a run; see `RunOpener`."""
         await self.get_thread(thread_id)
         runs = cast("RunStore", self)
         if not await runs.lock_thread(thread_id, claim.owner, claim.seconds):
@@ -368,9 +369,9 @@ class HistoryStore(HistoryConfig, ABC):
         return OpenedRun(own=own, previous=previous, count=count, page=page)
 
     async def open_unleased(self, thread_id: str, limit: int) -> OpenedRun:
-        """Read what a run without a lease begins with: the last state, and the newest results.
+        """Read the start of a run without a lease: the last state, and the newest results.
 
-        The default does one after the other; override it where one transaction can do both.
+        The default makes two calls; override it where a single transaction can do both.
 
         Raises:
             ThreadNotFoundError: There is no such thread.
@@ -383,7 +384,7 @@ class HistoryStore(HistoryConfig, ABC):
     async def look_up(self, thread_id: str, run_id: str, user_id: str, most: int) -> Known:
         """Return a run, the thread's last state, and how many questions of the user are open.
 
-        The default does one after the other; override it where one transaction can do all.
+        The default makes several calls; override it where a single transaction can do all.
 
         Args:
             thread_id: The thread of the message.
@@ -484,10 +485,10 @@ class HistoryStore(HistoryConfig, ABC):
     async def search(
         self, words: str, *, user_id: str | None = None, limit: int = 50
     ) -> list[Match]:
-        """Return the first match in each thread that has one, last changed first.
+        """Return the first match in each thread that has a match, last changed first.
 
         A message matches that contains each of the words, ignoring case, in any order. The
-        beginning of a word is enough; words in double quotes must stand together.
+        beginning of a word is enough; words in double quotes must be adjacent.
 
         The default reads all threads; override it where the database can search.
 
@@ -520,7 +521,7 @@ class HistoryStore(HistoryConfig, ABC):
         return 0
 
     async def stats(self, user_id: str | None = None) -> StoreStats:
-        """Return counts, of one user or in all.
+        """Return counts, of a user or in all.
 
         The default asks for each thread; override it where the database can sum up.
         """
@@ -565,7 +566,7 @@ class HistoryStore(HistoryConfig, ABC):
         return gone
 
     async def clean_sometimes(self, thread_id: str) -> None:
-        """Do what `keep` says; runs that begin a thread call it, and theirs stays."""
+        """Apply the limits of `keep`; runs that begin a thread call it, and theirs stays."""
         now = time.monotonic()
         if self.keep is None or now - self._cleaned_at < _PAUSE:
             return
@@ -615,7 +616,7 @@ class HistoryStore(HistoryConfig, ABC):
         return [message for result in await self.load(thread_id) for message in result.messages]
 
     def broadcast(self) -> Broadcast | None:
-        """Return what carries texts between the processes that use the store; None: nothing."""
+        """Return the broadcast between the processes that use the store; None: there is none."""
         return None
 
     async def thread_data(self, thread_id: str) -> ThreadData:
@@ -624,7 +625,7 @@ class HistoryStore(HistoryConfig, ABC):
         return ThreadData()
 
     async def set_times(self, thread_id: str, created_at: datetime, updated_at: datetime) -> None:
-        """Set the times of a thread, e.g. of one that is imported.
+        """Set the times of a thread, e.g. of an imported thread.
 
         The default leaves them as they are; override it where the database can change them.
         """
@@ -634,7 +635,7 @@ class HistoryStore(HistoryConfig, ABC):
 
         Raises:
             ThreadNotFoundError: There is no such thread.
-            HistoryError: A result is not JSON, or another one is stored under its id.
+            HistoryError: A result is not JSON, or another result is stored under its id.
         """
         await self.append_rows(thread_id, [encode_row(one, thread_id) for one in results])
 

@@ -1,7 +1,7 @@
-"""Broadcasts: texts from one process to all others that use the same store.
+"""Broadcasts: texts from a process to all others that use the same store.
 
-The order of one sender's texts is kept. None is repeated, and none is lost unless `Receiver.lost`
-says so. Everything is called in one event loop; databases are asked in threads.
+The order of a sender's texts is kept. None is repeated, and none is lost unless `Receiver.lost`
+reports it. Everything is called in the same event loop; databases are asked in threads.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ _PIECE = 1900
 
 
 def stream_box(run_id: str) -> str:
-    """Return the mailbox that keeps what an open stream of a function's run has sent."""
+    """Return the mailbox of the texts that an open stream of a function's run has sent."""
     return f"{STREAMS}/{run_id}"
 
 
 class Receiver(Protocol):
-    """Takes what other processes send."""
+    """Receives the texts of other processes."""
 
     def receive(self, text: str) -> None:
         """Take a text."""
@@ -75,7 +75,7 @@ class Broadcast:
         self._is_posting = False
 
     async def open(self, receiver: Receiver) -> None:
-        """Begin to receive: what others send from now on."""
+        """Begin to receive: texts sent from now on."""
         self._closing = False
         await asyncio.to_thread(self._begin)
         self._task = asyncio.create_task(self._work(receiver))
@@ -104,7 +104,7 @@ class Broadcast:
             raise
 
     async def close(self) -> None:
-        """Send what waits, and stop."""
+        """Send the waiting texts, and stop."""
         self._closing = True
         if self._task is not None:
             await self._task
@@ -126,7 +126,7 @@ class Broadcast:
                 continue
             if broken:
                 broken = False
-                # What is lost is not understood by halves: the receiver begins anew.
+                # A part of a text is useless after a loss: the receiver starts again.
                 lasting = _lasting(self._taken())
                 receiver.lost()
                 self._waiting += lasting
@@ -167,7 +167,7 @@ def _lasting(waiting: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
 
 
 class SqliteBroadcast(Broadcast):
-    """Sends through a file beside that of a store, for processes of one machine."""
+    """Sends through a second file of a store, for processes of the same machine."""
 
     def __init__(self, path: Path) -> None:
         """Remember the file."""
@@ -182,7 +182,7 @@ class SqliteBroadcast(Broadcast):
 
         create_private(self._path)
         connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
-        # After a crash of the machine there is nobody to read what was sent before.
+        # After a crash of the machine, no process reads the texts sent before.
         for pragma in ("journal_mode = WAL", "synchronous = OFF", "busy_timeout = 5000"):
             connection.execute(f"PRAGMA {pragma}")
         connection.execute(
@@ -289,7 +289,7 @@ class PostgresBroadcast(Broadcast):
         return found
 
     def _pieces(self, text: str) -> list[str]:
-        """Return notifications; each has a number, since equal ones of a transaction are one."""
+        """Return notifications; each has a number, since equal ones of a transaction are merged."""
         found: list[str] = []
         for start in range(0, len(text), _PIECE):
             self._sent += 1

@@ -75,11 +75,11 @@ async def import_threads(
     user_id: str | None = None,
     on_added: Callable[[int], None] = lambda _results: None,
 ) -> list[str]:
-    """Add threads from lines of any of the formats, without what is stored already.
+    """Add threads from lines of any of the formats, without those that are stored already.
 
-    Results without ids are recognised by their thread, their content and how often it was said
-    before; threads without an id get one made of their line and user. So the same lines add nothing
-    again.
+    Results without ids are recognised by their thread, their content and its count
+    before; threads without an id get an id made of their line and user. So the same lines add
+    nothing again.
 
     Args:
         store: The store to add to.
@@ -124,7 +124,7 @@ def _read(line: str, where: str) -> JsonObject:
 class _Import:
     """One import: recognises threads and results that have no id and were imported before.
 
-    Threads without an id get one made of their line. Results stay without ids, and are known by a
+    Threads without an id get an id made of their line. Results stay without ids, and are known by a
     digest of their content. Equal content in a thread is numbered, so that none is lost.
     """
 
@@ -145,7 +145,7 @@ class _Import:
     _stored: dict[str, frozenset[str]] = field(default_factory=dict[str, "frozenset[str]"])
 
     async def add(self, record: JsonObject, where: str) -> str:
-        """Add what a line holds; return the thread's id."""
+        """Add the results of a line; return the thread's id."""
         archive = as_object(record.get("agentkit")) or _archive_of(record, where)
         thread = as_object(archive.get("thread")) or {}
         records = [as_object(one) or {} for one in as_list(archive.get("results")) or ()]
@@ -154,7 +154,7 @@ class _Import:
         about = _About.of(thread, where)
         thread_id = about.id or self._thread_id(record)
         is_new = not await self.store.thread_exists(thread_id)
-        # A line holds all of a thread, or one result of it.
+        # A line holds all of a thread, or a single result of it.
         whole = "thread_id" not in record or format_of(record) is not None
         seen = Counter[str]() if whole else self._seen.setdefault(thread_id, Counter())
         rows: list[Row] = []
@@ -184,7 +184,7 @@ class _Import:
         return thread_id
 
     def _thread_id(self, record: JsonObject) -> str:
-        """Return an id for the thread of a line: the same for the same lines of one user."""
+        """Return an id for the thread of a line: the same for the same lines of a user."""
         known = record if self.user_id is None else [self.user_id, record]
         return f"import-{_numbered(_digest(known), self._lines)}"
 
@@ -233,7 +233,7 @@ class _About(NamedTuple):
 
     @classmethod
     def of(cls, thread: Mapping[str, Any], where: str) -> _About:
-        """Return what it says.
+        """Return its thread and messages.
 
         Raises:
             InvalidRecordError: Something of it is of another kind.
@@ -266,7 +266,7 @@ def _time(thread: Mapping[str, Any], name: str, where: str) -> datetime:
 
 
 def _archive_of(record: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return the archive that a line of any format stands for."""
+    """Return the archive in a line of any format."""
     if record.get("format") == ARCHIVE:
         return dict(record)
     if format_of(record) is not None:
@@ -352,9 +352,9 @@ def _openai(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _openai_message(message: Message, before: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a message as the format has it, unless it is part of the assistant's last one.
+    """Return a message in the format, unless it is part of the assistant's last message.
 
-    There all that a model says at once is one message: text, calls, and what it says after them.
+    There a model's reply is a single message: text, calls, and the text after them.
     """
     last = before[-1] if before else {}
     if last.get("role") != "assistant":
@@ -417,7 +417,7 @@ def _openai_call(call: ToolCall) -> dict[str, Any]:
 def _results_of(record: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
     """Return the results of a conversation in a provider's format.
 
-    What a model said at once is one result, with the results of its calls.
+    A model's reply is a single result, with the results of its calls.
     """
     thread = record.get("thread_id") or record.get("id") or "import"
     made: list[AgentResult] = []

@@ -16,8 +16,8 @@ T = TypeVar("T")
 class MemoryHistory(SqlHistory):
     """Threads in memory, for tests and scripts.
 
-    It is an SQLite database without a file: later changes to an object do not reach what is stored,
-    and what a database would refuse is refused here too.
+    It is an SQLite database without a file: later changes to an object do not reach the stored
+    data, and values that a database would refuse are refused here, too.
     """
 
     def __init__(

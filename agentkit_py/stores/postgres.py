@@ -37,7 +37,7 @@ class PostgresHistory(SqlHistory):
         prefix: The beginning of their names.
     """
 
-    if not TYPE_CHECKING:  # what it takes is what `__init__` says
+    if not TYPE_CHECKING:  # `__init__` declares the parameters
 
         def __new__(cls, *args: object, layout: Layout = "agentkit", **options: object) -> Self:
             """Choose the class of the layout."""
@@ -49,7 +49,7 @@ class PostgresHistory(SqlHistory):
             both = layout == "typescript" and cls is PostgresHistory
             return super().__new__(TypeScriptPostgres if both else cls)
 
-    def __init__(  # noqa: PLR0913 - each is one choice
+    def __init__(  # noqa: PLR0913 - each is an independent choice
         self,
         conninfo: str,
         *,
@@ -74,8 +74,8 @@ class PostgresHistory(SqlHistory):
             connections: How many connections there are at the most.
             wait: Seconds to wait for a connection.
             layout: ``"typescript"``: read and write the tables of the PostgreSQL adapter in the
-                TypeScript repository, so that both languages go on with one thread. They are made
-                if they are not there; thread ids are UUIDs. A thread is read whole.
+                TypeScript repository, so that both languages continue the same thread. They are
+                made if they are not there; thread ids are UUIDs. A thread is read whole.
 
         Raises:
             ConfigurationError: The address, a name or a number cannot be used.
@@ -110,7 +110,7 @@ class PostgresHistory(SqlHistory):
         return f"<PostgresHistory: {name}, {self._schema}.{self._prefix}*>"
 
     def broadcast(self) -> Broadcast:
-        """Return what carries texts between processes, by ``NOTIFY`` and ``LISTEN``."""
+        """Return the broadcast between processes, by ``NOTIFY`` and ``LISTEN``."""
         from agentkit_py.stores.broadcast import PostgresBroadcast  # noqa: PLC0415 - only servers need it
 
         digest = sha256(f"{self._schema}.{self._prefix}".encode()).hexdigest()

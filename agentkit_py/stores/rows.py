@@ -45,7 +45,7 @@ class ThreadInfo:
 
     id: str
     user_id: str | None = None
-    """The user who owns the thread, if the application named one."""
+    """The user who owns the thread, if the application named a user."""
 
     title: str = ""
     """The beginning of the first message, unless the application gave another."""
@@ -67,7 +67,7 @@ class ThreadInfo:
     """The thread that it was forked from, as long as that exists."""
 
     forked_at: int | None = None
-    """Position in that thread before which its results are this one's, too."""
+    """Position in that thread before which its results belong to this thread, too."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the thread as JSON, without the counts."""
@@ -95,7 +95,7 @@ class ThreadInfo:
 
 @dataclass(frozen=True, slots=True)
 class StoreStats:
-    """Counts of what a store holds."""
+    """Counts of a store's contents."""
 
     threads: int
     users: int
@@ -149,7 +149,7 @@ class Row:
     """JSON object saved with the result."""
 
     tokens: str | None = None
-    """JSON of known token counts: by tokenizer key, a list with one count for each message."""
+    """JSON of known token counts: by tokenizer key, a list with a count for each message."""
 
     extent: Extent = field(default_factory=Extent)
     """Size of its messages; the size before a row is the sum over all older rows."""
@@ -204,7 +204,7 @@ def known_tokens(result: AgentResult) -> dict[str, list[float]]:
         return {}
     memos = [token_memo(message) for message in messages]
     shared = sorted(key for key in memos[0] if all(key in memo for memo in memos[1:]))
-    # A custom tokenizer's key means another one in the next process.
+    # A custom tokenizer's key means a different tokenizer in the next process.
     return {key: [m[key] for m in memos] for key in shared if not key.startswith("custom:")}
 
 
@@ -227,7 +227,7 @@ def new_rows(thread_id: str, stored: Mapping[str, str], rows: Sequence[Row]) -> 
         rows: The rows to save.
 
     Raises:
-        MessageConflictError: A row differs from the one stored under its id.
+        MessageConflictError: A row differs from the row stored under its id.
     """
     known = dict[str, str]()
     new: list[Row] = []
@@ -243,12 +243,12 @@ def new_rows(thread_id: str, stored: Mapping[str, str], rows: Sequence[Row]) -> 
 
 
 def check_same(thread_id: str, row: Row, stored: str) -> None:
-    """Compare a row with the one that is stored under its id.
+    """Compare a row with the row that is stored under its id.
 
     The time may differ: a message that is delivered twice is stamped twice.
 
     Raises:
-        MessageConflictError: They differ, so leaving the new one out would lose it.
+        MessageConflictError: They differ, so leaving the new row out would lose it.
     """
     where = f"Thread {thread_id!r}, result {row.id!r}"
     if row.json != stored and _content(row.json, where) != _content(stored, where):

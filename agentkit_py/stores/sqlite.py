@@ -1,4 +1,4 @@
-"""SqliteHistory: threads in one file, safe for several processes at once."""
+"""SqliteHistory: threads in a file, safe for several processes at once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class SqliteHistory(SqlHistory):
     """Threads in an SQLite file: ``Network(history=SqliteHistory("support.db"))``.
 
-    The file is created when it is first needed, with mode 0600: nobody but its owner can read it.
+    The file is created when it is first needed, with mode 0600: only its owner can read it.
     Several processes, event loops and threads may use
     it at the same time. Each result is on disk when the call that saves it returns (WAL,
     synchronous FULL), so a process that is killed in the middle of a turn leaves the results it
@@ -54,7 +54,7 @@ class SqliteHistory(SqlHistory):
                 and each search reads every message.
 
         Raises:
-            ConfigurationError: ``path`` is no path of a file, e.g. ``":memory:"``.
+            ConfigurationError: ``path`` is not a path of a file, e.g. ``":memory:"``.
         """
         super().__init__(processors=processors, lease=lease, lazy=lazy)
         self._path: Path = _checked(path)
@@ -80,13 +80,13 @@ class SqliteHistory(SqlHistory):
         return SqliteFile(self._path, self._busy_timeout, full_text=self._full_text)
 
     def broadcast(self) -> Broadcast:
-        """Return what carries texts between processes, through a file of its own."""
+        """Return the broadcast between processes, through a file of its own."""
         from agentkit_py.stores.broadcast import SqliteBroadcast  # noqa: PLC0415 - only servers need it
 
         return SqliteBroadcast(self._path.with_name(f"{self._path.name}-streams"))
 
     async def insert_thread(self, thread: ThreadInfo) -> None:
-        """Add a thread, unless there is one of its id."""
+        """Add a thread, unless its id exists."""
         # Each run asks for its thread; looking first does not make it wait for writers.
         if not await self.thread_exists(thread.id):
             await super().insert_thread(thread)

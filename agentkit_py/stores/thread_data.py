@@ -1,4 +1,4 @@
-"""ThreadData: what is kept beside a thread (summaries, questions, staff …), as exports carry it."""
+"""ThreadData: summaries, questions, staff and other data of a thread, as exports carry it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OWNER, _SECONDS = "import", 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadData:
-    """Everything that is kept for one thread apart from its results.
+    """All data of a thread apart from its results.
 
     Leases are left out: they belong to runs of the moment.
     """
@@ -38,7 +38,7 @@ class ThreadData:
     """Questions to people, in the order in which they were asked."""
 
     takeover: Takeover | None = None
-    """The people of the staff who are on the thread, or wanted."""
+    """The staff members who are on the thread, or wanted."""
 
     vectors: Mapping[str, Mapping[str, Vector]] = field(
         default_factory=dict[str, Mapping[str, Vector]]

@@ -14,13 +14,13 @@ from hashlib import blake2b
 
 _MAX_WORD = 64
 _MAX_BYTES = 400_000
-"""All words of one result; PostgreSQL keeps a megabyte."""
+"""All words of a result; PostgreSQL keeps a megabyte."""
 
 _MIN_BEGINNING = 3
 """Shorter beginnings of words are not looked up where the search has other words."""
 
 _MARK = "§"
-"""Begins what is no word: the user's mark, and the mark of a result with too many words."""
+"""Begins marks, which are not words: of the user, and of a result with too many words."""
 
 # Scripts without spaces (Thai, Khmer, Burmese, Japanese, Chinese): each character is a word.
 _ALONE = (
@@ -52,12 +52,12 @@ class WordSearch:
 
     @classmethod
     def parse(cls, words: str) -> WordSearch:
-        """Return the search: pieces stand between spaces, or in double quotes with their spaces."""
+        """Return the search: pieces between spaces, or in double quotes."""
         found = [quoted or plain for quoted, plain in _PIECE.findall(words.lower())]
         return cls(tuple(dict.fromkeys(found)))
 
     def find(self, text: str) -> int | None:
-        """Return where the first piece stands in a text that contains all; None: it does not."""
+        """Return the place of the first piece in a text that contains all; None: it does not."""
         lowered = text.lower()
         places = [_place(lowered, piece) for piece in self.pieces]
         return None if -1 in places else min(places[:1], default=0)
@@ -80,7 +80,7 @@ class WordSearch:
 
 
 def _place(text: str, piece: str) -> int:
-    """Return where a piece stands in a text, at the beginning of a word; -1: nowhere."""
+    """Return the place of a piece in a text, at the beginning of a word; -1: not found."""
     place = text.find(piece)
     while place > 0 and _letter().match(text[place]) and _letter().match(text[place - 1]):
         word = _word().match(text, place)
@@ -89,9 +89,9 @@ def _place(text: str, piece: str) -> int:
 
 
 def index_entry(texts: Iterable[str], user_id: str | None) -> str:
-    """Return what an index keeps of a result: its words, each once, and a mark of the user.
+    """Return a result's entries of an index: its words, each once, and a mark of the user.
 
-    Too many words are one mark, by which every search finds the result.
+    Too many words are a single mark, by which every search finds the result.
     """
     found: dict[str, None] = {}
     size = 0
@@ -114,7 +114,7 @@ def index_query(
     Args:
         terms: From `WordSearch.terms`.
         user_id: Only results of this user.
-        quote: A word with ``@`` for it; one whose beginning is enough has a ``*`` after it.
+        quote: A word with ``@`` for it; a prefix has a ``*`` after it.
         also: The operator "and".
         either: The operator "or".
     """

@@ -1,4 +1,4 @@
-"""Workspace: files of threads, in one folder for each, which file names cannot leave."""
+"""Workspace: files of threads, in a folder for each, which file names cannot leave."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Workspace:
     """A folder with a folder for each thread: ``store.workspace = Workspace("files")``.
 
     Names of files are relative paths with ``/``; none can lead out of its thread's folder, not
-    through a link either, and not where somebody puts a link there meanwhile (on systems that open
+    through a link either, and not where a link is put there meanwhile (on systems that open
     files relative to an open folder: Linux, macOS). Files and folders are their owner's alone
     (0600, 0700). The files are deleted with their thread.
 
@@ -51,7 +51,7 @@ class Workspace:
 
         Args:
             root: The folder.
-            max_file: Bytes of one file at the most.
+            max_file: Bytes of a file at the most.
             max_thread: Bytes of all files of a thread at the most.
             keep: Folders without a write for so long are removed by the next write of
                 another thread; None: they stay until their thread is deleted.
@@ -86,7 +86,7 @@ class Workspace:
         parts = PurePosixPath(name).parts
         odd = not parts or ".." in parts or "\0" in name or "\\" in name
         if odd or PurePosixPath(name).is_absolute() or PureWindowsPath(name).drive:
-            raise HistoryError(f"{name!r:.80} is no name of a file in a thread's folder.")
+            raise HistoryError(f"{name!r:.80} is not a name of a file in a thread's folder.")
         found = folder.joinpath(*parts)
         try:
             is_inside = found.resolve().is_relative_to(folder.resolve())
@@ -98,7 +98,7 @@ class Workspace:
         return found
 
     def write(self, thread_id: str, name: str, content: bytes | str) -> Path:
-        """Write a whole file, replacing an existing one; its folders are created.
+        """Write a whole file, replacing an existing file; its folders are created.
 
         Raises:
             HistoryError: The name leads out of the folder, or a limit is exceeded.
@@ -138,7 +138,7 @@ class Workspace:
             folder.open(path.name, os.O_RDONLY | _NO_WAIT) as file,
         ):
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                raise HistoryError(f"{name!r:.80} is no file.")
+                raise HistoryError(f"{name!r:.80} is not a file.")
             return file.read()
 
     @contextmanager
@@ -163,7 +163,7 @@ class Workspace:
         return sorted(name for name, _ in self._files(thread_id))
 
     def _files(self, thread_id: str) -> Iterator[tuple[str, int]]:
-        """Yield names and sizes; links are not followed, and what goes meanwhile is left out."""
+        """Yield names and sizes; links are not followed, deleted files are left out."""
         folder = self.folder(thread_id)
         for place, _, names in os.walk(folder):
             for name in names:

@@ -1,4 +1,4 @@
-"""Stores that restrict or mask what another store does: `for_user` and `redacted`."""
+"""Stores that restrict or mask another store: `for_user` and `redacted`."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def for_user(store: HistoryStore, user_id: str) -> HistoryStore:
-    """Return ``store`` restricted to one user: threads of others are not found in it.
+    """Return ``store`` restricted to a user: threads of others are not found in it.
 
     Threads that are created in it belong to the user. It has the abilities of ``store`` and shares
     its connections.
@@ -65,17 +65,17 @@ def redacted(
     threads, users, messages and calls, and names of agents and tools stay, since they are keys.
     What is stored already stays as it is.
 
-    A run goes on with the original text; the next one, which loads the thread, sees it masked.
+    A run continues with the original text; the next run, which loads the thread, sees it masked.
 
     Args:
-        store: Any store; the new one has its abilities and shares its connections.
-        redactor: A `Redactor`, or what makes one: patterns or a function. It has to give the same
+        store: Any store; the new store has its abilities and shares its connections.
+        redactor: A `Redactor`, or its patterns or function. It has to give the same
             text for the same text each time, or a repeated write is refused as another result.
         state: Whether the state of runs is masked, too. A next run begins with that state: say
-            False where tools need what is in it.
+            False where tools need the original data in it.
 
     Raises:
-        ConfigurationError: There is nothing to look for, a pattern is no regular expression, or
+        ConfigurationError: There is nothing to look for, a pattern is not a regular expression, or
             the store has a lease, and keeps no summaries or no vectors.
     """
     from agentkit_py.processors.redaction import as_redactor  # noqa: PLC0415 - slow to load
@@ -106,7 +106,7 @@ Method: TypeAlias = "Callable[P, CoroutineType[Any, Any, T]]"
 
 
 def _passed_on(method: Method[P, T]) -> Method[P, T]:
-    """Return a method that calls the one of the same name of the other store."""
+    """Return a method that calls the method of the same name of the other store."""
 
     @wraps(method, updated=())
     async def call(self: Any, *values: Any, **options: Any) -> Any:
@@ -448,7 +448,7 @@ class _RedactedThreads(_WrappedThreads):
     async def insert_fork(
         self, thread_id: str, at: str | int | None, fork_id: str, title: str | None
     ) -> str:
-        """Add a fork with a masked title; what it has of the thread stays as it is stored."""
+        """Add a fork with a masked title; the results it shares stay as they are stored."""
         masked = None if title is None else self._redactor.text(title)
         return await super().insert_fork(thread_id, at, fork_id, masked)
 
@@ -475,7 +475,7 @@ class _RedactedThreads(_WrappedThreads):
         return await super().append_held(thread_id, masked, claim)
 
     async def append_user_row(self, thread_id: str, row: Row, claim: LeaseClaim | None) -> bool:
-        """Add what the user said, masked."""
+        """Add the user's message, masked."""
         return await super().append_user_row(thread_id, await self._row(thread_id, row), claim)
 
     async def _row(self, thread_id: str, row: Row) -> Row:
@@ -599,8 +599,8 @@ class _RedactedStore(_RedactedThreads, _WrappedStore):
         what = f"run {run.id!r}"
         if run.journal is not None and self._object(run.journal, what) != run.journal:
             raise ConfigurationError(
-                f"The {what} waits for a person, and holds what this store masks: it could only go "
-                "on with masked values. Pass approver=… to run(), or run it with Inngest."
+                f"The {what} waits for a person, and contains data that this store masks: it "
+                "could only resume with masked values. Pass approver=… to run(), or use Inngest."
             )
         if self._mask_state and run.state is not None:
             return replace(run, state=self._object(run.state, f"The state of {what}"))

@@ -37,5 +37,5 @@ async def test_vectors_of_different_lengths_are_an_error(store: Any) -> None:
 
 async def test_an_invalid_vector_is_an_error(store: Any) -> None:
     """Nothing is stored."""
-    with pytest.raises(ConfigurationError, match="no vector"):
+    with pytest.raises(ConfigurationError, match="not a vector"):
         await store.add_vectors("t", "e", {"a": ["x"]})

@@ -98,7 +98,7 @@ async def test_typescript_sees_texts_calls_and_results_only(
 
 async def test_thread_ids_are_uuids(store: PostgresHistory) -> None:
     """Theirs is a column of UUIDs: another id is refused by name when it would be made."""
-    with pytest.raises(HistoryError, match="'t1' is no UUID"):
+    with pytest.raises(HistoryError, match="'t1' is not a UUID"):
         await store.add_thread("t1")
     assert not await store.thread_exists("t1")
     made = str(uuid4())
@@ -257,7 +257,7 @@ async def test_a_fork_is_a_copy_and_a_thread_is_not_rewound(store: PostgresHisto
     ]
     await store.delete_thread(thread)
     assert len(await store.load(fork)) == 2
-    with pytest.raises(ConfigurationError, match="fork it, and go on with the fork"):
+    with pytest.raises(ConfigurationError, match="fork it, and continue with the fork"):
         await store.rewind(fork, 0)
 
 
