@@ -86,7 +86,7 @@ class ScriptedModel(Model):
             strict: Whether bad requests are refused.
             options: For the model's factory, e.g. ``model="gpt-5"`` or ``timeout=1``.
         """
-        fake = FakeProvider([_rendered(reply) for reply in replies], strict=strict)
+        fake = FakeProvider([rendered_reply(reply) for reply in replies], strict=strict)
         made = model_of(provider, **options)
         for item in fields(Model):
             object.__setattr__(self, item.name, getattr(made, item.name))
@@ -105,7 +105,7 @@ class ScriptedModel(Model):
 
     def reply(self, *replies: ScriptedReply) -> None:
         """Add replies at the end of the script."""
-        self.fake.reply(*(_rendered(reply) for reply in replies))
+        self.fake.reply(*(rendered_reply(reply) for reply in replies))
 
     def assert_finished(self) -> None:
         """Check that the script was used up, and no request was refused or left without reply.
@@ -161,7 +161,8 @@ class ScriptedModel(Model):
             ) from None
 
 
-def _rendered(reply: ScriptedReply) -> Reply:
+def rendered_reply(reply: ScriptedReply) -> Reply:
+    """Return a scripted reply as `FakeProvider` takes it."""
     if isinstance(reply, TextMessage | ToolCallMessage | ReasoningMessage):
         return _of_messages([reply])
     if isinstance(reply, list | tuple):

@@ -33,7 +33,7 @@ from agentkit_py.history.leases import ThreadLease
 from agentkit_py.output import ToolOutput
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.doctor import DoctorReport, examine
-from agentkit_py.testing.doctor.examination import sample
+from agentkit_py.testing.doctor.exploring import sample
 
 
 def network_of(*tools: Any, router: Any = None, **agent: Any) -> Network:

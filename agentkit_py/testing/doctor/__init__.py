@@ -1,6 +1,12 @@
 """The doctor: runs a network as an Inngest function and says what would not survive it."""
 
 from agentkit_py.testing.doctor.examination import examine
-from agentkit_py.testing.doctor.report import Callback, DoctorReport, Finding, RunFigures
+from agentkit_py.testing.doctor.report import (
+    Callback,
+    DoctorReport,
+    Finding,
+    RunFigures,
+    Unexamined,
+)
 
-__all__ = ["Callback", "DoctorReport", "Finding", "RunFigures", "examine"]
+__all__ = ["Callback", "DoctorReport", "Finding", "RunFigures", "Unexamined", "examine"]

@@ -1,16 +1,16 @@
-"""The examination: two runs under `ReplayExecutor`, with a model that tries each tool once."""
+"""The examination: runs under `ReplayExecutor`, with a model that tries each tool and handoff."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, Unpack
 
 import httpx
 
-from agentkit_py._core.json import as_list, as_object, dumps
 from agentkit_py.agent import Agent
+from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import APPROVAL_EVENT
 from agentkit_py.inngest.functions import create_functions
 from agentkit_py.inngest.serving import development_client
@@ -20,10 +20,21 @@ from agentkit_py.network import Network, Target
 from agentkit_py.routing import RouterContext
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores.memory import MemoryHistory
+from agentkit_py.testing.doctor.coverage import unexamined
+from agentkit_py.testing.doctor.exploring import (
+    Exploration,
+    Explorer,
+    GivenArguments,
+    Recited,
+    all_agents,
+    marked,
+)
 from agentkit_py.testing.doctor.report import (
     Callback,
     DoctorReport,
+    Finding,
     deploy_findings,
+    distinct,
     figures_of,
     findings_of,
     store_findings,
@@ -31,10 +42,37 @@ from agentkit_py.testing.doctor.report import (
 from agentkit_py.testing.doctor.watching import CallbackWatch
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
 from agentkit_py.testing.executor.executor import Functions
-from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply, tool_calls
+from agentkit_py.testing.fakes import ScriptedReply, rendered_reply
+from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply
 
-_DEEPEST = 6
-_SELECT = "select_agent"
+_ROUNDS = 40
+"""Pairs of runs at the most, so that a network of many handoffs comes to an end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Conditions:
+    """The conditions of all runs of an examination."""
+
+    text: str
+    model: Model | None
+    approve: bool
+    state: Mapping[str, Any] | None
+
+
+class ExamineOptions(TypedDict, total=False):
+    """More options of `examine`; all may be left out."""
+
+    arguments: GivenArguments
+    """Arguments by the name of a tool, where made-up ones do not do; of a list, each is a call."""
+
+    script: Sequence[ScriptedReply]
+    """The replies of the model, in order, in each run; after them it says "That is all."."""
+
+    state: Mapping[str, Any]
+    """The state data that the runs are given."""
+
+    skip: Collection[str]
+    """Names of tools, handoffs and agents that need not be examined."""
 
 
 async def examine(
@@ -44,11 +82,14 @@ async def examine(
     model: Model | None = None,
     approve: bool = False,
     before: Target | None = None,
+    **options: Unpack[ExamineOptions],
 ) -> DoctorReport:
     """Run a network or an agent as an Inngest function, and say what would not survive that.
 
-    It is run twice, the first time with each request for what is next made twice. Tools are really
-    called, so let them work on data for tests. Threads are kept in memory, whatever its history.
+    It is run in pairs, the first run with each request for what is next made twice. Without a model
+    and a script there are as many pairs as it takes to call each tool and make each handoff that
+    can be reached. Tools are really called, so let them work on data for tests. Threads are kept in
+    memory, whatever its history.
 
     Args:
         target: The network, or an agent by itself.
@@ -57,44 +98,93 @@ async def examine(
         approve: What a person says to every question.
         before: The code that is deployed now. Runs begin with it and go on with the target, once
             for each of their requests; tools run as often.
+        options: See `ExamineOptions`.
+
+    Raises:
+        ConfigurationError: There is no tool, handoff or agent of a name that is given.
     """
-    # The first is for comparing: it asks for everything twice. The second is as on the server.
     network, watch = _as_network(target), CallbackWatch()
-    runs = [
-        await _execute([one.network(network)], input, model, check=check, approve=approve)
-        for one, check in ((CallbackWatch(), True), (watch, False))
-    ]
-    findings = findings_of(network, runs, watch)
-    findings += store_findings(target.name, target.history, runs[-1])
+    arguments, skip = options.get("arguments") or {}, options.get("skip", ())
+    exploration = Exploration.of(network, arguments)
+    _check_names(network, exploration, [*arguments, *skip])
+    state, script = options.get("state"), options.get("script")
+    conditions = _Conditions(text=input, model=model, approve=approve, state=state)
+    lines = None if script is None else [rendered_reply(reply) for reply in script]
+    findings: list[Finding] = []
+    runs: list[Run] = []
+    for _ in range(_ROUNDS):
+        begun = exploration.progress
+        # The first is for comparing: it asks for everything twice. The second is as on the server.
+        pair = [
+            await _execute([one.network(network)], conditions, _replies(known, lines), check=check)
+            for one, known, check in (
+                (CallbackWatch(), exploration.copy(), True),
+                (watch, exploration, False),
+            )
+        ]
+        findings += findings_of(network, pair, watch)
+        runs += pair[1:]
+        if pair[1].status != "completed":
+            exploration.try_again(watch.tools)
+        explores = model is None and lines is None and exploration.has_more()
+        if not explores or exploration.progress == begun:
+            break
+    findings += store_findings(target.name, target.history, runs)
     if before is not None:
-        deploys = await _deploys(before, target, input, model, approve=approve)
-        findings += deploy_findings(deploys)
-    own = dict.fromkeys(name for agent in network.agents for name in agent.tool_map)
+        findings += deploy_findings(await _deploys(before, target, conditions, arguments, lines))
+    own = dict.fromkeys(exploration.labels.values())
     return DoctorReport(
         target=target.name,
-        figures=figures_of(runs[-1]),
-        findings=findings,
+        figures=figures_of(max(runs, key=lambda run: len(run.steps))),
+        findings=distinct(findings),
         callbacks=[Callback(name, calls) for name, calls in watch.calls.items()],
         tools={name: watch.tools[name] for name in (*own, *watch.listed)},
+        unexamined=[
+            one
+            for one in unexamined(network, exploration, watch, runs, approve=approve)
+            if one.name not in skip
+        ],
     )
+
+
+def _check_names(
+    network: Network[Any, Any], exploration: Exploration, names: Sequence[str]
+) -> None:
+    tools = [*exploration.labels.values(), *(name for _, name in exploration.labels)]
+    handoffs = [name for made in exploration.handoffs.values() for name in made]
+    known = {*tools, *handoffs, *exploration.agents}
+    if any(agent.mcp_servers for agent in all_agents(network)):
+        return  # their tools are listed in a run only
+    for name in names:
+        if name not in known:
+            raise ConfigurationError(
+                f"There is no tool, handoff or agent {name!r}; there are {', '.join(sorted(known))}"
+            )
+
+
+def _replies(
+    exploration: Exploration, lines: Sequence[Reply] | None
+) -> Callable[[ReceivedRequest], Reply]:
+    return Explorer(exploration) if lines is None else Recited(lines)
 
 
 async def _deploys(
     before: Target,
     after: Target,
-    text: str,
-    model: Model | None,
-    *,
-    approve: bool,
+    conditions: _Conditions,
+    arguments: GivenArguments,
+    lines: Sequence[Reply] | None,
 ) -> dict[int, Run]:
     """Run the old code and deploy the new one after each request; returns the runs."""
     found: dict[int, Run] = {}
-    name = _as_network(before).name  # the function that waits is the same
+    old, new = _as_network(before), _as_network(after)
     number = 1
     while not found or found[number - 1].requests > number:
-        versions = [replace(_as_network(one), name=name) for one in (before, after)]
+        # The function that waits is the same.
+        versions = [replace(one, name=old.name) for one in (old, new)]
         kill = KillAt(request=number, when="after")
-        found[number] = await _execute(versions, text, model, kill=kill, approve=approve)
+        replies = _replies(Exploration.of(old, arguments), lines)
+        found[number] = await _execute(versions, conditions, replies, kill=kill)
         number += 1
     return found
 
@@ -108,30 +198,27 @@ class _AnyKey(dict[str, str]):
 
 async def _execute(
     versions: Sequence[Network[Any, Any]],
-    text: str,
-    model: Model | None,
+    conditions: _Conditions,
+    replies: Callable[[ReceivedRequest], Reply],
     *,
-    approve: bool,
     check: bool = False,
     kill: KillAt | None = None,
 ) -> Run:
     """Run a network as a function; each worker that dies is followed by the next version."""
-    waiting = list(versions)
-    names = [agent.name for network in versions for agent in network.agents]
-    transport, local = _model_access(model, names)
+    waiting, model = list(versions), conditions.model
+    transport, local = _model_access(model, replies)
     client = development_client("doctor")
     history = versions[0].history
     store = MemoryHistory(processors=() if history is None else history.processors)
 
     def functions() -> Functions:
         given = waiting.pop(0)
-        network = replace(
-            given,
-            history=store,
-            default_model=model or given.default_model or openai("gpt-4.1"),
-        )
-        if model is not None:
-            network.agents = [agent.with_model(model) for agent in network.agents]
+        default = model or given.default_model or openai("gpt-4.1")
+        network = replace(given, history=store, default_model=default)
+        network.agents = [
+            agent.with_model(model or marked(agent.model or default, agent.name))
+            for agent in all_agents(given)
+        ]
         # Only with "offload" do requests to the server show what the models are asked.
         return create_functions(client, networks=[network], inference="offload", local=local)
 
@@ -149,19 +236,24 @@ async def _execute(
         found = re.search(r"approvalId == '([^']+)'", wait.expression or "")
         if wait.event != APPROVAL_EVENT or found is None:
             return None
-        return {"approvalId": found[1], "approved": approve, "reason": "The doctor says so."}
+        return {
+            "approvalId": found[1],
+            "approved": conditions.approve,
+            "reason": "The doctor says so.",
+        }
 
-    return await executor.run(
-        f"doctor/{started.removeprefix('doctor-')}", {"input": text}, answer=answer
-    )
+    data: dict[str, Any] = {"input": conditions.text}
+    if conditions.state is not None:
+        data["state"] = dict(conditions.state)
+    return await executor.run(f"doctor/{started.removeprefix('doctor-')}", data, answer=answer)
 
 
 def _model_access(
-    model: Model | None, agents: Sequence[str]
+    model: Model | None, replies: Callable[[ReceivedRequest], Reply]
 ) -> tuple[httpx.AsyncBaseTransport, DirectRuntime | None]:
     if model is not None:
         return model.transport or httpx.AsyncHTTPTransport(), None
-    fake = FakeProvider(Explorer(agents))
+    fake = FakeProvider(replies)
     return fake.transport, DirectRuntime(transport=fake.transport, environment=_AnyKey())
 
 
@@ -173,111 +265,3 @@ def _as_network(target: Target) -> Network[Any, Any]:
         return target if context.call_count == 0 else None
 
     return Network(name=target.name, agents=[target], router=once)
-
-
-class Explorer:
-    """Replies for `FakeProvider`: first all tools of an agent in one reply, then what it is to say.
-
-    Args:
-        agents: Names that the default routing agent may choose.
-    """
-
-    def __init__(self, agents: Sequence[str] = ()) -> None:
-        self._agents = agents
-        self._called: set[str] = set()
-
-    def __call__(self, request: ReceivedRequest) -> Reply:
-        """Call what was not called yet; where a tool must be called, one at a time."""
-        tools = dict(_tools_of(request.body))
-        new = [name for name in tools if name not in self._called]
-        if _is_forced(request.body) and tools:
-            new = new[:1] or list(tools)[-1:]
-        self._called.update(new)
-        if not new:
-            schema = _answer_schema(request.body)
-            return "That is all." if schema is None else dumps(_value(schema, schema, 0))
-        return tool_calls(*((name, self._arguments(name, tools[name])) for name in new))
-
-    def _arguments(self, tool: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-        found = sample(schema)
-        return {**found, "name": self._agents[0]} if tool == _SELECT and self._agents else found
-
-
-def _tools_of(body: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield names and schemas, whichever provider's request it is."""
-    for given in as_list((as_object(body) or {}).get("tools")) or []:
-        entry = as_object(given) or {}
-        for tool in as_list(entry.get("functionDeclarations")) or [entry.get("function", entry)]:
-            found: dict[str, Any] = {}
-            for key in ("parameters", "input_schema", "parametersJsonSchema"):
-                found = tool.get(key) or found
-            yield tool["name"], found
-
-
-_ANSWER_SCHEMAS = (
-    ("response_format", "json_schema", "schema"),
-    ("text", "format", "schema"),
-    ("output_config", "format", "schema"),
-    ("generationConfig", "responseSchema"),
-)
-"""Places of an answer's schema in requests."""
-
-
-def _answer_schema(body: Any) -> dict[str, Any] | None:
-    for path in _ANSWER_SCHEMAS:
-        found: Any = body
-        for key in path:
-            found = (as_object(found) or {}).get(key)
-        if found is not None:
-            return as_object(found)
-    return None
-
-
-def _is_forced(body: Any) -> bool:
-    text = str((as_object(body) or {}).get("tool_choice") or body.get("toolConfig") or "auto")
-    return not any(word in text.lower() for word in ("auto", "none"))
-
-
-def sample(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments that fit a tool's schema, as far as a schema says what fits."""
-    return as_object(_value(schema, schema, 0)) or {}
-
-
-def _value(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
-    if depth > _DEEPEST:
-        return None
-    if "$ref" in schema:
-        return _value(_resolved(schema["$ref"], root), root, depth + 1)
-    for key in ("const", "default"):
-        if key in schema:
-            return schema[key]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    for key in ("anyOf", "oneOf", "allOf"):
-        choices = [one for one in schema.get(key) or () if one.get("type") != "null"]
-        if choices:
-            return _value(choices[0], root, depth + 1)
-    return _of_type(schema, root, depth)
-
-
-def _of_type(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
-    kinds = as_list(schema.get("type", "object")) or [schema.get("type", "object")]
-    name = next((str(kind).lower() for kind in kinds if kind != "null"), "null")
-    if name == "object":
-        fields: dict[str, Any] = schema.get("properties") or {}
-        return {key: _value(value, root, depth + 1) for key, value in fields.items()}
-    if name == "array":
-        one: dict[str, Any] = schema.get("items") or {}
-        return [_value(one, root, depth + 1) for _ in range(schema.get("minItems", 1))]
-    if name in ("integer", "number"):
-        return schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
-    if name == "string":
-        return "doctor".ljust(schema.get("minLength", 0), ".")[: schema.get("maxLength")]
-    return {"boolean": False}.get(name)
-
-
-def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Any = root
-    for part in reference.removeprefix("#/").split("/"):
-        found = found.get(part, {})
-    return found

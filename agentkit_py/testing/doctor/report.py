@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -60,6 +60,15 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
+class Unexamined:
+    """A tool, handoff or agent of which the runs say nothing."""
+
+    kind: Literal["tool", "handoff", "agent"]
+    name: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Callback:
     """Number of calls of a piece of your code; to be called by each replay is no fault."""
 
@@ -101,17 +110,26 @@ class DoctorReport:
     findings: Sequence[Finding] = ()
     callbacks: Sequence[Callback] = ()
     tools: dict[str, int] = field(default_factory=dict[str, int])
-    """The model's calls of each tool; 0: the run says nothing about it."""
+    """The calls of each tool that were carried out."""
+
+    unexamined: Sequence[Unexamined] = ()
+    """What the runs did not reach, or did not get through."""
 
     @property
     def healthy(self) -> bool:
-        """True if no finding is an error."""
+        """True if no finding is an error; what was not examined may have faults."""
         return not any(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def passed(self) -> bool:
+        """True if no finding is an error, and everything was examined."""
+        return self.healthy and not self.unexamined
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON."""
         figures = {**asdict(self.figures), "steps_per_turn": self.figures.steps_per_turn}
-        return {**asdict(self), "figures": figures, "healthy": self.healthy}
+        verdict = {"healthy": self.healthy, "passed": self.passed}
+        return {**asdict(self), "figures": figures, **verdict}
 
 
 def figures_of(run: Run) -> RunFigures:
@@ -126,6 +144,15 @@ def figures_of(run: Run) -> RunFigures:
         largest_output=sizes.get(largest, 0),
         state=run.size,
     )
+
+
+def distinct(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings of several pairs of runs, each once; of a limit the first."""
+    found: dict[tuple[str, ...], Finding] = {}
+    for one in findings:
+        key = (one.name, one.where)
+        found.setdefault(key if one.name.startswith("too-") else (*key, one.text), one)
+    return list(found.values())
 
 
 def findings_of(network: Network[Any, Any], runs: list[Run], watch: CallbackWatch) -> list[Finding]:
@@ -201,9 +228,12 @@ def deploy_findings(runs: Mapping[int, Run]) -> Iterator[Finding]:
         yield Finding("breaks-waiting-runs", "error", function, text)
 
 
-def store_findings(where: str, history: HistoryConfig | None, run: Run) -> Iterator[Finding]:
+def store_findings(
+    where: str, history: HistoryConfig | None, runs: Sequence[Run]
+) -> Iterator[Finding]:
     """Yield what runs need of their store and it does not do; the doctor has one of its own."""
-    received = next((name for name in run.names if ".receive." in name), None)
+    names = (name for run in runs for name in run.names)
+    received = next((name for name in names if ".receive." in name), None)
     if received is not None:
         try:
             mail_store(history)

@@ -10,8 +10,8 @@ import functools
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -22,6 +22,7 @@ from agentkit_py._engine.tool_sources import ToolSource
 from agentkit_py.agent import Agent
 from agentkit_py.inngest.overlap import inside_step
 from agentkit_py.network import Network
+from agentkit_py.testing.doctor.exploring import all_agents, labels_of
 from agentkit_py.tools import Tool
 
 _EFFECTS = {
@@ -74,6 +75,12 @@ class CallbackWatch:
     tools: Counter[str] = field(default_factory=Counter[str])
     """Calls of tools that were really made."""
 
+    finished: set[str] = field(default_factory=set[str])
+    """Tools that came to their end without an error, at least once."""
+
+    failed: dict[str, str] = field(default_factory=dict[str, str])
+    """What tools raised, by tool."""
+
     listed: dict[str, None] = field(default_factory=dict[str, None])
     """The tools of servers, in the order in which they were listed."""
 
@@ -91,12 +98,17 @@ class CallbackWatch:
         router = given.router
         if router is not None and not isinstance(router, Agent):
             router = self._watched(f"router of {given.name}", router)
-        agents = [self._agent(agent) for agent in given.agents]
+        found = all_agents(given)
+        labels = labels_of(found)
+        agents = [self._agent(agent, labels) for agent in found]
         return replace(given, agents=agents, router=router, **changes)
 
-    def _agent(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
+    def _agent(
+        self, agent: Agent[Any, Any], labels: Mapping[tuple[str, str], str]
+    ) -> Agent[Any, Any]:
+        own = agent.tool_map.items()
         changes: dict[str, Any] = {
-            "tools": [self.tool(tool) for tool in agent.tool_map.values()],
+            "tools": [self.tool(tool, labels[agent.name, name]) for name, tool in own],
             "mcp_servers": [_WatchedSource(one, self) for one in agent.mcp_servers],
             "lifecycle": replace(agent.lifecycle, **self._hooks(agent)),
         }
@@ -119,21 +131,35 @@ class CallbackWatch:
         self.listed[tool.name] = None
         return self.tool(tool)
 
-    def tool(self, tool: Tool) -> Tool:
-        """Return a tool, watched."""
-        label = f"tool {tool.name}"
+    def tool(self, tool: Tool, name: str | None = None) -> Tool:
+        """Return a tool, watched; ``name`` is that in the report."""
+        name = name or tool.name
         invoke = tool.invoke
 
-        def call(arguments: Any, context: Any, /) -> Any:
-            self.tools[tool.name] += 1
-            if not tool.steps:
-                return invoke(arguments, context)
-            if tool.is_async:
-                return self._await(label, invoke, (arguments, context), {})
-            with self._watch(label):
+        async def call(arguments: Any, context: Any, /) -> Any:
+            self.tools[name] += 1
+            with self._noting(name), self._watch_steps(name, tool):
+                return await invoke(arguments, context)
+
+        def call_sync(arguments: Any, context: Any, /) -> Any:
+            self.tools[name] += 1
+            with self._noting(name), self._watch_steps(name, tool):
                 return invoke(arguments, context)
 
-        return replace(tool, invoke=call)
+        return replace(tool, invoke=call if tool.is_async else call_sync)
+
+    @contextmanager
+    def _noting(self, name: str) -> Generator[None]:
+        """Note how a tool's call ends; a step that ends the request is no end."""
+        try:
+            yield
+        except Exception as error:
+            self.failed[name] = f"{type(error).__name__}: {error}"
+            raise
+        self.finished.add(name)
+
+    def _watch_steps(self, name: str, tool: Tool) -> AbstractContextManager[None]:
+        return self._watch(f"tool {name}") if tool.steps else nullcontext()
 
     def _watched(self, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if is_async_callable(function):

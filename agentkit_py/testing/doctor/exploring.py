@@ -1,0 +1,320 @@
+"""Exploring a network: a model that calls each tool and makes each handoff, in several runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, cast
+from urllib.parse import quote, unquote
+
+from agentkit_py._core.json import as_list, as_object, dumps
+from agentkit_py._engine.agent_spec import ModelChoice
+from agentkit_py.agent import Agent
+from agentkit_py.models import model_named
+from agentkit_py.models.base import Model
+from agentkit_py.network import Network
+from agentkit_py.testing.provider import ReceivedRequest, Reply, tool_calls
+
+GivenArguments: TypeAlias = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
+"""Arguments by the name of a tool; of a list, each is a call of its own."""
+
+_HEADER = "x-agentkit-doctor"
+"""The header of a model request that says which agent it is of."""
+
+_DEEPEST = 6
+_SELECT = "select_agent"
+
+
+def all_agents(network: Network[Any, Any]) -> list[Agent[Any, Any]]:
+    """Return the agents of a network, with those that join it by handoffs."""
+    found = {agent.name: agent for agent in network.agents}
+    waiting = list(found.values())
+    while waiting:
+        for handoff in waiting.pop(0).resolve().handoffs.values():
+            target = handoff[0].agent
+            if isinstance(target, Agent) and target.name not in found:
+                found[target.name] = cast("Agent[Any, Any]", target)
+                waiting.append(found[target.name])
+    return list(found.values())
+
+
+def marked(choice: ModelChoice, agent: str) -> ModelChoice:
+    """Return a model whose requests say which agent they are of, where it can be told before."""
+    model = model_named(choice) if isinstance(choice, str) else choice
+    if not isinstance(model, Model) or type(model) is not Model:
+        return choice  # a function chooses it, or it is several
+    return replace(model, headers={**model.headers, _HEADER: quote(agent)})
+
+
+@dataclass
+class Exploration:
+    """The tools and handoffs of a network, and those that were called so far.
+
+    An agent that is not known, such as one that is a tool of another, has the name "".
+    """
+
+    agents: Sequence[str]
+    handoffs: Mapping[str, Mapping[str, str]]
+    """Targets by the name of the tool, by agent."""
+
+    labels: Mapping[tuple[str, str], str]
+    """The name of a tool in the report, by agent and name: those that are the same share it."""
+
+    arguments: GivenArguments = field(default_factory=dict[str, Any])
+    called: set[str] = field(default_factory=set[str])
+    """Tools that were called, by their names in the report."""
+
+    again: set[str] = field(default_factory=set[str])
+    """Tools that were called once more, after a run that failed with their first call."""
+
+    edges: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+    """Handoffs that were called, by agent and tool."""
+
+    seen: set[str] = field(default_factory=set[str])
+    """Agents that had a turn."""
+
+    offered: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
+
+    @classmethod
+    def of(cls, network: Network[Any, Any], arguments: GivenArguments) -> Exploration:
+        """Return what there is to explore in a network."""
+        agents = all_agents(network)
+        return cls(
+            agents=[agent.name for agent in agents],
+            handoffs={
+                agent.name: {
+                    name: found[0].target for name, found in agent.resolve().handoffs.items()
+                }
+                for agent in agents
+            },
+            labels=labels_of(agents),
+            arguments=arguments,
+        )
+
+    def copy(self) -> Exploration:
+        """Return it for another run, which begins with the same knowledge."""
+        sets = {name: set(getattr(self, name)) for name in ("called", "edges", "seen", "offered")}
+        return replace(self, **sets)
+
+    @property
+    def progress(self) -> int:
+        """A number that grows with each tool, handoff and agent that is new."""
+        return len(self.called) + len(self.edges) + len(self.seen) + len(self.again)
+
+    def label(self, agent: str, tool: str) -> str:
+        """Return the name of a tool in the report."""
+        return self.labels.get((agent, tool), tool)
+
+    def has_more(self) -> bool:
+        """Return whether another run may reach what none has called."""
+        return any(self.is_worth(agent) for agent in self.seen)
+
+    def is_worth(self, agent: str) -> bool:
+        """Return whether an agent, or one that it can hand over to, has something left."""
+        waiting, reached = [agent], {agent}
+        while waiting:
+            name = waiting.pop()
+            offered = [tool for owner, tool in self.offered if owner == name]
+            if name not in self.seen or any(self._is_new(name, tool) for tool in offered):
+                return True
+            targets = {self.handoffs.get(name, {}).get(tool, name) for tool in offered}
+            waiting += targets - reached
+            reached |= targets
+        return False
+
+    def _is_new(self, agent: str, tool: str) -> bool:
+        if tool in self.handoffs.get(agent, {}):
+            return (agent, tool) not in self.edges
+        return self.label(agent, tool) not in self.called
+
+    def try_again(self, ran: Mapping[str, int]) -> None:
+        """Forget the calls that a run which failed did not carry out, once."""
+        lost = {one for one in self.called if not ran.get(one)} - self.again
+        self.called -= lost & set(self.labels.values())
+        self.again |= lost & set(self.labels.values())
+
+
+def labels_of(agents: Sequence[Agent[Any, Any]]) -> dict[tuple[str, str], str]:
+    """Return the names of tools in the report; of two that share a name, with their agents."""
+    owners: dict[str, list[tuple[Any, str]]] = {}
+    found: dict[tuple[str, str], str] = {}
+    for agent in agents:
+        for name, tool in agent.tool_map.items():
+            known = owners.setdefault(name, [])
+            same = next((label for other, label in known if other == tool.handler), None)
+            label = same or (f"{name} of {agent.name}" if known else name)
+            known.append((tool.handler, label))
+            found[agent.name, name] = label
+    return found
+
+
+class Explorer:
+    """Replies for `FakeProvider`: the tools of an agent, a handoff, then what it is to say."""
+
+    def __init__(self, exploration: Exploration | None = None) -> None:
+        """Explore what is not explored yet."""
+        self._known = exploration or Exploration((), {}, {})
+        self._forced: set[str] = set()
+        self._used: set[tuple[str, str]] = set()
+        """Handoffs of this run: once each, so that no run goes in circles."""
+
+    def __call__(self, request: ReceivedRequest) -> Reply:
+        """Call what was not called yet; where a tool must be called, one at a time."""
+        known, tools = self._known, dict(_tools_of(request.body))
+        agent = self._agent(request, tools)
+        known.seen.add(agent)
+        known.offered.update((agent, name) for name in tools)
+        names = self._next(agent, list(tools))
+        if _is_forced(request.body) and tools:
+            names = names[:1] or list(tools)[-1:]
+        self._note(agent, names)
+        calls = [
+            (name, given) for name in names for given in self._arguments(agent, name, tools[name])
+        ]
+        return tool_calls(*calls) if calls else _last_word(request.body)
+
+    def _agent(self, request: ReceivedRequest, tools: Mapping[str, Any]) -> str:
+        """Return the agent that asks; "": one that is not known, e.g. the tool of another."""
+        agent = unquote(request.headers.get(_HEADER, ""))
+        own = {name for owner, name in self._known.labels if owner == agent}
+        own.update(self._known.handoffs.get(agent, ()))
+        return agent if not tools or not own or own & tools.keys() else ""
+
+    def _next(self, agent: str, tools: Sequence[str]) -> list[str]:
+        known, handoffs = self._known, self._known.handoffs.get(agent, {})
+        plain = [name for name in tools if name not in handoffs]
+        new = [name for name in plain if known.label(agent, name) not in known.called]
+        if _SELECT in plain and _SELECT not in new and self._unseen:
+            new.insert(0, _SELECT)
+        return new + self._handoff(agent, [name for name in tools if name in handoffs])
+
+    def _handoff(self, agent: str, tools: Sequence[str]) -> list[str]:
+        """Return the handoff to make: a new one, or one that leads to something new."""
+        known = self._known
+        left = [name for name in tools if (agent, name) not in self._used]
+        new = [name for name in left if (agent, name) not in known.edges]
+        way = [name for name in left if known.is_worth(known.handoffs[agent][name])]
+        return [*new, *way][:1]
+
+    def _note(self, agent: str, names: Sequence[str]) -> None:
+        known = self._known
+        for name in names:
+            if name in known.handoffs.get(agent, {}):
+                known.edges.add((agent, name))
+                self._used.add((agent, name))
+            else:
+                known.called.add(known.label(agent, name))
+
+    @property
+    def _unseen(self) -> list[str]:
+        return [name for name in self._known.agents if name not in self._known.seen]
+
+    def _arguments(self, agent: str, tool: str, schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+        given = self._known.arguments.get(
+            self._known.label(agent, tool), self._known.arguments.get(tool)
+        )
+        if given is not None:
+            return [dict(one) for one in ([given] if isinstance(given, Mapping) else given)]
+        found = sample(schema)
+        if tool == _SELECT and self._known.agents:
+            found["name"] = (self._unseen or list(self._known.agents))[0]
+        return [found]
+
+
+class Recited:
+    """Replies for `FakeProvider`: those of a script, and after that a last word."""
+
+    def __init__(self, lines: Sequence[Reply]) -> None:
+        """Begin with the first reply."""
+        self._lines = iter(lines)
+
+    def __call__(self, request: ReceivedRequest) -> Reply:
+        """Return the next reply."""
+        line = next(self._lines, None)
+        return _last_word(request.body) if line is None else line
+
+
+def _last_word(body: Any) -> Reply:
+    """Return an answer of the type that is asked for."""
+    schema = _answer_schema(body)
+    return "That is all." if schema is None else dumps(_value(schema, schema, 0))
+
+
+def _tools_of(body: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield names and schemas, whichever provider's request it is."""
+    for given in as_list((as_object(body) or {}).get("tools")) or []:
+        entry = as_object(given) or {}
+        for tool in as_list(entry.get("functionDeclarations")) or [entry.get("function", entry)]:
+            found: dict[str, Any] = {}
+            for key in ("parameters", "input_schema", "parametersJsonSchema"):
+                found = tool.get(key) or found
+            yield tool["name"], found
+
+
+_ANSWER_SCHEMAS = (
+    ("response_format", "json_schema", "schema"),
+    ("text", "format", "schema"),
+    ("output_config", "format", "schema"),
+    ("generationConfig", "responseSchema"),
+)
+"""Places of an answer's schema in requests."""
+
+
+def _answer_schema(body: Any) -> dict[str, Any] | None:
+    for path in _ANSWER_SCHEMAS:
+        found: Any = body
+        for key in path:
+            found = (as_object(found) or {}).get(key)
+        if found is not None:
+            return as_object(found)
+    return None
+
+
+def _is_forced(body: Any) -> bool:
+    text = str((as_object(body) or {}).get("tool_choice") or body.get("toolConfig") or "auto")
+    return not any(word in text.lower() for word in ("auto", "none"))
+
+
+def sample(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments that fit a tool's schema, as far as a schema says what fits."""
+    return as_object(_value(schema, schema, 0)) or {}
+
+
+def _value(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
+    if depth > _DEEPEST:
+        return None
+    if "$ref" in schema:
+        return _value(_resolved(schema["$ref"], root), root, depth + 1)
+    for key in ("const", "default"):
+        if key in schema:
+            return schema[key]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    for key in ("anyOf", "oneOf", "allOf"):
+        choices = [one for one in schema.get(key) or () if one.get("type") != "null"]
+        if choices:
+            return _value(choices[0], root, depth + 1)
+    return _of_type(schema, root, depth)
+
+
+def _of_type(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
+    kinds = as_list(schema.get("type", "object")) or [schema.get("type", "object")]
+    name = next((str(kind).lower() for kind in kinds if kind != "null"), "null")
+    if name == "object":
+        fields: dict[str, Any] = schema.get("properties") or {}
+        return {key: _value(value, root, depth + 1) for key, value in fields.items()}
+    if name == "array":
+        one: dict[str, Any] = schema.get("items") or {}
+        return [_value(one, root, depth + 1) for _ in range(schema.get("minItems", 1))]
+    if name in ("integer", "number"):
+        return schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
+    if name == "string":
+        return "doctor".ljust(schema.get("minLength", 0), ".")[: schema.get("maxLength")]
+    return {"boolean": False}.get(name)
+
+
+def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
+    found: Any = root
+    for part in reference.removeprefix("#/").split("/"):
+        found = found.get(part, {})
+    return found
