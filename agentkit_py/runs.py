@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
-from typing import Any, Generic, Self, TypeAlias, TypeVar, Unpack
+from typing import Any, Generic, Self, TypeAlias, TypeVar, Unpack, cast
 
 from agentkit_py._core.awaiting import run_in_thread, run_interruptibly
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py._engine.limits import MAX_STEPS, RunLimits
+from agentkit_py._engine.option_checks import OnThread, check_answers, id_of_thread
 from agentkit_py._engine.pausing import PENDING, Resumption, resume_with
 from agentkit_py._engine.run_context import RunOptions
 from agentkit_py._engine.tool import Approver
@@ -77,7 +78,7 @@ class Runnable(Generic[T]):
 
     async def resume(
         self,
-        thread_id: str,
+        thread: str | OnThread | None,
         answers: Mapping[str, Answered] | None = None,
         /,
         *,
@@ -91,7 +92,7 @@ class Runnable(Generic[T]):
         decide as they did.
 
         Args:
-            thread_id: The thread of the run.
+            thread: The thread of the run: its id, or what `run` returned.
             answers: An answer, True or False to each question, by its id; the first one counts.
                 Without any, a run goes on whose questions were answered elsewhere, or have expired.
             by: The id of the person who answers.
@@ -103,15 +104,24 @@ class Runnable(Generic[T]):
 
         Raises:
             NotPendingError: There is no such question, or nobody waits for its answer.
-            ConfigurationError: The history keeps no questions.
+            ConfigurationError: The history keeps no questions, or an answer is none.
             ReplayError: The code has changed, so that the run would not come to its question again.
         """
+        thread_id = id_of_thread("resume", thread)
+        check_answers(answers)
         taken = await resume_with(self.history, thread_id, answers, by)
         return await self.go_on(taken, options)
 
-    async def pending(self, thread_id: str) -> list[Question]:
-        """Return the open questions of a thread, the oldest first."""
-        store: object = self.history
+    async def pending(self, thread: str | OnThread | None) -> list[Question]:
+        """Return the open questions of a thread, the oldest first.
+
+        Args:
+            thread: The thread: its id, or what `run` returned.
+
+        Raises:
+            ConfigurationError: It is neither.
+        """
+        thread_id, store = id_of_thread("pending", thread), cast("object", self.history)
         if not isinstance(store, QuestionStore):
             return []
         return await store.list_questions(thread_id=thread_id, limit=None)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol, cast
 
 from agentkit_py._core.validation import wrong_word
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py._engine.limits import RunLimits
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.models.base import Model
 from agentkit_py.models.compatible import model_named
@@ -169,3 +170,52 @@ def check_options(options: dict[str, Any]) -> None:
             method, wanted = _WITH_METHODS[name]
             if not hasattr(value, method):
                 raise ConfigurationError(f"run(): {name} must be {wanted}, got {value!r:.80}")
+
+
+class OnThread(Protocol):
+    """Anything that knows its thread, e.g. a `NetworkRun`, a `State` or a `Question`."""
+
+    @property
+    def thread_id(self) -> str | None:
+        """The id of the thread."""
+        ...
+
+
+def id_of_thread(method: str, thread: object) -> str:
+    """Return the id of a thread that a method was given.
+
+    Raises:
+        ConfigurationError: It is neither a text nor something of a thread.
+    """
+    found = thread if isinstance(thread, str) else getattr(thread, "thread_id", None)
+    if not isinstance(found, str) or not found:
+        raise ConfigurationError(
+            f"{method}() needs a thread's id, such as run.thread_id, or the run itself; got "
+            f"{thread!r:.80}"
+        )
+    return found
+
+
+def check_answers(answers: object) -> None:
+    """Refuse answers to questions that are none.
+
+    Raises:
+        ConfigurationError: They are no mapping of ids to True, False or an `ApprovalAnswer`.
+    """
+    if answers is None:
+        return
+    if not isinstance(answers, Mapping):
+        raise ConfigurationError(
+            "resume() takes answers by the questions' ids, e.g. {run.pending[0].id: True}; got "
+            f"{answers!r:.80}"
+        )
+    for question, answer in cast("Mapping[object, object]", answers).items():
+        if not isinstance(question, str):
+            raise ConfigurationError(
+                f"resume() takes answers by the questions' ids; {question!r:.80} is no id"
+            )
+        if not isinstance(answer, bool | ApprovalAnswer):
+            raise ConfigurationError(
+                f"The answer to question {question!r} must be True, False or an "
+                f"ApprovalAnswer(…), got {answer!r:.80}"
+            )

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 from uuid import uuid4
 
 import anyio
@@ -36,6 +36,7 @@ from agentkit_py.cli.target import (
 from agentkit_py.cli.threads import print_threads
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, Decision
+from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunStore
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network, NetworkRun
@@ -157,6 +158,7 @@ _HELP = """\
 /agents    who can answer
 /why       who answered the last message, and why it ended there
 /context   what each agent saw in the last turn
+/pending   answer what runs of this thread ask, whoever began them
 /current   this thread: messages, tokens, limits, workspace
 /threads   the threads that are stored
 /load ID   go on with another thread
@@ -213,6 +215,7 @@ class Chat:
             "/agents": self._show_agents,
             "/why": self._show_why,
             "/context": self._show_context,
+            "/pending": self._answer_pending,
             "/thread": self._show_thread,
             "/current": self._show_length,
             "/threads": self._list_threads,
@@ -478,6 +481,39 @@ class Chat:
         await self._show_past(thread_id)
         self._data, self._before = None, []
         await self._go_on_in(thread_id)
+        await self._show_pending()
+
+    async def _show_pending(self) -> list[Question]:
+        """Show what runs of this thread ask; return the questions that can be answered here."""
+        assert self.thread_id is not None
+        questions = await self.target.pending(self.thread_id)
+        for question in questions:
+            wanted = question.message or ", ".join(map(call_line, question.calls))
+            self.console.print(Text(f"  ? {clean(question.agent)} waits: {wanted}", "yellow"))
+        here = [one for one in questions if one.execution is None]
+        if here:
+            self.console.print("  /pending answers", style="dim")
+        if len(here) < len(questions):
+            words = "  An Inngest function waits: answer over HTTP, or with answer_question(…)"
+            self.console.print(words, style="dim")
+        return here
+
+    async def _answer_pending(self, _: str) -> None:
+        """Ask the person here what runs of this thread ask, and let them go on."""
+        if self.thread_id is None or not (questions := await self._show_pending()):
+            self.console.print("No run of this thread waits for an answer.", style="dim")
+            return
+        ask = TerminalApprover(self.console)
+        while questions:
+            question = questions[0]
+            answers = {question.id: await ask(question.as_request())}
+            run: Any = await self.target.resume(
+                self.thread_id, answers, model=self.model, observer=self.printer
+            )
+            questions = await self.target.pending(self.thread_id)
+            self._last = run
+            if isinstance(run, NetworkRun):
+                self._data = clone_data(cast("Any", run).state.data)
 
     async def _delete(self, _: str) -> None:
         store = self._store

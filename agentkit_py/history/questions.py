@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
 from agentkit_py._core.json import as_list, as_object, record_of, time_of, time_or_none
-from agentkit_py.errors import InvalidRecordError, NotPendingError
+from agentkit_py.errors import ConfigurationError, InvalidRecordError, NotPendingError
 from agentkit_py.events.approvals import (
     Answered,
     ApprovalAnswer,
@@ -79,6 +79,21 @@ class Question:
     answered_at: datetime | None = None
     received_at: datetime | None = None
     """The time at which the run had the answer."""
+
+    def as_request(self) -> ApprovalRequest:
+        """Return the question as approvers in a process get it."""
+        left = 0.0 if self.expires_at is None else (self.expires_at - self.asked_at).total_seconds()
+        return ApprovalRequest(
+            id=self.id,
+            agent=self.agent,
+            calls=self.calls,
+            message=self.message,
+            timeout=left,
+            asked_at=self.asked_at,
+            approvers=self.approvers,
+            escalates_at=self.escalates_at,
+            escalate_to=self.escalate_to,
+        )
 
     @classmethod
     def of(
@@ -332,7 +347,16 @@ async def record_answer(
     thread_id: str | None = None,
     tell: Callable[[Question], Awaitable[None]] | None = None,
 ) -> Question:
-    """Save an answer to a question, and who gave it; see `change_open`."""
+    """Save an answer to a question, and who gave it; see `change_open`.
+
+    Raises:
+        ConfigurationError: It is no answer.
+    """
+    if not isinstance(given, bool | ApprovalAnswer):
+        raise ConfigurationError(
+            f"The answer to question {question_id!r} must be True, False or an ApprovalAnswer(…), "
+            f"got {given!r:.80}"
+        )
     at = datetime.now(UTC)
     answer = ApprovalAnswer(approved=given) if isinstance(given, bool) else given
     answer = replace(answer, data={**answer.data, **_signature(by, at)})

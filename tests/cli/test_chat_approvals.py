@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -11,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from agentkit_py import SqliteHistory
 from agentkit_py.testing import FakeProvider, tool_call, tool_calls
-from tests.cli.terminal import COMMAND, Screen, agentkit, environment
+from tests.cli.terminal import COMMAND, Screen, agentkit, environment, working_in
 
 BANK = '''
 import os
@@ -135,3 +137,30 @@ def test_ctrl_c_at_the_question_stops_the_run_and_the_chat_goes_on(
         os.write(ours, b"\x04")
         assert process.wait() == 0
     os.close(ours)
+
+
+def test_a_question_of_another_run_is_shown_and_answered(
+    folder: Path, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was asked over HTTP, or by a program that has ended."""
+    monkeypatch.setenv("BANK_MODEL", provider.base_url("openai"))
+    provider.reply(tool_call("refund", {"amount": 7}), "Paid.", "Bye.")
+    db = folder / "bank.db"
+    with working_in(folder):
+        sys.path.insert(0, str(folder))
+        clerk = importlib.import_module("bank").clerk
+        clerk.history = SqliteHistory(db)
+        clerk.run_sync("Refund, please.", thread_id="t1")
+    bank = {"BANK_MODEL": provider.base_url("openai")}
+    done = agentkit(
+        *("chat", "bank:clerk", "--db", db, "--thread", "t1"),
+        folder=folder,
+        lines="/pending\ny\n/pending\nThanks.\n",
+        variables=bank,
+    )
+    assert (done.exit_code, done.stderr) == (0, "")
+    shown = done.stdout
+    assert shown.index("? clerk waits: refund(amount=7)") < shown.index("> /pending")
+    assert "? clerk wants refund(amount=7)\n    [y/n, or why not] y\n" in shown
+    assert "✓ refund: paid 7" in shown
+    assert shown.index("Paid.") < shown.index("No run of this thread waits") < shown.index("Bye.")
