@@ -356,7 +356,8 @@ class _Endpoints:
         if not isinstance(record, dict):
             raise HTTPException(HTTPStatus.UNPROCESSABLE_ENTITY, "The answer must be an object.")
         answer = ApprovalAnswer.from_dict(record)  # pyright: ignore[reportUnknownArgumentType] - from_dict checks it
-        if not self.playground.answer(request.path_params["request"], answer):
+        thread = request.query_params.get("thread") or None
+        if not await self.playground.answer(request.path_params["request"], answer, thread):
             raise HTTPException(HTTPStatus.NOT_FOUND, "This question does not wait any more.")
         return PageResponse({"answered": True})
 

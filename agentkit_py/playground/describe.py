@@ -107,8 +107,11 @@ async def thread_json(
     own = [run for run in playground.runs.values() if run.thread_id == thread_id]
     runs = [run.to_dict(events=after is None) for run in own]
     results: list[AgentResult] = []
+    questions: list[dict[str, Any]] = []
     store, count = playground.store, 0
     if store is not None and await store.thread_exists(thread_id):
+        found = await playground.questions(thread_id)
+        questions = [question.as_request().to_dict() for question in found]
         count = await store.count_results(thread_id)
         wanted = MAX_RESULTS if after is None or after > count else min(count - after, MAX_RESULTS)
         page = await store.page(thread_id, count, wanted) if wanted else []
@@ -117,6 +120,7 @@ async def thread_json(
         "id": thread_id,
         "seq": seq,
         "runs": runs,
+        "questions": questions,
         "offset": count - len(results),
         "results": [_result(result) for result in results],
     }

@@ -7,7 +7,8 @@ import re
 import time
 import traceback
 from collections import defaultdict, deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar, cast
@@ -19,10 +20,12 @@ from agentkit_py._engine.instrumentation import Instrumentation, ListTools, Mode
 from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py.budgets import Prices
 from agentkit_py.errors import EmptyReplyError
+from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.events.types import (
     AgentsRouted,
     ContextActivity,
     Event,
+    HitlResolved,
     ModelReplied,
     ReplyDelta,
     RunCompleted,
@@ -38,11 +41,20 @@ from agentkit_py.models.blocks import end_of
 from agentkit_py.models.http_errors import hide_keys
 from agentkit_py.playground.levels import message_json
 from agentkit_py.runtime.direct import DirectRuntime
+from agentkit_py.runtime.journal import JournalRuntime
 from agentkit_py.runtime.port import Codec, DeltaSink, Recordable
 from agentkit_py.state import State
 
 _TOOL_STEP = re.compile(r"(.*)\.tool\.(\d+)\.")
 _SHORTER = ".shorter"
+_REPEATED = frozenset(
+    {
+        *("replied", "activity", "routed", "state.changed", "call.started", "call.ended"),
+        *("tool.began", "tool.ended", "tool.started", "tool.finished"),
+        *("listing.began", "listing.ended"),
+    }
+)
+"""What a run that goes on does again in a replay, where nothing is really done."""
 
 T = TypeVar("T")
 
@@ -86,6 +98,9 @@ class Recorder(Instrumentation):
     state: dict[str, Any] | None = None
     """The state's data at last."""
 
+    goes_on_after: str | None = None
+    """The question with whose answer the run goes on: what it did before is not recorded again."""
+
     wants_rehearsals: bool = field(default=True, init=False)
     wants_tokens: bool = field(default=True, init=False)
 
@@ -102,6 +117,8 @@ class Recorder(Instrumentation):
 
     def record(self, kind: str, **facts: Any) -> None:
         """Emit an event of this moment."""
+        if self.goes_on_after is not None and kind in _REPEATED:
+            return
         self.emit({"kind": kind, "at": self.now, **facts})
 
     # Called by the engine.
@@ -248,7 +265,7 @@ class Recorder(Instrumentation):
                 self.record("delta", **where, **part, **tool)
             case ModelReplied():
                 self._replied(event)
-            case ToolStarted() | ToolFinished():
+            case ToolStarted() | ToolFinished() | HitlResolved():
                 self._tool_event(event)
             case _:
                 pass
@@ -266,7 +283,11 @@ class Recorder(Instrumentation):
             messages=[message_json(message) for message in event.messages],
         )
 
-    def _tool_event(self, event: ToolStarted | ToolFinished) -> None:
+    def _tool_event(self, event: ToolStarted | ToolFinished | HitlResolved) -> None:
+        if isinstance(event, HitlResolved):
+            if event.request.id == self.goes_on_after:
+                self.goes_on_after = None
+            return
         if isinstance(event, ToolFinished):
             call_id = event.result.tool.id
             waiting = self._running[event.run_id, call_id]
@@ -287,6 +308,19 @@ class Recorder(Instrumentation):
             name=event.name,
             call={"id": call.id, "name": call.name, "input": arguments},
         )
+
+    @contextmanager
+    def effect(self, step_id: str, changes: object) -> Generator[None]:
+        """Record a callback in the block, with its changes to the state."""
+        key = self.effect_began(step_id)
+        state: object = getattr(changes, "state", None)
+        watched = cast("State[Any]", state) if isinstance(state, State) else None
+        before = None if watched is None else data_of(watched)
+        try:
+            yield
+        finally:  # nothing durable runs here
+            after = None if watched is None else data_of(watched)
+            self.effect_ended(key, step_id, before, after)
 
     def close(self, status: str, error: Exception | None = None) -> None:
         """Record the run's end."""
@@ -418,15 +452,43 @@ class RecordingRuntime(DirectRuntime):
         codec: Codec[T] | None = None,
     ) -> T:
         """Call ``handler``, and record its changes to the state."""
-        key = self._recorder.effect_began(step_id)
-        state: object = getattr(changes, "state", None)
-        watched = cast("State[Any]", state) if isinstance(state, State) else None
-        before = None if watched is None else data_of(watched)
-        try:
+        with self._recorder.effect(step_id, changes):
             return await super().effect(step_id, handler, changes, codec)
-        finally:  # nothing durable runs here
-            after = None if watched is None else data_of(watched)
-            self._recorder.effect_ended(key, step_id, before, after)
+
+    def recording(
+        self,
+        journal: Mapping[str, Any] | None,
+        answers: Mapping[str, ApprovalAnswer | None],
+    ) -> JournalRuntime:
+        """Return the runtime of one run that may pause for a person, which is recorded too."""
+        return _RecordingJournal(self._recorder, self, journal, answers)
+
+
+class _RecordingJournal(JournalRuntime):
+    """The runtime of a run that may pause, which records the state changes of callbacks."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        local: DirectRuntime,
+        journal: Mapping[str, Any] | None,
+        answers: Mapping[str, ApprovalAnswer | None],
+    ) -> None:
+        super().__init__(local, journal, answers)
+        self._recorder = recorder
+
+    async def effect(
+        self,
+        step_id: str,
+        handler: Callable[[], Awaitable[T]],
+        changes: Recordable,
+        codec: Codec[T] | None = None,
+    ) -> T:
+        """Call ``handler`` once, and record its changes to the state."""
+        if self.remembers(step_id):
+            return await super().effect(step_id, handler, changes, codec)
+        with self._recorder.effect(step_id, changes):
+            return await super().effect(step_id, handler, changes, codec)
 
 
 def request_text(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal, TypeAlias
 from uuid import uuid4
 
@@ -14,12 +15,15 @@ from agentkit_py.budgets import Prices
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, resolution_of
 from agentkit_py.events.types import RunStarted
+from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.network import Target
 from agentkit_py.playground.recorder import Recorder, RecordingRuntime
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.stores.base import HistoryStore
 
-Status: TypeAlias = Literal["running", "completed", "failed", "cancelled"]
+Status: TypeAlias = Literal["running", "completed", "waiting", "failed", "cancelled"]
+"""``"waiting"``: the run is stored and waits for a person; its answer begins another recorded run,
+which goes on with it."""
 
 MAX_RUNS = 50
 """Number of runs whose details are kept; the threads of older ones stay in the store."""
@@ -54,6 +58,9 @@ class RecordedRun:
     approvals: dict[str, asyncio.Future[ApprovalAnswer]] = field(
         default_factory=dict[str, asyncio.Future[ApprovalAnswer]]
     )
+    asked: set[str] = field(default_factory=set[str])
+    """Ids of stored questions that it asks."""
+
     ready: asyncio.Event = field(default_factory=asyncio.Event)
     """Set once the thread is known, or the run is over."""
 
@@ -128,6 +135,13 @@ class Playground:
             raise BusyError("This thread has a run in progress; wait for its end, or cancel it.")
         if thread_id is None and self.store is not None:
             thread_id = str(uuid4())
+        run = self._record(text, thread_id)
+        run.task = asyncio.create_task(self._run(run, partial(self._execute, run)))
+        await run.ready.wait()
+        return run
+
+    def _record(self, text: str, thread_id: str | None) -> RecordedRun:
+        """Return a new run that is recorded."""
         run = RecordedRun(
             id=uuid4().hex[:12],
             input=text,
@@ -137,17 +151,16 @@ class Playground:
         )
         self.runs[run.id] = run
         self._forget()
-        run.task = asyncio.create_task(self._run(run))
-        await run.ready.wait()
         return run
 
-    async def _run(self, run: RecordedRun) -> None:
+    async def _run(self, run: RecordedRun, execute: Callable[[], Awaitable[None]]) -> None:
         status: Status = "completed"
         failure: Exception | None = None
         try:
             run.first = await self._count(run)
             self._emit(run, {"kind": "run", "at": 0.0, "input": run.input, "thread": run.thread_id})
-            await self._execute(run)
+            await execute()
+            status = "waiting" if await self._note_questions(run) else "completed"
         except asyncio.CancelledError:
             status = "cancelled"
         except Exception as error:  # noqa: BLE001 - shown on the page
@@ -173,7 +186,8 @@ class Playground:
                     run.input,
                     thread_id=run.thread_id,
                     runtime=runtime,
-                    approver=approve,
+                    # A stored question outlives this process, e.g. when a file is saved.
+                    approver=None if isinstance(self.store, QuestionStore) else approve,
                 )
                 async with stream:
                     async for event in stream:
@@ -209,14 +223,61 @@ class Playground:
             reason = "" if answer is None else answer.reason
             run.recorder.record("decided", request=request.id, resolution=resolution, reason=reason)
 
-    def answer(self, request_id: str, answer: ApprovalAnswer) -> bool:
-        """Answer an approval request; False if it is not pending."""
+    async def questions(self, thread_id: str) -> list[Question]:
+        """Return the open questions of a thread that can be answered here, whoever's run asks."""
+        found = await self.target.pending(thread_id)
+        return [question for question in found if question.execution is None]
+
+    async def _note_questions(self, run: RecordedRun) -> bool:
+        """Record what a run that has paused asks; return whether it asks anything."""
+        if self.store is None or run.thread_id is None:
+            return False
+        shown = {question for one in self.runs.values() for question in one.asked}
+        asked = [one for one in await self.questions(run.thread_id) if one.id not in shown]
+        for question in asked:
+            run.asked.add(question.id)
+            run.recorder.record("asked", request=question.as_request().to_dict())
+        return bool(asked)
+
+    async def answer(self, request_id: str, answer: ApprovalAnswer, thread: str | None) -> bool:
+        """Answer a question; False if it is not open.
+
+        Args:
+            request_id: The question.
+            answer: The answer.
+            thread: Its thread, where it is stored: its run goes on here.
+        """
         for run in self.runs.values():
             waiting = run.approvals.get(request_id)
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
                 return True
-        return False
+        if thread is None:
+            return False
+        asked = [one for one in await self.questions(thread) if one.id == request_id]
+        if not asked:
+            return False
+        resolution = resolution_of(asked[0].as_request(), answer)
+        facts = {"request": request_id, "resolution": resolution, "reason": answer.reason}
+        for run in [run for run in self.runs.values() if request_id in run.asked]:
+            run.recorder.record("decided", **facts)
+        run = self._record("", thread)
+        run.recorder.goes_on_after = request_id
+        run.ready.set()
+        run.task = asyncio.create_task(
+            self._run(run, partial(self._resume, run, thread, {request_id: answer}))
+        )
+        return True
+
+    async def _resume(
+        self, run: RecordedRun, thread: str, answers: Mapping[str, ApprovalAnswer]
+    ) -> None:
+        runtime = RecordingRuntime(run.recorder)
+        try:
+            with instrumented(run.recorder):
+                await self.target.resume(thread, answers, runtime=runtime)
+        finally:
+            await runtime.aclose()
 
     async def cancel(self, run: RecordedRun) -> None:
         """Cancel a run, and wait until it is over."""

@@ -584,3 +584,43 @@ async def test_a_tool_that_raises_shows_its_traceback(tmp_path: Path) -> None:
     assert "LookupError: no order" in traceback
     assert "hunter2" not in traceback
     await played.close()
+
+
+async def test_a_question_of_another_process_is_shown_and_answered(tmp_path: Path) -> None:
+    """A run over HTTP asked it, or this page did before a file was saved."""
+    first = playground(tmp_path)
+    async with client(create_playground(first)) as api:
+        asked = await run(api, first, "refund A7")
+        assert asked.status == "waiting"
+    await first.close()  # as when a file is saved
+    played = playground(tmp_path)
+    async with client(create_playground(played)) as api:
+        thread = f"/dev-api/threads/{asked.thread_id}"
+        (question,) = (await api.get(thread)).json()["questions"]
+        assert question["toolCalls"][0]["toolName"] == "refund"
+        path = f"/dev-api/approvals/{question['requestId']}?thread={asked.thread_id}"
+        assert (await api.post(path, json={"approved": True})).json() == {"answered": True}
+        (going_on,) = played.runs.values()
+        await until_done(played, going_on.id)
+        found = (await api.get(thread)).json()
+        assert (going_on.status, found["questions"]) == ("completed", [])
+        assert "A7 is refunded" in str(found["results"])
+        assert (await api.post(path, json={"approved": True})).status_code == 404
+    assert kinds(going_on).count("replied") == 1
+    await played.close()
+
+
+async def test_a_question_of_this_page_is_answered_once(tmp_path: Path) -> None:
+    """Its card says how it was decided, and another run goes on."""
+    played = playground(tmp_path)
+    async with client(create_playground(played)) as api:
+        asked = await run(api, played, "refund A7")
+        (question,) = asked.asked
+        path = f"/dev-api/approvals/{question}?thread={asked.thread_id}"
+        await api.post(path, json={"approved": False, "reason": "Too late."})
+        going_on = list(played.runs.values())[-1]
+        await until_done(played, going_on.id)
+    (decided,) = [event for event in asked.events.values() if event["kind"] == "decided"]
+    assert (decided["resolution"], decided["reason"]) == ("denied", "Too late.")
+    assert "Too late." in str(going_on.events)
+    await played.close()

@@ -28,7 +28,7 @@ export const start = (text, thread) => ask("runs", { text, thread });
 export const cancel = (run) => ask(`runs/${part(run)}/cancel`, {});
 export const look = (run, call, edit) => ask(`${callPath(run, call)}/look`, edit);
 export const again = (run, call, edit) => ask(`${callPath(run, call)}/again`, edit);
-export const decide = (request, answer) => ask(`approvals/${part(request)}`, answer);
+export const decide = (request, answer, thread) => ask(`approvals/${part(request)}?thread=${part(thread ?? "")}`, answer);
 
 /** The events of a thread, as they happen; the browser connects again by itself. */
 export function follow(thread, after, { onHello, onEvent, onLost }) {

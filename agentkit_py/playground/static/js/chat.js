@@ -63,6 +63,12 @@ function parts() {
     if (run.last !== null) place = Math.max(place, run.last);
   }
   if (!runs.length || runs.at(-1).last !== null) stored(state.offset + state.results.length);
+  const shown = new Set(runs.flatMap((run) => [...run.questions.keys()]));
+  const others = state.questions.filter((question) => !shown.has(question.requestId));
+  if (others.length) {
+    const key = `questions-${others.map((question) => question.requestId)}`;
+    found.push({ key, version: key, make: () => h("div.turn", { role: "group", "aria-label": "Open questions" }, others.map((question) => card(null, question))) });
+  }
   if (!found.length) return [{ key: "empty", version: state.target?.name ?? "", make: empty }];
   const next = runs.at(-1)?.status === "running" ? undefined : proposed();
   if (next) found.push({ key: "next", version: next, make: () => h("div.examples", example(next)) });
@@ -120,7 +126,7 @@ function agentMessage(agent, message, pick) {
 function runSection(run) {
   const label = run.status === "running" ? "A run in progress" : `A run, ${run.status}`;
   return h("div.turn", { role: "group", "aria-label": label, data: { run: run.id } },
-    userMessage(run.input),
+    run.input ? userMessage(run.input) : null,
     run.items.map((item) => itemOf(run, item)),
     [...run.live.values()].map(live),
     footer(run));
@@ -190,7 +196,7 @@ function card(run, question) {
   const decide = (approved) => {
     const reason = why.value.trim();
     const words = calls.length || !reason ? {} : { answer: reason };
-    api.decide(question.requestId, { approved, reason, ...words }).catch(actions.fail);
+    api.decide(question.requestId, { approved, reason, ...words }, state.thread).catch(actions.fail);
   };
   return h("div.card", { role: "group", "aria-label": "Approval" },
     h("div.who", agentName(question.agentName), h("span.muted", title)),

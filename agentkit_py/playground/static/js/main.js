@@ -90,7 +90,7 @@ async function open(thread, { keep = false } = {}) {
   source?.close();
   source = null;
   if (!keep) Object.assign(state, { run: null, call: null });
-  Object.assign(state, { thread, results: [], offset: 0, runs: new Map() });
+  Object.assign(state, { thread, results: [], questions: [], offset: 0, runs: new Map() });
   call.forget();
   const url = new URL(location.href);
   if (thread) url.searchParams.set("thread", thread);
@@ -100,7 +100,7 @@ async function open(thread, { keep = false } = {}) {
   if (thread) {
     const found = await api.getThread(thread);
     if (mine !== opened) return;
-    Object.assign(state, { results: found.results, offset: found.offset });
+    Object.assign(state, { results: found.results, questions: found.questions, offset: found.offset });
     for (const record of found.runs) addRun(record);
     after = found.seq;
   }
@@ -153,6 +153,7 @@ async function finished(run, thread) {
   const known = found.offset - state.offset;
   if (known >= 0 && known <= state.results.length) state.results = [...state.results.slice(0, known), ...found.results];
   else Object.assign(state, { results: found.results, offset: found.offset });
+  state.questions = found.questions;
   const record = found.runs.find((one) => one.id === run.id);
   if (record) Object.assign(run, { first: record.first, last: record.last });
   run.version += 1;

@@ -7,6 +7,7 @@ export const state = {
   threads: [],
   thread: null,
   results: [],
+  questions: [],
   offset: 0,
   runs: new Map(),
   run: null,
