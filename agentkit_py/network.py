@@ -106,7 +106,8 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         | None
     ) = None
     """The output of a run once the router is done: an agent that takes the last turn and gives its
-    output, or a function of the run; None: the output of the agent that was the last."""
+    output, or a function of the context that routers get (``context.state``, ``context.network`` is
+    the run); None: the output of the agent that was the last."""
 
     history: HistoryConfig | None = None
     """Where threads are kept, e.g. ``SqliteHistory("support.db")``."""
@@ -123,7 +124,8 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     """The order of prompt and history; ``"typescript"``: as in the TypeScript package."""
 
     output_type: type[RunOutputT] | Sequence[type[RunOutputT]] | None = None
-    """The type of that output, if the last agent is to give it; what it gives is checked. A list
+    """The type of that output, if the last agent is to give it; what it gives is checked, and of
+    a dict that the function gives an object of the type is made. A list
     where it may be of several: ``Network[Desk, Closed | str](…, output_type=[Closed, str])`` is a
     desk whose agents talk until one of them closes the case."""
 

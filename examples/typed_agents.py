@@ -59,3 +59,43 @@ async def watch() -> None:
 
 asyncio.run(watch())
 # --8<-- [end:partial]
+
+# --8<-- [start:beside]
+from agentkit_py import Network, RouterContext, ToolContext, tool
+from agentkit_py.testing import tool_call
+
+
+@tool
+def close_case(summary: str, refund: int, ctx: ToolContext) -> str:
+    """Note how the case ends."""
+    ctx.state.data["closed"] = {"summary": summary, "refund": refund}
+    return "noted"
+
+
+clerk = Agent(
+    name="clerk",
+    system="Help the customer. Call close_case when the case is closed, then say goodbye.",
+    model=ScriptedModel(
+        tool_call("close_case", {"summary": "Paid twice", "refund": 12}),
+        "You get 12 EUR back. Have a nice day!",
+    ),
+    tools=[close_case],
+)
+
+
+def once(context: RouterContext) -> Agent | None:
+    """Let the clerk answer each message."""
+    return clerk if context.call_count == 0 else None
+
+
+case = Network(
+    name="case",
+    agents=[clerk],
+    router=once,
+    output=lambda ctx: ctx.state.data.get("closed"),
+    output_type=[Closed, type(None)],  # None while the case is open
+)
+run = case.run_sync("I paid twice.")
+print(run.output)  # for your program: summary='Paid twice' refund=12
+print(run.text)  # for the customer: You get 12 EUR back. Have a nice day!
+# --8<-- [end:beside]

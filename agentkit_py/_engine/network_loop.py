@@ -32,7 +32,7 @@ from agentkit_py._engine.instrumentation import Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
 from agentkit_py._engine.limits import LIMITS
 from agentkit_py._engine.network_run import DONE, AgentLike, NetworkLike, NetworkRun
-from agentkit_py._engine.output_types import is_of, wrong_output
+from agentkit_py._engine.output_types import is_of, read_dict, wrong_output
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import Scheduled
 from agentkit_py._engine.transcript import GUARDRAIL, INTERRUPTED
@@ -300,11 +300,16 @@ class NetworkLoop:
         elif own is not None:
             with self._context.runtime.within(f"{self._context.prefix}.output"):
                 run.own_output = await resolve(own(self._router_context()))
-        if wanted is not None and not is_of(wanted, run.output):
-            last = None if run.own_output is not NO_VALUE else run.last_result
-            author = None if last is None else last.agent_name
-            problem = wrong_output(wanted, run.output, author)
-            raise OutputError(run.name, "type", result=run.last_result, problems=[problem])
+        if wanted is None:
+            return
+        author = run.last_result.agent_name if run.last_result is not None else None
+        problems: Sequence[str] = ()
+        if run.own_output is not NO_VALUE:
+            author = None
+            run.own_output, problems = read_dict(wanted, run.own_output)
+        if problems or not is_of(wanted, run.output):
+            problems = problems or [wrong_output(wanted, run.output, author)]
+            raise OutputError(run.name, "type", result=run.last_result, problems=problems)
 
     async def _run_next(self, scheduled: Scheduled) -> str | None:
         """Run who is scheduled; return why the run ends, if it does."""

@@ -257,6 +257,30 @@ def wrong_output(wanted: Any, value: object, agent: str | None) -> str:
     )
 
 
+def read_dict(wanted: Any, value: object) -> tuple[object, Sequence[str]]:
+    """Return a value, an object of ``wanted`` where it is a dict of one, and what does not fit.
+
+    Of a list of types it is the first that fits.
+    """
+    kinds: list[Any] = [*wanted] if isinstance(wanted, list | tuple) else [wanted]
+    given: object = value
+    if not isinstance(value, dict) or any(kind is dict for kind in kinds):
+        return given, ()
+    from pydantic import TypeAdapter, ValidationError  # noqa: PLC0415 - slow to load
+
+    problems: list[str] = []
+    for kind in kinds:
+        try:
+            return TypeAdapter(kind).validate_python(given), ()
+        except ValidationError as error:
+            problems += [
+                f"output= gave a dict that does not fit {type_name(kind)}, "
+                f"{'.'.join(map(str, one['loc'])) or '(whole)'}: {one['msg']}"
+                for one in error.errors(include_url=False)
+            ]
+    return given, problems
+
+
 def is_of(kind: Any, value: object) -> bool:
     """Return whether a value is of a type, or of one in a list, as far as `isinstance` can tell.
 
