@@ -428,6 +428,9 @@ async def try_many(
             )
             networks, requests = networks + 1, requests + world.seen
             leaks += world.leaks
+            if networks % 500 == 0:
+                so_far = f"{networks} networks, {requests} requests, {len(leaks)} leaks"
+                print(so_far, file=sys.stderr, flush=True)
     finally:
         uninstrument()
         root.removeHandler(records)
