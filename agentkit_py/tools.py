@@ -18,6 +18,7 @@ from agentkit_py._engine.tool import (
     create_tool,
     tool,
 )
+from agentkit_py.events.types import Progress
 
 if TYPE_CHECKING:
     from agentkit_py._engine.ready_tools import Todo, ask_person, todo_write, todos_of
@@ -26,6 +27,7 @@ __all__ = [
     "AsToolOptions",
     "Check",
     "Condition",
+    "Progress",
     "Todo",
     "Tool",
     "ToolContext",
@@ -75,6 +77,8 @@ def _output(tool: Tool) -> JsonObject:
     from pydantic import TypeAdapter  # noqa: PLC0415 - slow to load
     from pydantic.errors import PydanticUserError  # noqa: PLC0415 - slow to load
 
+    if tool.generator is not None:
+        return {}  # its type says what it yields, progress among it
     try:
         hint: Any = get_type_hints(tool.handler).get("return", Any)
         return TypeAdapter(hint).json_schema(mode="serialization")

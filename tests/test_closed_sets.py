@@ -143,6 +143,7 @@ MADE_BY_THE_LIBRARY = {
     "ScriptedModel.prompt_cache",  # as of every model
     "Todo.status",  # validated by pydantic
     "TokenizerInfo.kind",
+    "Tool.generator",
     "apply_processors.level",  # any name may stand in a report
     "stream_response.format",  # the HTTP API calls it
 }

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from concurrent.futures import Future
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import anyio
 
@@ -52,6 +52,18 @@ def is_async_callable(function: object) -> bool:
     return inspect.iscoroutinefunction(inner) or inspect.iscoroutinefunction(
         getattr(inner, "__call__", None)  # noqa: B004 - the method itself is wanted
     )
+
+
+def generator_kind(function: object) -> Literal["async", "sync"] | None:
+    """Return which kind of generator calling ``function`` gives, also by its ``__call__``."""
+    inner: Any = function
+    while isinstance(inner, partial):
+        inner = cast("Any", inner).func
+    call = getattr(inner, "__call__", None)  # noqa: B004 - the method itself is wanted
+    if inspect.isasyncgenfunction(inner) or inspect.isasyncgenfunction(call):
+        return "async"
+    is_sync = inspect.isgeneratorfunction(inner) or inspect.isgeneratorfunction(call)
+    return "sync" if is_sync else None
 
 
 def takes_two(function: Callable[..., Any]) -> bool:

@@ -20,7 +20,13 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.chunks import Chunk
 from agentkit_py.events.project import Projector
-from agentkit_py.events.types import Event, HitlRequested, Observer, ReplyDelta
+from agentkit_py.events.types import (
+    Event,
+    HitlRequested,
+    Observer,
+    ReplyDelta,
+    ToolProgressed,
+)
 from agentkit_py.messages import ToolCall
 from agentkit_py.models.base import Model, ModelRequest
 from agentkit_py.processors.apply import Around
@@ -122,6 +128,9 @@ class Instrumentation(Protocol):
 
     async def announce(self, event: HitlRequested) -> None:
         """Take a question before its place among the events: somebody waits for the answer."""
+
+    async def progress(self, event: ToolProgressed) -> None:
+        """Take a report of a tool when it happens; a replay does not repeat it."""
 
     async def skip(self, event: ReplyDelta, count: int) -> None:
         """Count pieces of a reply that were emitted when the call really happened."""
@@ -253,6 +262,9 @@ class ObserverInstrumentation(Instrumentation):
         except Exception:
             logger.exception("An observer failed on %s; the run goes on", type(event).__name__)
 
+    async def progress(self, event: ToolProgressed) -> None:
+        await self.event(event)
+
 
 class ChunkPublisher(Instrumentation):
     """Publishes the chunks of each event."""
@@ -270,6 +282,9 @@ class ChunkPublisher(Instrumentation):
 
     async def event(self, event: Event) -> None:
         await self._publish_all(self._projector.feed(event))
+
+    async def progress(self, event: ToolProgressed) -> None:
+        await self.event(event)
 
     async def announce(self, event: HitlRequested) -> None:
         await self._publish_all(self._projector.ahead(event))
@@ -382,6 +397,11 @@ class Monitor:
         """Hand out a question before its place among the events."""
         for one in self.instruments:
             await one.announce(event)
+
+    async def progress(self, event: ToolProgressed) -> None:
+        """Hand out a report of a tool at once, whatever runs in parallel."""
+        for one in self.instruments:
+            await one.progress(event)
 
     async def skip(self, event: ReplyDelta, count: int) -> None:
         """Count pieces of a reply that were emitted before."""

@@ -15,6 +15,7 @@ from typing import (
     TYPE_CHECKING,
     Any,
     Generic,
+    Literal,
     NamedTuple,
     Protocol,
     TypeAlias,
@@ -24,7 +25,7 @@ from typing import (
     overload,
 )
 
-from agentkit_py._core.awaiting import is_async_callable
+from agentkit_py._core.awaiting import generator_kind, is_async_callable
 from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonValue, as_object, copied
 from agentkit_py._core.validation import TOOL_NAME, wrong_number
@@ -295,6 +296,9 @@ class Tool:
 
     max_calls: int | None = None
     """The most calls in a run."""
+
+    generator: Literal["async", "sync"] | None = field(default=None, repr=False)
+    """The kind of generator that the handler is: it yields its progress, and then its result."""
 
     def __call__(self, *args: Any, **arguments: Any) -> Any:
         """Call the function as it was given."""
@@ -570,6 +574,7 @@ def _build(
         _title(name, traits, arguments.schema),
         traits.get("repair_arguments", True),
         traits.get("max_calls"),
+        generator_kind(handler),
     )
 
 

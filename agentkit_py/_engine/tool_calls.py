@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, cast
+from uuid import uuid4
 
 import anyio
 
@@ -16,7 +16,7 @@ from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.approvals import CallDesk, refused_content
 from agentkit_py._engine.call_steps import CallSteps
-from agentkit_py._engine.concurrency import in_thread, run_in_parallel
+from agentkit_py._engine.concurrency import run_in_parallel
 from agentkit_py._engine.guarding import Guards, Trip, TurnStopped
 from agentkit_py._engine.instrumentation import CallTool, Monitor, logger
 from agentkit_py._engine.run_context import RunContext
@@ -29,6 +29,7 @@ from agentkit_py._engine.tool import (
     ToolContext,
 )
 from agentkit_py._engine.tool_errors import ToolTimeout, is_first, log_failure
+from agentkit_py._engine.tool_handlers import call_handler
 from agentkit_py._engine.tool_values import (
     InvalidArguments,
     data_content,
@@ -42,11 +43,11 @@ from agentkit_py.errors import (
     StateError,
     is_control_error,
 )
-from agentkit_py.events.types import ToolFinished, ToolStarted
+from agentkit_py.events.types import Progress, ToolFinished, ToolProgressed, ToolStarted
 from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.messages import Finish, Message, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.results import AgentResult
-from agentkit_py.runtime.containing import as_error, contained
+from agentkit_py.runtime.containing import contained
 from agentkit_py.state import State
 
 
@@ -71,6 +72,9 @@ class Prepared:
 
     repairs: tuple[str, ...] = ()
     """What was repaired in the model's arguments, in words."""
+
+    reports: int = 0
+    """Reports of the call's progress so far."""
 
     edited: Mapping[str, Any] | None = None
     """The arguments that a person put in place of the model's."""
@@ -565,6 +569,22 @@ class ToolRunner:
             )
         return error_content("PreconditionError", problem)
 
+    async def _report(self, one: Prepared, tool: Tool, progress: Progress) -> None:
+        """Hand out a call's progress, masked; results that guardrails check have none."""
+        run = self.run
+        outputs = [tool.guardrails.tool_output, self.agent.guardrails.tool_output]
+        if not run.monitor.is_active or any(checks.guardrails for checks in outputs):
+            return
+        if (guards := self._guards_of(tool)) is not None:
+            masked: Any = _masked(guards, tool, progress.to_dict())
+            progress = Progress(**masked) if "error" not in masked else Progress()
+        one.reports += 1
+        key = f"{one.step_id}/progress/{one.reports}"
+        # A tool with steps says it again in each replay; a step that is tried again says it anew.
+        report_id = run.runtime.new_id(key) if tool.steps else uuid4().hex
+        event = ToolProgressed(**self.turn.facts, call=one.call, progress=progress, id=report_id)
+        await run.monitor.progress(event)
+
     async def _attempt(
         self, tool: Tool, one: Prepared, context: ToolContext
     ) -> tuple[JsonValue, Exception | None]:
@@ -572,7 +592,8 @@ class ToolRunner:
         # A tool that waits, perhaps for a person, takes as long as it takes.
         limits = () if tool.steps else (tool.timeout, self.run.meter.limits.tool_timeout)
         limit = min([one for one in limits if one is not None], default=None)
-        call = partial(_call, tool, one.arguments, context)
+        report = partial(self._report, one, tool)
+        call = partial(call_handler, tool, one.arguments, context, report)
         value: object = None
         timer: anyio.CancelScope | None = None
         try:
@@ -655,22 +676,3 @@ def _nested_error(context: ToolContext) -> Exception | None:
     """Return what the run of an agent or network as a tool ended with, which its result says."""
     services = context.services
     return services.error if isinstance(services, CallDesk) else None
-
-
-def _call(tool: Tool, arguments: Any, context: ToolContext) -> Awaitable[Any]:
-    if tool.is_async:
-        return tool.invoke(arguments, context)
-    return _in_thread(tool, arguments, context)
-
-
-async def _in_thread(tool: Tool, arguments: Any, context: ToolContext) -> Any:
-    # A function that blocks must not stop everything else in this process; a thread that a
-    # time-out leaves behind cannot be stopped, so the run does not wait for it.
-    def call() -> Any:
-        try:
-            return tool.invoke(arguments, context)
-        except (CancelledError, GeneratorExit, SystemExit) as error:
-            # It would end this process, or what runs in it, and means nothing in a thread.
-            raise as_error(error) from error
-
-    return await resolve(await in_thread(call))

@@ -14,9 +14,11 @@ from agentkit_py.cli.console import shorten, wrap
 from agentkit_py.events.types import (
     Event,
     ModelReplied,
+    Progress,
     RunCompleted,
     RunStarted,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
 )
 from agentkit_py.messages import Finish, Message, ToolCall, ToolResultMessage
@@ -49,6 +51,8 @@ class RunPrinter:
                 self._end(event.finish)
             case ToolStarted():
                 self._detail("→", call_line(event.call), "")
+            case ToolProgressed(call=call, progress=progress):
+                self._detail("…", f"{call.name}: {progress_line(progress)}")
             case ToolFinished(result=result):
                 sign, style = ("✗", "red") if result.is_error else ("✓", "dim")
                 self._detail(sign, result_line(result), style)
@@ -117,6 +121,21 @@ def call_line(call: ToolCall) -> str:
     if call.malformed is not None or arguments is None:
         return escaped(f"{call.name}({call.written})")
     return escaped(f"{call.name}({', '.join(f'{k}={dumps(v)}' for k, v in arguments.items())})")
+
+
+def progress_line(progress: Progress) -> str:
+    """Return a tool's progress: a bar where it knows how far it has come, and its words."""
+    words = [progress.text]
+    if progress.fraction is not None:
+        done = round(progress.fraction * _BAR)
+        words.insert(0, f"{'█' * done}{'░' * (_BAR - done)} {progress.fraction:4.0%}")
+    if progress.data is not None:
+        words.append(dumps(progress.data))
+    return escaped(" ".join(filter(None, words)))
+
+
+_BAR = 20
+"""Characters of a bar."""
 
 
 def result_line(result: ToolResultMessage) -> str:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         RunInterrupted,
         RunStarted,
         ToolFinished,
+        ToolProgressed,
         ToolStarted,
     )
 
@@ -70,6 +71,7 @@ __all__ = [
     "RunStarted",
     "StreamedPart",
     "ToolFinished",
+    "ToolProgressed",
     "ToolStarted",
     "assemble",
 ]
@@ -89,6 +91,6 @@ if not TYPE_CHECKING:  # else every misspelled name would be an Any
             "agentkit_py.events.types": "AgentsRouted ContextActivity ContextBuilt Event "
             "GuardrailChecked HitlRequested HitlResolved ModelFailedOver "
             "ModelReplied Observer OutputDelta ReplyDelta RunCompleted "
-            "RunFailed RunInterrupted RunStarted ToolFinished ToolStarted",
+            "RunFailed RunInterrupted RunStarted ToolFinished ToolProgressed ToolStarted",
         },
     )

@@ -14,9 +14,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from agentkit_py._core.json import dumps
+from agentkit_py.events.chunks import TOOL_PROGRESS
 from agentkit_py.events.consume import StreamedPart
 from agentkit_py.events.replies import (
     PartChange,
+    Progressed,
     ReplyChange,
     ReplyEnd,
     ReplyStatus,
@@ -89,6 +91,9 @@ class AgUiWriter:
             return [{"type": "CUSTOM", "name": STATUS, "value": change.to_dict()}]
         if isinstance(change, Waiting):
             return [{"type": "CUSTOM", "name": WAITING, "value": dict(change.question)}]
+        if isinstance(change, Progressed):
+            value = {"toolCallId": part_id(self._reply, change.place), **change.facts}
+            return [{"type": "CUSTOM", "name": TOOL_PROGRESS, "value": value}]
         if isinstance(change, PartChange):
             return self._changed(change)
         closed = [event for one in list(self._open.values()) for event in self._close(one)]

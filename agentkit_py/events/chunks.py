@@ -37,6 +37,9 @@ EventName: TypeAlias = Literal[
 ]
 """Every event that a chunk may carry: those of the TypeScript package, version 0.13.2."""
 
+TOOL_PROGRESS = "tool_progress"
+"""The type of the ``metadata.updated`` that tells the progress of a tool."""
+
 TEXT_CHUNK = 50
 """UTF-16 units of text or arguments in a simulated delta, as in the TypeScript package."""
 
@@ -51,6 +54,10 @@ class Chunk:
     event: EventName
     data: dict[str, Any]
     sequence: int
+    """Its place in the stream; below 0: it has none, and is read when it comes."""
+
+    id: str = ""
+    """Names a chunk without a place."""
 
     def to_dict(self, timestamp: int) -> dict[str, Any]:
         """Return the chunk as JSON.
@@ -63,7 +70,7 @@ class Chunk:
             "data": self.data,
             "timestamp": timestamp,
             "sequenceNumber": self.sequence,
-            "id": f"publish-{self.sequence}:{self.event}",
+            "id": f"{self.id or f'publish-{self.sequence}'}:{self.event}",
         }
 
 

@@ -15,6 +15,7 @@ from agentkit_py.events.approvals import resolution_of
 from agentkit_py.events.chunks import (
     OUTPUT_CHUNK,
     TEXT_CHUNK,
+    TOOL_PROGRESS,
     Chunk,
     EventName,
     split_text,
@@ -41,6 +42,7 @@ from agentkit_py.events.types import (
     RunInterrupted,
     RunStarted,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
 )
 from agentkit_py.messages import (
@@ -102,6 +104,11 @@ class _StreamedCalls:
             known.started = True
         return known is not None
 
+    def part_of(self, message_id: str, call: ToolCall) -> str | None:
+        """Return the part of a call that has started; None: it is not on the wire yet."""
+        mine = (one for one in self._calls if one.message_id == message_id and one.started)
+        return next((one.part_id for one in mine if one.call == call), None)
+
     def finish(self, message_id: str, call: ToolCall) -> str | None:
         """Remove a call, and return its part where readers would take its output for another's.
 
@@ -148,6 +155,8 @@ class Projector:
                 self._hidden.add(event.run_id)
         if event.run_id in self._hidden:
             return []
+        if isinstance(event, ToolProgressed):
+            return [self._progress(event)]
         return [self._number(name, data) for name, data in self._drafts(event)]
 
     def ahead(self, event: Event) -> list[Chunk]:
@@ -157,13 +166,30 @@ class Projector:
         self._sequence = sequence
         return chunks
 
-    def _number(self, name: EventName, data: dict[str, Any]) -> Chunk:
+    def _progress(self, event: ToolProgressed) -> Chunk:
+        """Return a chunk without a number: a replay does not repeat what happened in a step."""
+        data: dict[str, Any] = {
+            "runId": event.run_id,
+            "messageId": event.message_id,
+            "type": TOOL_PROGRESS,
+            "metadata": {"toolName": event.call.name, **event.progress.to_dict()},
+        }
+        part_id = self._calls.part_of(event.message_id, event.call)
+        if part_id is not None:
+            data["partId"] = part_id
+        return Chunk("metadata.updated", self._placed(data), -1, f"progress-{event.id}")
+
+    def _placed(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Add where the run belongs to the data of a chunk."""
         root = self._root
         if root is not None and root.thread_id:
             data["threadId"] = root.thread_id
         if root is not None and root.user_id is not None:
             data["userId"] = root.user_id
-        chunk = Chunk(name, data, self._sequence)
+        return data
+
+    def _number(self, name: EventName, data: dict[str, Any]) -> Chunk:
+        chunk = Chunk(name, self._placed(data), self._sequence)
         self._sequence += 1
         return chunk
 
@@ -185,7 +211,7 @@ class Projector:
                 return self._output(event)
             case HitlRequested() | HitlResolved():
                 return self._question(event)
-            case AgentsRouted() | OutputDelta():
+            case AgentsRouted() | OutputDelta() | ToolProgressed():
                 return iter(())  # TypeScript has no event for routing; pieces are sent as they came
 
     def _run(

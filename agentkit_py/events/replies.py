@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Literal, Protocol, TypeAlias
 
 from agentkit_py._core.json import as_list, as_object, dumps
+from agentkit_py.events.chunks import TOOL_PROGRESS
 from agentkit_py.events.consume import (
     ChunkReader,
     MessageAssembler,
@@ -81,7 +82,19 @@ class ReplyStatus:
 WORKING = ReplyStatus(status="working")
 QUEUED = ReplyStatus(status="queued")
 
-ReplyChange: TypeAlias = PartChange | Rewritten | Waiting | ReplyStatus
+
+@dataclass(frozen=True, slots=True)
+class Progressed:
+    """A tool reported its progress, which no reply keeps."""
+
+    place: int
+    """The index of the call's part in the reply."""
+
+    facts: Mapping[str, Any]
+    """``toolName``, and ``text``, ``fraction`` and ``data`` where the tool gave them."""
+
+
+ReplyChange: TypeAlias = PartChange | Rewritten | Waiting | ReplyStatus | Progressed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,13 +225,18 @@ class ReplyReader:
         return self._all(self._reader.finish())
 
     def _all(self, chunks: Iterable[PublishedChunk]) -> list[ReplyChange]:
-        return [change for one in chunks for change in self._take(one)]
+        return [change for one in chunks for change in self._changes(one)]
+
+    def _changes(self, chunk: PublishedChunk) -> Iterator[ReplyChange]:
+        event, data = chunk["event"], chunk["data"]
+        if event.startswith("hitl."):
+            return self._question(event, data)
+        if data.get("type") == TOOL_PROGRESS:
+            return self._progressed(data)
+        return self._take(chunk)
 
     def _take(self, chunk: PublishedChunk) -> Iterator[ReplyChange]:
         event, data = chunk["event"], chunk["data"]
-        if event.startswith("hitl."):
-            yield from self._question(event, data)
-            return
         self._run(event, data)
         known = self._assembler.find(data)
         text, is_open, has_output = (
@@ -248,6 +266,12 @@ class ReplyReader:
             yield from self._completed(place, part, text)
         elif is_open and event in _GROWING and part.type != "data":
             yield PartChange("grew", place, part, str(data.get("delta", "")))
+
+    def _progressed(self, data: Mapping[str, Any]) -> Iterator[ReplyChange]:
+        known = self._assembler.find(data)
+        for place, part in enumerate(self.parts):
+            if part is known and part.output is None:
+                yield Progressed(place, as_object(data.get("metadata")) or {})
 
     def _completed(self, place: int, part: StreamedPart, known: str) -> Iterator[ReplyChange]:
         if part.type in ("text", "reasoning"):

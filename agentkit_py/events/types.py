@@ -153,6 +153,42 @@ class ToolStarted(_Event):
     call: ToolCall
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a tool has come: yielded by a tool that is a generator.
+
+    It is shown while the tool works, and no model reads it.
+    """
+
+    text: str = ""
+    """What it does now, as users read it."""
+
+    fraction: float | None = None
+    """The part that is done, from 0 to 1; None: not known."""
+
+    data: Any = None
+    """Anything else for front ends, with a JSON form."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what it has as JSON."""
+        found = {"text": self.text or None, "fraction": self.fraction, "data": self.data}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolProgressed(_Event):
+    """A tool reported its progress, between its `ToolStarted` and its `ToolFinished`.
+
+    It comes when it happens, whatever runs in parallel, and is not remembered.
+    """
+
+    message_id: str
+    call: ToolCall
+    progress: Progress
+    id: str
+    """Names the report: the same where a replay repeats it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFinished(_Event):
     """A tool gave a result, or an error that the model will read."""
@@ -221,6 +257,7 @@ Event: TypeAlias = (
     | OutputDelta
     | ModelReplied
     | ToolStarted
+    | ToolProgressed
     | ToolFinished
     | GuardrailChecked
     | HitlRequested

@@ -17,6 +17,7 @@ from agentkit_py.events.consume import PartApproval, StreamedPart
 from agentkit_py.events.replies import (
     REFUSED,
     PartChange,
+    Progressed,
     ReplyChange,
     ReplyEnd,
     ReplyStatus,
@@ -39,6 +40,9 @@ WAITING = "data-waiting"
 
 STATUS = "data-status"
 """The type of the passing part that says why the stream stays open."""
+
+PROGRESS = "data-progress"
+"""The type of the passing part that tells the progress of a tool."""
 
 _FINISHES = {"completed": "stop", "asked": "tool-calls", "stopped": "interrupted"}
 
@@ -64,6 +68,9 @@ class VercelWriter:
         """Return the chunks of a change."""
         if isinstance(change, ReplyStatus):  # it begins no message
             return [{"type": STATUS, "data": change.to_dict(), "transient": True}]
+        if isinstance(change, Progressed):
+            call = {"toolCallId": part_id(self._reply, change.place), **change.facts}
+            return [*self._start(), {"type": PROGRESS, "data": call, "transient": True}]
         return [*self._start(), *self._chunks(change)]
 
     def _start(self) -> list[dict[str, Any]]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
+import inngest
 import pytest
 
+from agentkit_py import Agent, State, tool
+from agentkit_py.events.types import Event, ToolProgressed
+from agentkit_py.inngest import AgentKitMiddleware
 from agentkit_py.stores import SqliteHistory
-from agentkit_py.testing.executor import KillAt
+from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.testing.executor import KillAt, ReplayExecutor
+from agentkit_py.tools import Progress
 
 from .conftest import FAN_OUT, fan_out
 from .world import INFERENCES, Inference, Scenario, sweep
@@ -71,3 +77,36 @@ async def test_a_kill_at_a_step_by_name(support: Scenario, when: Any) -> None:
     outcome = await support.durable(kill=kill, check=False)
     assert outcome.effects["refund A1"] == (2 if when == "inside" else 1)
     assert outcome.state["orders"]["A1"] == {"refunds": [5]}
+
+
+@pytest.mark.parametrize("when", ["before", "inside", "after"])
+async def test_a_kill_while_a_tool_reports_gives_its_result_once(when: Any) -> None:
+    """What was reported stays said; a call that has to be made again reports again."""
+    reports: list[str] = []
+
+    @tool
+    async def ship(order: str) -> AsyncGenerator[Any, None]:
+        """Ship."""
+        yield Progress("Packing")
+        yield Progress("Sending")
+        yield f"shipped {order}"
+
+    def note(event: Event) -> None:
+        if isinstance(event, ToolProgressed):
+            reports.append(event.progress.text)
+
+    model = ScriptedModel(tool_call("ship", {"order": "A1"}), "Done.")
+    agent = Agent(name="a", system="S", tools=[ship], model=model)
+    client = inngest.Inngest(app_id="s", is_production=False, middleware=[AgentKitMiddleware])
+
+    @client.create_function(fn_id="go", trigger=inngest.TriggerEvent(event="go"), retries=2)
+    async def go(ctx: inngest.Context) -> Any:
+        state = State[Any]()
+        await agent.run("q?", state=state, observer=note)
+        return [one.content for result in state.results for one in result.tool_calls]
+
+    kill = KillAt(step="a.0.tool.0.ship", when=when)
+    run = await ReplayExecutor(client, [go], kill=kill).run("go")
+
+    assert run.output == [{"data": "shipped A1"}]
+    assert reports == ["Packing", "Sending"] * (2 if when == "inside" else 1)

@@ -16,6 +16,7 @@ from agentkit_py.errors import ToolError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.server import HubLimits
 from agentkit_py.testing import error, tool_call, tool_calls
+from agentkit_py.tools import Progress
 from tests.server.world import NO_LIMIT, app_of, client_of, served, support, waiting
 
 
@@ -567,3 +568,48 @@ async def test_a_reply_that_goes_on_after_a_later_message_stands_where_it_began(
 
 
 PATHS = ("/api/vercel", "/api/ag-ui")
+
+
+@tool
+async def ship(order: str) -> AsyncGenerator[Any, None]:
+    """Ship an order."""
+    yield Progress("Packing", 0.5)
+    yield Progress(data={"box": 1})
+    yield f"shipped {order}"
+
+
+SHIPPING = tool_call("ship", {"order": "A1"})
+REPORTS = [
+    {"toolName": "ship", "text": "Packing", "fraction": 0.5},
+    {"toolName": "ship", "data": {"box": 1}},
+]
+
+
+async def test_use_chat_gets_the_progress_of_a_tool_as_passing_parts() -> None:
+    """Beside its call and before its output; the thread has nothing of it."""
+    app = app_of(support(SHIPPING, "Done.", tools=(ship,)))
+    async with client_of(app) as client:
+        found = await events(client, "/api/vercel", said("Ship it"))
+
+    kinds = [event["type"] for event in found]
+    reports = [event for event in found if event["type"] == "data-progress"]
+    call = next(event for event in found if event["type"] == "tool-input-available")
+    assert [one["data"] for one in reports] == [
+        {"toolCallId": call["toolCallId"], **one} for one in REPORTS
+    ]
+    assert all(one["transient"] for one in reports)
+    assert found.index(call) < kinds.index("data-progress")
+    assert kinds.index("data-progress") < kinds.index("tool-output-available")
+
+
+async def test_ag_ui_gets_the_progress_of_a_tool_as_custom_events() -> None:
+    """Its clients hand them to whoever subscribes."""
+    app = app_of(support(SHIPPING, "Done.", tools=(ship,)))
+    async with client_of(app) as client:
+        found = await events(client, "/api/ag-ui", run_input("Ship it"))
+
+    start = next(event for event in found if event["type"] == "TOOL_CALL_START")
+    reports = [event["value"] for event in found if event["type"] == "CUSTOM"]
+    assert [one for one in reports if "toolName" in one] == [
+        {"toolCallId": start["toolCallId"], **one} for one in REPORTS
+    ]
