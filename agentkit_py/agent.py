@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from asyncio import CancelledError
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from operator import is_, itemgetter
 from typing import (
     TYPE_CHECKING,
@@ -23,10 +22,17 @@ from typing import (
     overload,
 )
 
-from agentkit_py._engine.agent_loop import TurnOptions, run_agent, warn_of_unread_results
-from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, System, with_instructions
+from agentkit_py._engine.agent_loop import run_agent
+from agentkit_py._engine.agent_run import AgentRun, TurnBody
+from agentkit_py._engine.agent_spec import (
+    AgentSpec,
+    ModelChoice,
+    System,
+    TurnOptions,
+    with_instructions,
+)
 from agentkit_py._engine.agent_tools import AgentTools
-from agentkit_py._engine.answers import with_earlier_output
+from agentkit_py._engine.driver import RunPlan
 from agentkit_py._engine.guardrails import (
     Guardrail,
     GuardrailSpec,
@@ -54,9 +60,9 @@ from agentkit_py._engine.option_checks import (
     expect_one_of,
 )
 from agentkit_py._engine.output_types import EndStrategy, OutputSpec, OutputType, OutputValidator
-from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered, waits_already
 from agentkit_py._engine.prompt import HistoryMode
-from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
+from agentkit_py._engine.run_context import RunContext, RunSetup
+from agentkit_py._engine.run_options import RunOptions
 from agentkit_py._engine.tool import Tool, ToolGuardrail, ToolLike, as_tool
 from agentkit_py._engine.tool_sources import (
     AllowedTools,
@@ -65,21 +71,15 @@ from agentkit_py._engine.tool_sources import (
     check_sources,
     may_have,
 )
-from agentkit_py.errors import ConfigurationError, MissingModelError, OutputError
+from agentkit_py.errors import ConfigurationError, MissingModelError
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.history.leases import STEERED
-from agentkit_py.history.staff import TAKEN_OVER
-from agentkit_py.history.stopping import STOPPED
-from agentkit_py.messages import UserMessage
 from agentkit_py.models.base import HostedTool, Model, ToolChoice, ToolSpec
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors, Tokenizer
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
-from agentkit_py.results import NO_VALUE, AgentResult, AgentRunResult, OutputT, text_of_output
-from agentkit_py.runs import ENDS_IN_ORDER, MessageInput, Runnable, RunStream
-from agentkit_py.runtime.containing import contained
-from agentkit_py.runtime.journal import RunPaused
+from agentkit_py.results import AgentResult, AgentRunResult, OutputT
+from agentkit_py.runs import MessageInput, Runnable, RunStream
 from agentkit_py.state import StateT
 
 P = ParamSpec("P")
@@ -477,30 +477,40 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         if rights != "own":
             allowed = names_of(self.name, rights, self.resolve().tools.own, self.mcp_servers)
 
-        async def run(context: RunContext, call: NestedCall) -> tuple[str, str | None]:
+        def plan(call: NestedCall, history: HistoryConfig | None) -> RunPlan[Any]:
             agent = self if allowed is None else dataclasses.replace(self, allowed_tools=allowed)
-            await context.begin([agent])
-            turn = TurnOptions(
-                context.prefix,
-                model=call.model,
-                default_model=call.default_model,
-                max_iter=call.max_iter,
-                parent_run_id=call.parent_run_id,
-            )
-            result = await run_agent(context, context.spec_of(agent), turn)
-            return text_of_output(result), result.stop_reason
+
+            def body(context: RunContext) -> TurnBody:
+                turn = TurnOptions(
+                    context.prefix,
+                    model=call.model,
+                    default_model=call.default_model,
+                    max_iter=call.max_iter,
+                    parent_run_id=call.parent_run_id,
+                )
+                return TurnBody(context, agent, turn, run_agent)
+
+            return RunPlan(self._setup(history), body)
 
         return Nested(
-            name=self.name,
-            description=self.description,
-            run=run,
-            history=self.history,
-            mode=self.history_mode,
-            masks=self.input_masks,
+            name=self.name, description=self.description, plan=plan, history=self.history
         ).tool(options)
 
     def _servers(self) -> Iterable[ToolSource]:
         return self.mcp_servers
+
+    def _agents(self) -> Iterable[Agent[Any, Any]]:
+        return (self,)
+
+    def _setup(self, history: HistoryConfig | None) -> RunSetup:
+        """Return the settings with which its runs by itself begin."""
+        return RunSetup(
+            name=self.name,
+            history=history,
+            mode=self.history_mode,
+            masks=self.input_masks,
+            state_type=self.state_type,
+        )
 
     if TYPE_CHECKING:
 
@@ -546,90 +556,26 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             **options: Unpack[RunOptions],
         ) -> Any: ...
 
-    async def _run(self, given: str | UserMessage, options: RunOptions, *, tokens: bool) -> Any:
+    def plan_run(self, options: RunOptions) -> RunPlan[Any]:
+        """Return how a run with these options begins, and what its work is.
+
+        Raises:
+            ConfigurationError: A router was given.
+        """
         if options.get("router") is not None:
             raise ConfigurationError(
                 f"run() of agent {self.name!r} got router=…, but only networks have routers: "
                 "use Network(name=…, agents=[…], router=…)"
             )
-        options = may_pause(options, self.history, [self])
-        context = begin_run(
-            self.name,
-            given,
-            options,
-            history=self.history,
-            mode=self.history_mode,
-            state_type=self.state_type,
-            tokens=tokens,
-            masks=self.input_masks,
-        )
-        begun = Beginning.of(context, "agent", self.name)
-        try:
-            ended = await self._run_to_end(context, options)
-            waiting = await waits_already(context)
-            if waiting is None:
-                return ended
-        except RunPaused as paused:
-            assert begun is not None
-            waiting = await begun.pause(context, paused)
-        answered = await take_answered(self.history, waiting)
-        if answered is not None:
-            return await self.go_on(answered, options)
-        nothing = self._nothing(context, PENDING if waiting else STOPPED)
-        return self._ended(context, context.spec_of(self), nothing)
+        model, max_iter = options.get("model"), options.get("max_iter")
 
-    def _nothing(self, context: RunContext, stop_reason: str) -> AgentResult:
-        """Return the result of a run in which the agent has nothing to say."""
-        key = f"{context.prefix}/{stop_reason}"
-        when, new_id = context.runtime.now(key), context.runtime.new_id(key)
-        return AgentResult(self.name, (), (), when, id=new_id, stop_reason=stop_reason)
+        def body(context: RunContext) -> AgentRun:
+            if model is None and self.model is None:
+                raise MissingModelError(self.name)  # before a thread is made for nothing
+            turn = TurnOptions(context.prefix, model, max_iter=max_iter)
+            return AgentRun(context, self, turn, run_agent)
 
-    async def _run_to_end(self, context: RunContext, options: RunOptions) -> Any:
-        turn = TurnOptions(context.prefix, options.get("model"), max_iter=options.get("max_iter"))
-        if turn.model is None and self.model is None:
-            raise MissingModelError(self.name)  # before a thread is made for nothing
-        await context.begin([self])
-        spec = context.spec_of(self)
-        outcome = context.thread.outcome
-        if outcome is not None and outcome.is_paused:
-            return None
-        if outcome is not None and outcome.stop_reason not in (TAKEN_OVER, STEERED):
-            earlier = with_earlier_output(spec.output, context.earlier_result())
-            return self._ended(context, spec, earlier)
-        if outcome is not None or context.thread.is_taken_over:
-            reason = TAKEN_OVER if outcome is None else outcome.stop_reason or ""
-            await context.thread.end(stop_reason=reason)
-            return self._ended(context, spec, self._nothing(context, reason))
-        try:
-            result = await contained(partial(run_agent, context, spec, turn))
-            if result.stop_reason not in ENDS_IN_ORDER:
-                self._ended(context, spec, result)  # the run fails where there is no output
-            if context.thread.config is not None:
-                await context.thread.end(stop_reason=result.stop_reason)
-        except CancelledError as error:
-            await context.finalize(error)
-            raise
-        except Exception as error:
-            await context.finalize(error)
-            context.raise_to_caller(error)
-            raise
-        if spec.output is None:
-            warn_of_unread_results(result)
-        return self._ended(context, spec, result)
-
-    def _ended(self, context: RunContext, spec: AgentSpec, result: AgentResult) -> Any:
-        """Return what the run gives to its caller.
-
-        Raises:
-            OutputError: A limit ended it before there was an output.
-        """
-        if spec.output is None:
-            return result
-        if result.value is NO_VALUE:
-            reason = result.stop_reason or "earlier run"
-            raise OutputError(self.name, reason, result=result, problems=context.problems)
-        results = tuple(context.transcript.results())
-        return AgentRunResult(result.value, result, results, context.meter.usage)
+        return RunPlan(self._setup(self.history), body)
 
 
 @dataclass(eq=False, kw_only=True)

@@ -6,21 +6,23 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Generic, Literal, TypeAlias, Unpack, get_args
 
-from agentkit_py._engine.agent_loop import TurnOptions, builder_without_turn
-from agentkit_py._engine.agent_spec import ModelChoice, NetworkSpec, PrefixMode
-from agentkit_py._engine.guarding import input_masks
+from agentkit_py._engine.agent_loop import builder_without_turn
+from agentkit_py._engine.agent_spec import ModelChoice, NetworkSpec, PrefixMode, TurnOptions
+from agentkit_py._engine.driver import RunPlan
 from agentkit_py._engine.guardrails import (
     Guardrail,
     GuardrailSpec,
     InputGuardrail,
     OutputGuardrail,
+    input_masks,
 )
 from agentkit_py._engine.model_input import ModelInputBuilder
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_loop import NetworkLoop, RouterContext
-from agentkit_py._engine.network_run import DONE, NetworkRun, RunOutputT
+from agentkit_py._engine.network_run import NetworkRun, RunOutputT
 from agentkit_py._engine.option_checks import (
     expect,
     expect_count,
@@ -31,9 +33,9 @@ from agentkit_py._engine.option_checks import (
     expect_one_of,
 )
 from agentkit_py._engine.output_types import is_of, type_name
-from agentkit_py._engine.pausing import PENDING, Beginning, may_pause, take_answered, waits_already
 from agentkit_py._engine.prompt import HistoryMode
-from agentkit_py._engine.run_context import RunContext, RunOptions, begin_run
+from agentkit_py._engine.run_context import RunSetup
+from agentkit_py._engine.run_options import RunOptions
 from agentkit_py._engine.tool import Tool, ToolGuardrail
 from agentkit_py._engine.tool_sources import ToolSource
 from agentkit_py._engine.tool_values import InvalidArguments
@@ -42,7 +44,6 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import Decision
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.questions import Question
-from agentkit_py.history.stopping import STOPPED
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors, steps_of
 from agentkit_py.processors.base import HistoryProcessor, Processors
@@ -57,8 +58,7 @@ from agentkit_py.routing import (
     known_agents,
     named_by,
 )
-from agentkit_py.runs import Runnable
-from agentkit_py.runtime.journal import RunPaused
+from agentkit_py.runs import Runnable, begin
 from agentkit_py.state import State, StateT
 
 __all__ = [
@@ -161,6 +161,9 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     @property
     def chain(self) -> tuple[HistoryProcessor, ...]:
         """Its processors, that of its isolation first, functions among them made processors."""
+        given: object = self.processors
+        if given == ():
+            return self._isolating
         return (*self._isolating, *as_processors(self.processors, f"Network {self.name!r}"))
 
     @property
@@ -265,7 +268,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             tools = [name for agent in self.agents for name in agent.resolve().tools.own]
             names = names_of(self.name, rights, tools, list(self._servers()))
 
-        async def run(context: RunContext, call: NestedCall) -> tuple[str, str | None]:
+        def plan(call: NestedCall, history: HistoryConfig | None) -> RunPlan[NetworkRun]:
             agents = list(self.agents)
             if names is not None:
                 agents = [
@@ -276,75 +279,44 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
                 agents=agents,
                 max_iter=call.max_iter,
                 default_model=self.default_model or call.default_model,
-                history=context.history,
+                history=history,
             )
-            done = await _loop(network, context, {"model": call.model}).run_to_end()
-            stopped = None if done.stop_reason == DONE else done.stop_reason
-            return done.text, stopped
+            return network.plan_run({"model": call.model})
 
         return Nested(
-            name=self.name,
-            description=self.description,
-            run=run,
-            history=self.history,
-            mode=self.history_mode,
-            masks=self.input_masks,
+            name=self.name, description=self.description, plan=plan, history=self.history
         ).tool(options)
 
     def _servers(self) -> Iterable[ToolSource]:
         return {id(s): s for agent in self.agents for s in agent.mcp_servers}.values()
 
-    async def _run(
-        self, given: str | UserMessage, options: RunOptions, *, tokens: bool
-    ) -> NetworkRun[StateT, RunOutputT]:
+    def _agents(self) -> Iterable[Agent[Any, Any]]:
+        return self.agents
+
+    def plan_run(self, options: RunOptions) -> RunPlan[NetworkRun[StateT, RunOutputT]]:
+        """Return how a run with these options begins, and what its work is.
+
+        Raises:
+            ConfigurationError: The router that was given is none.
+        """
         check_router(self.name, options.get("router"))
-        options = may_pause(options, self.history, self.agents)
-        context = _begin(self, given, options, tokens=tokens)
-        loop, begun = _loop(self, context, options), Beginning.of(context, "network", self.name)
-        try:
-            run = await loop.run_to_end()
-            waiting = await waits_already(context)
-            if waiting is None:
-                return run
-        except RunPaused as paused:
-            assert begun is not None
-            waiting = await begun.pause(context, paused)
-        answered = await take_answered(self.history, waiting)
-        if answered is not None:
-            return await self.go_on(answered, options)
-        loop.run.pending, loop.run.stop_reason = waiting, PENDING if waiting else STOPPED
-        return loop.run
+        router = options.get("router") or self.router or get_default_routing_agent()
+        if router is get_default_routing_agent():
+            router = _default_router(self)
+        setup = RunSetup(
+            name=self.name,
+            history=self.history,
+            mode=self.history_mode,
+            masks=self.input_masks,
+            default_state=self.default_state,
+            state_type=self.state_type,
+            network=(self, self.resolve(options)),
+        )
+        return RunPlan(setup, partial(NetworkLoop, router=router))
 
 
 Target: TypeAlias = Network[Any, Any] | Agent[Any, Any]
 """A network or an agent: whatever is served, tried, measured or explained."""
-
-
-def _begin(
-    network: Network[Any, Any],
-    given: str | UserMessage,
-    options: RunOptions,
-    *,
-    tokens: bool = False,
-) -> RunContext:
-    return begin_run(
-        network.name,
-        given,
-        options,
-        history=network.history,
-        mode=network.history_mode,
-        default_state=network.default_state,
-        state_type=network.state_type,
-        tokens=tokens,
-        masks=network.input_masks,
-    )
-
-
-def _loop(network: Network[Any, Any], context: RunContext, options: RunOptions) -> NetworkLoop:
-    router = options.get("router") or network.router or get_default_routing_agent()
-    if router is get_default_routing_agent():
-        router = _default_router(network)
-    return NetworkLoop(network, network.resolve(options), context, router)
 
 
 def _default_router(network: Network[Any, Any]) -> Agent[Any, Any]:
@@ -418,18 +390,12 @@ async def _input_builder(
     options: RunOptions,
 ) -> ModelInputBuilder:
     """Return what builds an agent's next input, with its thread loaded and nothing saved."""
-    model = options.get("model")
-    if isinstance(target, Network):
-        context = _begin(target, said, options)
-        agents, default = target.agents, target.default_model
-        _loop(target, context, options)
-    else:
-        mode = target.history_mode
-        context = begin_run(target.name, said, options, history=target.history, mode=mode)
-        agents, default = [target], None
-    await context.begin(agents, dry=True)
-    spec = context.spec_of(chosen)
-    return await builder_without_turn(context, spec, TurnOptions("explain", model, default))
+    body = begin(target, said, options)
+    context = body.context
+    await context.begin(body.agents, dry=True)
+    default = target.default_model if isinstance(target, Network) else None
+    turn = TurnOptions("explain", options.get("model"), default)
+    return await builder_without_turn(context, context.choices.spec_of(chosen), turn)
 
 
 def _chosen(target: Target, name: str | None) -> Agent[Any, Any]:

@@ -8,23 +8,33 @@ from contextlib import AsyncExitStack
 from typing import Any, Generic, Self, TypeAlias, TypeVar, Unpack, cast
 
 from agentkit_py._core.awaiting import run_in_thread, run_interruptibly
+from agentkit_py._engine.driver import RunBody, RunPlan, drive
 from agentkit_py._engine.instrumentation import StreamingConfig
-from agentkit_py._engine.limits import MAX_STEPS, RunLimits
+from agentkit_py._engine.limits import RunLimits
+from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.option_checks import OnThread, check_answers, id_of_thread
-from agentkit_py._engine.pausing import PENDING, Resumption, resume_with
-from agentkit_py._engine.run_context import RunOptions
+from agentkit_py._engine.pausing import (
+    PENDING,
+    Beginning,
+    Resumption,
+    may_pause,
+    resume_with,
+    take_answered,
+    waited_for,
+)
+from agentkit_py._engine.run_context import begin_run
+from agentkit_py._engine.run_options import RunOptions
 from agentkit_py._engine.tool import Approver
 from agentkit_py._engine.tool_sources import ToolSource, opened
-from agentkit_py._engine.transcript import INTERRUPTED
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import Answered
 from agentkit_py.events.types import Event, Observer
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.history.leases import STEERED
 from agentkit_py.history.questions import Question, QuestionStore
-from agentkit_py.history.staff import TAKEN_OVER
+from agentkit_py.history.stopping import STOPPED
 from agentkit_py.messages import UserMessage
 from agentkit_py.runtime.current import close_shared_runtime, is_in_durable_function
+from agentkit_py.runtime.journal import RunPaused
 from agentkit_py.state import State
 
 __all__ = [
@@ -42,14 +52,11 @@ T = TypeVar("T")
 MessageInput: TypeAlias = str | UserMessage | Mapping[str, Any]
 """The input of a run: a text, a message, or a message's JSON (see `UserMessage.from_dict`)."""
 
-ENDS_IN_ORDER = (PENDING, TAKEN_OVER, STEERED, INTERRUPTED, MAX_STEPS)
-"""Stop reasons of runs that have not failed, though the agent has given no output: others answer,
-or the run goes on."""
-
 
 class Runnable(Generic[T]):
     """The base of agents and networks: `run`, `run_sync`, `stream` and their servers."""
 
+    name: str
     history: HistoryConfig | None
     _opened: list[AsyncExitStack]
 
@@ -202,8 +209,47 @@ class Runnable(Generic[T]):
     def _servers(self) -> Iterable[ToolSource]:
         raise NotImplementedError
 
-    async def _run(self, given: str | UserMessage, options: RunOptions, *, tokens: bool) -> T:
+    def _agents(self) -> Iterable[AgentLike]:
         raise NotImplementedError
+
+    def plan_run(self, options: RunOptions) -> RunPlan[T]:
+        """Return how a run with these options begins, and what its work is."""
+        raise NotImplementedError
+
+    async def _run(self, given: str | UserMessage, options: RunOptions, *, tokens: bool) -> T:
+        """Run to the end, or until the run waits for a person; see `run`."""
+        if self.history is not None:
+            options = may_pause(options, self.history, self._agents())
+        body = begin(self, given, options, tokens=tokens)
+        context = body.context
+        begun = Beginning.of(context, body.kind, self.name) if context.runtime.pauses else None
+        try:
+            await drive(body)
+            outcome = context.thread.outcome
+            if outcome is None or not outcome.is_paused:
+                return body.result()
+            thread_id = context.state.thread_id
+            questions = await waited_for(context.thread.config, thread_id, outcome)
+        except RunPaused as paused:
+            assert begun is not None
+            questions = await begun.pause(context, paused)
+        answered = await take_answered(self.history, questions)
+        if answered is not None:
+            return await self.go_on(answered, options)
+        body.end_without_work(PENDING if questions else STOPPED, questions)
+        return body.result()
+
+
+def begin(
+    target: Runnable[T], given: str | UserMessage, options: RunOptions, *, tokens: bool = False
+) -> RunBody[T]:
+    """Return a run that is about to be driven, with all that it needs.
+
+    Raises:
+        ConfigurationError: An option is not known, or input or state cannot be used.
+    """
+    plan = target.plan_run(options)
+    return plan.body(begin_run(plan.setup, given, options, tokens=tokens))
 
 
 class RunStream(Generic[T]):

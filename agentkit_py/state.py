@@ -224,6 +224,26 @@ class State(Generic[D]):
         """Replace all user turns and results by what a store gave."""
         self.set_transcript([entry.on_side(past=True) for entry in entries])
 
+    def enter_thread(self, thread_id: str | None) -> None:
+        """Make it the state of a thread."""
+        self.thread_id = thread_id
+
+    def replace_data(self, data: D) -> None:
+        """Put other data in the place of its own."""
+        self.data = data
+
+    def nest(self, context_id: str, parent_context: str | None) -> None:
+        """Make it the state of a nested run, whose thread has the name of the run.
+
+        Data that are a dict hold both names, too.
+        """
+        self.thread_id = self.context_id = context_id
+        self.parent_context = parent_context
+        data: object = self.data
+        if isinstance(data, dict):
+            place = {"context_id": context_id, "parent_context": parent_context}
+            cast("dict[str, Any]", data).update(place)
+
     def mark_past(self) -> None:
         """Mark the messages of earlier runs as from before the run that begins.
 
@@ -285,9 +305,13 @@ class State(Generic[D]):
             results=self._transcript,
             thread_id=self.thread_id,
         )
-        found.not_loaded, found.goes_on_with = self.not_loaded, self.goes_on_with
-        found.context_id, found.parent_context = self.context_id, self.parent_context
+        found._take_place_of(self)
         return found
+
+    def _take_place_of(self, other: State[D]) -> None:
+        """Take over which part of which run and thread another state is."""
+        self.not_loaded, self.goes_on_with = other.not_loaded, other.goes_on_with
+        self.context_id, self.parent_context = other.context_id, other.parent_context
 
     fork = clone
     """A copy for one of several tools that run in parallel; `merge` brings them together."""

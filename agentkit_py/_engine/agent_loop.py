@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NamedTuple
 
-from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, Turn, chosen_model
-from agentkit_py._engine.instrumentation import logger
+from agentkit_py._engine.agent_run import run_judging_agent
+from agentkit_py._engine.agent_spec import AgentSpec, Turn, TurnOptions, chosen_model
+from agentkit_py._engine.limits import MAX_ITER
 from agentkit_py._engine.model_calls import CallModel, emit_context, model_caller
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder
 from agentkit_py._engine.parts import Inference, Part, TakeTurn, empty_result, finished, parts_of
@@ -27,34 +27,11 @@ from agentkit_py.models.base import Model
 from agentkit_py.results import AgentResult, is_unmeant
 from agentkit_py.runtime.containing import contained
 
-MAX_ITER = "max_iter"
-"""The stop reason of a turn, or of a network, that used up its iterations."""
-
 MAX_PAUSES = 10
 """The most times that a turn continues a paused reply; these do not count otherwise."""
 
 MAX_EMPTY = 3
 """The most times that a reply may be paused in a turn when one comes that says nothing."""
-
-
-class TurnOptions(NamedTuple):
-    """Options of an agent's turn."""
-
-    path: str
-    """Step id prefix, unique in the run."""
-
-    model: ModelChoice = None
-    """Overrides the agent's."""
-
-    default_model: ModelChoice = None
-    """The model if neither the run nor the agent has one."""
-
-    max_iter: int | None = None
-    """Another number of inferences than the agent's."""
-
-    parent_run_id: str | None = None
-    keep: bool = True
-    """Add results to the transcript; False for routing agents."""
 
 
 async def choose_model(run: RunContext, agent: AgentSpec, options: TurnOptions) -> Model:
@@ -66,7 +43,7 @@ async def choose_model(run: RunContext, agent: AgentSpec, options: TurnOptions) 
     for choice in (options.model, agent.model, options.default_model):
         if choice is not None:
             where = f"Agent {agent.name!r}"
-            return run.guarded(await chosen_model(choice, run.context_of(agent), where))
+            return run.spending.guarded(await chosen_model(choice, run.context_of(agent), where))
     raise MissingModelError(agent.name)
 
 
@@ -113,24 +90,6 @@ async def builder_without_turn(
     return ModelInputBuilder(run=run, turn=loop.turn, tools=tools, dry=True)
 
 
-def warn_of_unread_results(last: AgentResult | None) -> None:
-    """Log that a run ends with tool results that no model has read."""
-    if last is not None and last.tool_calls and last.stop_reason == MAX_ITER:
-        logger.warning(
-            "The run ends with results of tools that no model has read: agent %r has used up its "
-            "inferences. Give it more with Agent(max_iter=…).",
-            last.agent_name,
-        )
-
-
-async def _run_judge(
-    default_model: ModelChoice, run: RunContext, agent: AgentSpec, turn: Turn
-) -> AgentResult:
-    """Run the turn of an agent that a guardrail asks about another agent's turn."""
-    options = TurnOptions(run.prefix, default_model=default_model, parent_run_id=turn.run_id)
-    return await run_agent(run, agent, options)
-
-
 @dataclass(frozen=True, slots=True)
 class _AgentLoop:
     """The loop of a turn."""
@@ -143,7 +102,8 @@ class _AgentLoop:
     @classmethod
     def of(cls, run: RunContext, turn: Turn, options: TurnOptions) -> _AgentLoop:
         """Return the loop of a turn, with the parts that it needs."""
-        run_judge = partial(_run_judge, options.model or turn.agent.model or options.default_model)
+        model = options.model or turn.agent.model or options.default_model
+        run_judge = partial(run_judging_agent, run_agent, model)
         return cls(run, turn, options, parts_of(run, turn, run_judge, keep=options.keep))
 
     def turn_with_parts(self) -> TakeTurn:
@@ -165,7 +125,7 @@ class _AgentLoop:
         run, agent = self.run, self.turn.agent
         tools = agent.tools.own
         if agent.tools.servers:
-            tools = await run.sources.tools(
+            tools = await run.choices.sources.tools(
                 agent.tools.servers,
                 tools,
                 lambda ask: run.runtime.effect(f"{path}.tools", ask, run.changes),
@@ -289,4 +249,4 @@ class _AgentLoop:
             inference.guards,
         )
         inference.replace_result(await runner.run_all())
-        run.sources.called(call.name for call in inference.calls)
+        run.choices.sources.called(call.name for call in inference.calls)

@@ -214,3 +214,23 @@ class Turn(NamedTuple):
     def run_facts(self) -> dict[str, Any]:
         """The fields that events of the turn as a whole have."""
         return {**self.facts, "scope": "agent"}
+
+
+class TurnOptions(NamedTuple):
+    """Options of an agent's turn."""
+
+    path: str
+    """Step id prefix, unique in the run."""
+
+    model: ModelChoice = None
+    """Overrides the agent's."""
+
+    default_model: ModelChoice = None
+    """The model if neither the run nor the agent has one."""
+
+    max_iter: int | None = None
+    """Another number of inferences than the agent's."""
+
+    parent_run_id: str | None = None
+    keep: bool = True
+    """Add results to the transcript; False for routing agents."""

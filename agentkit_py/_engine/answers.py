@@ -52,7 +52,7 @@ class AnswerReader:
 
     def __post_init__(self) -> None:
         """Leave the problems with the run, which may end after the turn without an output."""
-        self.run.problems = self.problems
+        self.run.memory.remember_problems(self.problems)
 
     async def read(self, path: str, result: AgentResult, calls: Sequence[ToolCall]) -> Answer:
         """Return what a reply holds; a problem is added to those of the turn.

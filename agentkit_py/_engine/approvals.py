@@ -51,6 +51,10 @@ class CallDesk:
             self._key = self.run.runtime.new_id(self.steps.prefix)
         return self._key
 
+    def note_error(self, error: Exception) -> None:
+        """Note that the run of an agent or network as a tool ended with an error."""
+        self.error = error
+
     def next_id(self, name: str) -> str:
         """Return a name for a step that the handler did not name itself."""
         return self.steps.next_id(name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 
 from agentkit_py._core.awaiting import resolve, takes_two
 from agentkit_py._core.json import JsonValue, dumps
-from agentkit_py._engine.agent_spec import AgentSpec, Turn
+from agentkit_py._engine.agent_spec import Turn
 from agentkit_py._engine.guardrails import (
     NO_GUARDRAILS,
     Checks,
@@ -21,7 +21,8 @@ from agentkit_py._engine.guardrails import (
 )
 from agentkit_py._engine.lifecycle import AgentContext
 from agentkit_py._engine.network_run import AgentLike
-from agentkit_py._engine.run_context import Nesting, RunContext, RunInput, begin_run
+from agentkit_py._engine.run_context import RunContext, RunSetup
+from agentkit_py._engine.run_messages import RunInput
 from agentkit_py._engine.state_changes import StateChanges
 from agentkit_py._engine.tool import Tool, ToolContext
 from agentkit_py._engine.transcript import GUARDRAIL
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-AskAgent: TypeAlias = Callable[[RunContext, AgentSpec, Turn], Awaitable[AgentResult]]
+AskAgent: TypeAlias = Callable[[RunContext, AgentLike, Turn], Awaitable[AgentResult]]
 """Runs an agent's turn in a context of its own, as part of another's turn."""
 
 
@@ -116,18 +117,8 @@ class Guards:
     """True if outputs are checked or masked."""
 
     def __post_init__(self) -> None:
-        self.spec = _spec_of(self.run, self.turn.agent)
+        self.spec = self.run.choices.guardrails_of(self.turn.agent)
         self.has_output = bool(self.spec.output)
-
-    @staticmethod
-    def are_needed(run: RunContext, agent: AgentSpec) -> bool:
-        """Return whether an agent's turn has guardrails; tools of servers may have some."""
-        tools = agent.tools.own.values()
-        return bool(
-            _spec_of(run, agent) is not NO_GUARDRAILS
-            or agent.tools.servers
-            or any(tool.guardrails is not NO_GUARDRAILS for tool in tools)
-        )
 
     # Input.
 
@@ -137,9 +128,10 @@ class Guards:
             return []
         return [
             check
-            for number, given in enumerate((self.run.input, *self.run.heard))
+            for number, given in enumerate((self.run.messages.input, *self.run.messages.late))
             for check in self._checks_of(number, given)
-            if check.guardrail.run_in_parallel is beside and check.key not in self.run.judged
+            if check.guardrail.run_in_parallel is beside
+            and check.key not in self.run.messages.checked
         ]
 
     def _checks_of(self, number: int, given: RunInput) -> list[_InputCheck]:
@@ -160,7 +152,9 @@ class Guards:
             ConfigurationError: A redactor of the agent came too late for this run's input.
         """
         late = [
-            redactor for redactor in self.spec.input.redactors if redactor not in self.run.masks
+            redactor
+            for redactor in self.spec.input.redactors
+            if redactor not in self.run.messages.masks
         ]
         if late:
             raise ConfigurationError(
@@ -169,18 +163,18 @@ class Guards:
             )
         await self._check(self._pending(beside=False))
 
-    async def check_heard(self) -> None:
+    async def check_late(self) -> None:
         """Run all input guardrails on the latest message, before a model sees it.
 
         Raises:
             TurnStopped: A guardrail tripped.
         """
-        await self._check(self._checks_of(len(self.run.heard), self.run.heard[-1]))
+        await self._check(self._checks_of(len(self.run.messages.late), self.run.messages.late[-1]))
 
     async def _check(self, checks: Sequence[_InputCheck]) -> None:
         for check in checks:
             trip = await self._judge_input(check)
-            self.run.judged.add(check.key)
+            self.run.messages.checked.add(check.key)
             await self._announce(check.guardrail, "input", trip and trip.tripwire)
             if trip is not None:
                 raise TurnStopped(trip)
@@ -199,7 +193,7 @@ class Guards:
         trips = [outcome for outcome in outcomes if isinstance(outcome, Trip)]
         fate: Any = ("cancelled" if answer is None else "discarded") if trips else None
         for check, outcome in zip(pending, outcomes, strict=True):
-            self.run.judged.add(check.key)
+            self.run.messages.checked.add(check.key)
             if not isinstance(outcome, Exception):
                 verdict = outcome and outcome.tripwire
                 await self._announce(
@@ -222,7 +216,7 @@ class Guards:
         verdict = await self._judge(check.step_id, guardrail, "input", context, given.text, asked)
         if not isinstance(verdict, Tripwire):
             return None
-        message_id = given.message.id if self.run.heard else None
+        message_id = given.message.id if self.run.messages.late else None
         return Trip(guardrail, "input", verdict, message_id=message_id)
 
     # Output.
@@ -421,18 +415,9 @@ class Guards:
         """
         run, text = self.run, asked if isinstance(asked, UserMessage) else _as_text(asked)
         with run.runtime.within(step_id):
-            own = begin_run(
-                agent.name,
-                text,
-                {"state": State(clone_data(run.state.data)), "runtime": run.runtime},
-                history=None,
-                mode="chronological",
-                nested_in=run,
-            )
-            nesting = Nesting(run.nesting.depth + 1, GUARDRAIL, run.nesting.context_id)
-            nested = replace(own, meter=run.meter, nesting=nesting)
-            await nested.begin([agent])
-            result = await self.ask(nested, nested.spec_of(agent), self.turn)
+            state = State[Any](clone_data(run.state.data))
+            nested = run.nested(RunSetup(name=agent.name), text, state, context_id=GUARDRAIL)
+            result = await self.ask(nested, agent, self.turn)
         if result.value is not NO_VALUE:
             return result.value
         if result.stop_reason is not None or agent.output_type is not None or not result.text:
@@ -500,12 +485,6 @@ class Guards:
         )
 
 
-def _spec_of(run: RunContext, agent: AgentSpec) -> GuardrailSpec:
-    """Return the guardrails of an agent's turn: its network's, then its own."""
-    network, own = run.network_spec, agent.guardrails
-    return own if network is None else network.guardrails + own
-
-
 def _plain(
     guardrail: Guardrail[Any], stage: GuardrailStage, verdict: object, info: JsonValue = None
 ) -> Any:
@@ -546,8 +525,3 @@ def _dumped(member: Member, value: Any) -> Any:
         return member.adapter.dump_python(value, mode="json", by_alias=True, warnings="error")
     except (ValueError, TypeError):
         return NO_VALUE
-
-
-def input_masks(specs: Sequence[GuardrailSpec]) -> tuple[Redactor, ...]:
-    """Return the redactors of a run's input, each once."""
-    return tuple(dict.fromkeys(redactor for spec in specs for redactor in spec.input.redactors))

@@ -229,3 +229,8 @@ def _checks(where: str, stage: str, given: object) -> Checks:
             "guardrails can: the others have to wait for what they check"
         )
     return Checks(tuple(guardrails), tuple(redactors))
+
+
+def input_masks(specs: Sequence[GuardrailSpec]) -> tuple[Redactor, ...]:
+    """Return the redactors of a run's input, each once."""
+    return tuple(dict.fromkeys(redactor for spec in specs for redactor in spec.input.redactors))

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Protocol, cast
 
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError, EmptyReplyError
 from agentkit_py.messages import Usage
-from agentkit_py.models.base import CallGuard, Model, ModelReply
+from agentkit_py.models.base import CallGuard, Model, ModelReply, copy_model
+from agentkit_py.models.fallback import FallbackModel
+
+MAX_ITER = "max_iter"
+"""The stop reason of a turn, or of a network, that used up its iterations."""
 
 MAX_STEPS = "max_steps"
 """The stop reason of a run that its function's steps have ended."""
@@ -192,6 +196,27 @@ class Meter:
         if limits.deadline is not None and now() - self.started >= _span(limits.deadline):
             return "deadline"
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Spending:
+    """What a run spends: its meter, and the budget that its calls count for."""
+
+    meter: Meter
+    budget: RunBudget | None = None
+
+    def guarded(self, model: Model) -> Model:
+        """Return the model, each call of which counts for the run's budget."""
+        if self.budget is None:
+            return model
+        guard = self.budget.guard
+        if isinstance(model, FallbackModel):
+            return model.map(lambda one: copy_model(one, guards=(*one.guards, guard)))
+        return copy_model(model, guards=(*model.guards, guard))
+
+    def fork(self) -> Spending:
+        """Return the spending of an agent that runs in parallel to others."""
+        return replace(self, meter=replace(self.meter))
 
 
 def _span(deadline: float | timedelta) -> timedelta:

@@ -141,7 +141,7 @@ class _Request:
             await emit_context(request.builder, request.input)
             body = await request.send()
         run, model = self.builder.run, self.builder.turn.model
-        read_as, reply = read_reply(model, body, run.runtime, self.step_id, run.meter.read)
+        read_as, reply = read_reply(model, body, run.runtime, self.step_id, run.spending.meter.read)
         return ModelAnswer(model if read_as is model else None, request.input, body, reply)
 
     def send(self) -> Awaitable[object]:
@@ -180,7 +180,9 @@ class _Request:
         if can_heal(refusal, refused.request):
             unsigned = builder.build_unsigned(refused)
             return replace(self, input=unsigned, step_id=f"{self.step_id}.unsigned")
-        if builder.run.mode == "typescript" or not isinstance(refusal, ContextOverflowError):
+        if builder.run.choices.mode == "typescript" or not isinstance(
+            refusal, ContextOverflowError
+        ):
             raise refusal
         shorter = await builder.build_shorter(refused)
         if shorter.request.messages == refused.request.messages:

@@ -21,7 +21,7 @@ from agentkit_py._engine.reasoning import (
     with_adapters_word,
     without_reasoning,
 )
-from agentkit_py._engine.run_context import RunContext, RunInput
+from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.shared_prefix import SYSTEM, SharedPrefix
 from agentkit_py._engine.state_changes import NoChanges
 from agentkit_py._engine.tool import Tool
@@ -107,9 +107,11 @@ class TurnServices:
                 body = await run.runtime.infer(
                     step, alternative, lambda: alternative.encode(request)
                 )
-            return Replied(read_reply(alternative, body, run.runtime, step, run.meter.read)[1])
+            return Replied(
+                read_reply(alternative, body, run.runtime, step, run.spending.meter.read)[1]
+            )
 
-        guarded = run.guarded(bind_keys(model, run.context_of(agent)))
+        guarded = run.spending.guarded(bind_keys(model, run.context_of(agent)))
         return (await first_answer(guarded, call_model, run.runtime, step_id)).reply
 
     async def once(self, step_id: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
@@ -156,7 +158,7 @@ class ModelInputBuilder:
         """Read agent, shared prefix and services from the turn."""
         run, turn = self.run, self.turn
         self.agent = turn.agent
-        self.shared = run.shared if turn.shares_prefix else None
+        self.shared = run.choices.shared if turn.shares_prefix else None
         if self.dry:
             self.services = None
         elif self.services is None:
@@ -173,7 +175,7 @@ class ModelInputBuilder:
         tools = self.agent.tools
         if not tools.servers and not tools.hosted:
             return frozenset(tools.own)
-        known = self.run.sources.known(tools.servers, tools.own)
+        known = self.run.choices.sources.known(tools.servers, tools.own)
         return frozenset((*known, *(name for name in tools.hosted if isinstance(name, str))))
 
     @property
@@ -181,13 +183,13 @@ class ModelInputBuilder:
         """The processors, level by level."""
         if self.other_chains is not None:
             return self.other_chains
-        return self.run.chains_of(self.agent)
+        return self.run.choices.chains_of(self.agent)
 
     async def build(self) -> ModelInput:
         """Return the input of the next model call."""
         agent = self.agent
         run = self.run
-        if not run.are_known(agent):
+        if not run.choices.are_known(agent):
             await run.choose_processors(agent, dry=self.dry)
         prompt = await self._prompt()
         entries: list[ReportEntry] = []
@@ -195,8 +197,8 @@ class ModelInputBuilder:
             await self._load(prompt)
         history = full = run.transcript.history()
         chains, hook = self.chains, agent.lifecycle.on_start
-        if run.shared is not None:
-            self._say_if_apart(run.shared, full, entries)
+        if run.choices.shared is not None:
+            self._say_if_apart(run.choices.shared, full, entries)
         if not chains and hook is None:
             return self._input(prompt, history, entries, full)
         context = self._context(prompt, full)
@@ -294,9 +296,10 @@ class ModelInputBuilder:
         if edit.system is not None:
             turn = turn._replace(agent=replace(turn.agent, system=edit.system))
             if shared is not None:
-                run = replace(run, shared=shared.with_system(turn.agent, edit.system))
+                own = shared.with_system(turn.agent, edit.system)
+                run = replace(run, choices=replace(run.choices, shared=own))
         if edit.input is not None:
-            run = replace(run, input=RunInput(replace(run.input.message, content=edit.input)))
+            run = replace(run, messages=run.messages.with_content(edit.input))
         made = await replace(self, run=run, turn=turn, other_chains=edit.chains).build()
         return Rehearsal(turn.model, made.report, made.request, made.stop)
 
@@ -311,9 +314,9 @@ class ModelInputBuilder:
         wishes: Sequence[Compaction] = (),
     ) -> ModelInput:
         agent, run, model = self.agent, self.run, self.turn.model
-        joined, prefill = join_history(prompt, history, run.mode)
-        joined = tuple(_valid(joined, entries, agent, run.requests.count_known(joined)))
-        run.requests.add(joined)
+        joined, prefill = join_history(prompt, history, run.choices.mode)
+        joined = tuple(_valid(joined, entries, agent, run.memory.requests.count_known(joined)))
+        run.memory.requests.add(joined)
         report = ContextReport(
             agent=agent.name,
             entries=tuple(entries),
@@ -339,7 +342,7 @@ class ModelInputBuilder:
             output=None if plan is None else plan.format,
             cache_key=self._cache_key,
             compaction=wishes[-1] if wishes else None,
-            writers=run.requests.writers,
+            writers=run.memory.requests.writers,
         )
         if self.shared is not None:
             request = self.shared.share(request)
@@ -351,7 +354,7 @@ class ModelInputBuilder:
     def _cache_key(self) -> str | None:
         """A digest of the thread's id, which providers do not get to see; None: TypeScript's."""
         thread = self.run.state.thread_id
-        if self.run.mode == "typescript":
+        if self.run.choices.mode == "typescript":
             return None
         return digest_of(["thread", thread]) if thread else ""
 
@@ -367,7 +370,7 @@ class ModelInputBuilder:
     async def _prompt(self) -> tuple[Message, ...]:
         agent, run, system = self.agent, self.run, self.agent.system
         if self.shared is not None:
-            return run.input.prompt(SYSTEM, "")
+            return run.messages.input.prompt(SYSTEM, "")
         if not isinstance(system, str):
             system = await agent.system_prompt(run.context_of(agent))
         search = agent.tools.knowledge
@@ -377,21 +380,21 @@ class ModelInputBuilder:
         plan = self.turn.output
         if plan is not None and plan.instructions:
             system = f"{system}\n\n{plan.instructions}" if system else plan.instructions
-        return run.input.prompt(system, agent.assistant)
+        return run.messages.input.prompt(system, agent.assistant)
 
     async def _knowledge_instructions(self) -> str:
         """Return the system prompt's text about the agent's knowledge, read once in a run."""
         search, run, services = self.agent.tools.knowledge, self.run, self.services
         assert search is not None
         key = f"knowledge:{id(search)}"
-        instructions = run.memory.get(key)
+        instructions = run.memory.values.get(key)
         if instructions is None:
             if services is None or not search.agentic:
                 instructions = await search.instructions(run.state)
             else:
                 step_id = services.step_id("knowledge")
                 instructions = await services.once(step_id, lambda: search.instructions(run.state))
-            run.memory[key] = instructions
+            run.memory.values[key] = instructions
         return str(instructions)
 
     async def _load(self, prompt: Sequence[Message]) -> None:
@@ -419,16 +422,16 @@ class ModelInputBuilder:
             prompt=prompt,
             protected=self._protected(history),
             steps=run.runtime.step,
-            input=run.input.text,
-            now=run.input.message.client_timestamp,
+            input=run.messages.input.text,
+            now=run.messages.input.message.client_timestamp,
             times=run.transcript.times,
             tools=self.specs if self.shared is None else self.shared.tools,
-            own_view=run.has_own_chain(agent),
+            own_view=run.choices.has_own_chain(agent),
             shares_prefix=self.shared is not None,
             services=self.services,
             summaries=store if store and isinstance(store, SummaryStore) else None,
             vectors=store if store and isinstance(store, VectorIndex) else None,
-            memory=run.memory,
+            memory=run.memory.values,
             unloaded=run.not_loaded,
             dry=self.dry,
             catching_up=self.catching_up,
@@ -436,7 +439,7 @@ class ModelInputBuilder:
 
     def _protected(self, history: Sequence[Message]) -> frozenset[int]:
         """Return the ids of the calls and results that this agent made in this run."""
-        if self.run.mode == "typescript":
+        if self.run.choices.mode == "typescript":
             return frozenset()
         name = self.agent.name
         shared = self.shared is not None  # all agents see the same then
@@ -455,7 +458,7 @@ class ModelInputBuilder:
             agent=self.agent.agent,
             network=run.network,
             state=run.state,
-            input=run.input.text,
+            input=run.messages.input.text,
             prompt=prompt,
             history=history,
             processing=replace(

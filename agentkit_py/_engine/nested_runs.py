@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py._core.secrets import without_secrets
 from agentkit_py._core.validation import slugify
-from agentkit_py._engine.agent_spec import ModelChoice, chosen_model
+from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, chosen_model
 from agentkit_py._engine.approvals import CallDesk
-from agentkit_py._engine.prompt import HistoryMode
-from agentkit_py._engine.run_context import Nesting, RunContext, begin_run
+from agentkit_py._engine.driver import RunPlan, drive
+from agentkit_py._engine.run_context import RunContext
+from agentkit_py._engine.run_options import as_state
 from agentkit_py._engine.tool import Tool, ToolContext, create_tool
 from agentkit_py._engine.tool_sources import ToolSource, may_have
 from agentkit_py.errors import ConfigurationError, NestingError, is_control_error
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.processors.redaction import Redactor
 from agentkit_py.state import State
 
 if TYPE_CHECKING:
@@ -78,8 +77,8 @@ class NestedCall:
     """The calling agent's, where the nested one has none."""
 
 
-RunNested: TypeAlias = Callable[[RunContext, NestedCall], Awaitable[tuple[str, str | None]]]
-"""Carries a nested run out; returns its text, and the limit that ended it."""
+PlanNested: TypeAlias = Callable[[NestedCall, HistoryConfig | None], RunPlan[Any]]
+"""Returns the plan of a nested run with that store."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,10 +87,8 @@ class Nested:
 
     name: str
     description: str
-    run: RunNested
+    plan: PlanNested
     history: HistoryConfig | None
-    mode: HistoryMode
-    masks: Sequence[Redactor] = ()
 
     def tool(self, options: AsToolOptions) -> Tool:
         """Return the tool.
@@ -135,67 +132,51 @@ def _task_model() -> type[BaseModel]:
 async def _invoke(nested: Nested, options: AsToolOptions, given: Any, ctx: ToolContext) -> Any:
     desk = ctx.services
     assert isinstance(desk, CallDesk)
-    parent = desk.run
+    parent, caller = desk.run, desk.turn.agent
     depth, most = parent.nesting.depth + 1, options.get("max_depth", MAX_DEPTH)
     if depth > most:
         raise NestingError(nested.name, depth=depth, most=most)
-    run = _begin(nested, options, given.task, parent)
-    run.outer_call = desk.steps.open_call
-    caller, network = desk.turn.agent, parent.network_spec
-    if options.get("inherit"):
-        levels = parent.chains_of(caller)
-        run.inherited = [(level, chain) for level, chain in levels if level != "agent"]
-    shared = None if network is None else network.model or network.default_model
     call = NestedCall(
         max_iter=options.get("max_iter", MAX_LOOPS),
         parent_run_id=desk.turn.run_id,
         model=options.get("model"),
-        default_model=shared
-        if caller.model is None
-        else await chosen_model(caller.model, parent.context_of(caller), f"Agent {caller.name!r}"),
+        default_model=await _default_model(parent, caller),
     )
+    plan = nested.plan(call, options.get("history", nested.history))
+    inherited = parent.choices.chains_of(caller) if options.get("inherit") else ()
+    run = parent.nested(
+        plan.setup,
+        given.task,
+        _state_of(options),
+        outer_call=desk.steps.open_call,
+        inherited=[(level, chain) for level, chain in inherited if level != "agent"],
+    )
+    run.state.nest(run.nesting.context_id, run.nesting.parent_context)
     try:
-        text, limit = await nested.run(run, call)
-    except CancelledError as error:
-        await run.finalize(error)
-        raise
+        body = plan.body(run)
+        await drive(body)
     except Exception as error:
-        await run.finalize(error)
         if is_control_error(error):
             raise
-        desk.error = error  # logged with the call, and kept on its result
+        desk.note_error(error)  # logged with the call, and kept on its result
         return _answer(run, f"{type(error).__name__}: {without_secrets(str(error))}", ok=False)
+    text, limit = body.answer()
     stopped = f"It was stopped: {limit}."
     return _answer(run, text if limit is None else f"{text}\n{stopped}".strip(), ok=limit is None)
 
 
-def _begin(nested: Nested, options: AsToolOptions, task: str, parent: RunContext) -> RunContext:
-    """Return a nested run's context: state and thread are new, limits and people the parent's."""
+async def _default_model(parent: RunContext, caller: AgentSpec) -> ModelChoice:
+    """Return the model of a nested run whose agents have none: that of the agent that calls it."""
+    if caller.model is not None:
+        where = f"Agent {caller.name!r}"
+        return await chosen_model(caller.model, parent.context_of(caller), where)
+    network = parent.choices.network
+    return None if network is None else network.model or network.default_model
+
+
+def _state_of(options: AsToolOptions) -> State[Any]:
     make_state = options.get("state")
-    state: State[Any] = State() if make_state is None else make_state()
-    run = begin_run(
-        nested.name,
-        task,
-        {"state": state, "approver": parent.approver, "runtime": parent.runtime},
-        history=options.get("history", nested.history),
-        mode=nested.mode,
-        masks=nested.masks,
-        nested_in=parent,
-    )
-    run.meter = parent.meter
-    run.thread.outer_lease = parent.thread.lease or parent.thread.outer_lease
-    run.thread.outer_thread = parent.thread
-    identity = parent.runtime.new_id(f"{run.prefix}/context").replace("-", "")
-    run.nesting = Nesting(
-        parent.nesting.depth + 1, f"subagent-{identity[:16]}", parent.nesting.context_id
-    )
-    run.state.thread_id = run.state.context_id = run.nesting.context_id
-    run.state.parent_context = run.nesting.parent_context
-    data: Any = run.state.data
-    if isinstance(data, dict):
-        place = {"context_id": run.nesting.context_id, "parent_context": run.nesting.parent_context}
-        cast("dict[str, Any]", data).update(place)
-    return run
+    return State() if make_state is None else as_state(make_state())
 
 
 def _answer(run: RunContext, text: str, *, ok: bool) -> JsonObject:

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from asyncio import CancelledError
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.validation import meant
-from agentkit_py._engine.agent_loop import (
-    MAX_ITER,
-    TurnOptions,
-    run_agent,
-    warn_of_unread_results,
-)
-from agentkit_py._engine.agent_spec import NetworkSpec
+from agentkit_py._engine.agent_loop import run_agent
+from agentkit_py._engine.agent_spec import TurnOptions
 from agentkit_py._engine.answers import with_earlier_output
 from agentkit_py._engine.concurrency import run_in_parallel
+from agentkit_py._engine.driver import RunBody
 from agentkit_py._engine.handoffs import (
     LOOP,
     HandedOverInput,
@@ -30,26 +24,29 @@ from agentkit_py._engine.handoffs import (
 )
 from agentkit_py._engine.instrumentation import Monitor, logger
 from agentkit_py._engine.lifecycle import ResultContext
-from agentkit_py._engine.limits import LIMITS
-from agentkit_py._engine.network_run import DONE, AgentLike, NetworkLike, NetworkRun
+from agentkit_py._engine.limits import LIMITS, MAX_ITER
+from agentkit_py._engine.network_run import (
+    DONE,
+    AgentLike,
+    NetworkRun,
+    end_run,
+    give_output,
+    note_routing,
+    note_turns,
+    reach_limit,
+    stop_at,
+)
 from agentkit_py._engine.output_types import is_of, read_dict, wrong_output
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import Scheduled
 from agentkit_py._engine.transcript import GUARDRAIL, INTERRUPTED
 from agentkit_py.errors import OutputError, RoutingError
-from agentkit_py.events.types import (
-    AgentsRouted,
-    RunCompleted,
-    RunFailed,
-    RunInterrupted,
-    RunStarted,
-)
+from agentkit_py.events.types import AgentsRouted
+from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
-from agentkit_py.models.base import ToolSpec
 from agentkit_py.results import NO_VALUE, AgentResult
-from agentkit_py.runtime.containing import contained
 from agentkit_py.state import State, StateT
 
 T = TypeVar("T")
@@ -101,27 +98,24 @@ Routed: TypeAlias = AgentLike | str | Together | Sequence[AgentLike | str | Toge
 RouterFunction: TypeAlias = Callable[[RouterContext[StateT]], Routed | Awaitable[Routed]]
 
 
-class NetworkLoop:
+class NetworkLoop(RunBody[NetworkRun]):
     """Drives one run of a network."""
 
-    def __init__(
-        self,
-        network: NetworkLike,
-        spec: NetworkSpec,
-        context: RunContext,
-        router: Any,
-    ) -> None:
-        """Begin; `run_to_end` does the work.
+    kind = "network"
+
+    def __init__(self, context: RunContext, router: Any) -> None:
+        """Have the agents join that may be handed the conversation.
 
         Args:
-            network: The network's configuration.
-            spec: The same, resolved for this run.
-            context: The run's context.
+            context: The run's context, with the network's run.
             router: A function or a routing agent.
         """
-        self._spec = spec
-        self._context = context
-        self._router = router
+        super().__init__(context)
+        assert context.network is not None
+        assert context.choices.network is not None
+        self.network_run: NetworkRun = context.network
+        self.router = router
+        self._spec = context.choices.network
         self._routings = 0
         self._decisions = 0
         self._from_models: set[str] = set()
@@ -129,12 +123,28 @@ class NetworkLoop:
 
         self._is_handed = False
         self._turns: Counter[str] = Counter()
-        run_id = context.runtime.new_id(f"{context.prefix}/run")
-        self.run = NetworkRun(network, run_id, context.transcript, context.meter, self)
         self._add_targets()
-        context.network, context.network_spec = self.run, spec
-        context.thread.network = self.run
-        context.changes.network = self.run
+
+    @property
+    def agents(self) -> Collection[AgentLike]:
+        """The agents of the run."""
+        return self.network_run.agents.values()
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The fields that events of the run have."""
+        run = self.network_run
+        return {
+            "run_id": run.run_id,
+            "name": run.name,
+            "scope": "network",
+            "message_id": run.run_id,
+        }
+
+    @property
+    def last(self) -> AgentResult | None:
+        """The last result of the run."""
+        return self.network_run.last_result
 
     def _add_targets(self) -> None:
         """Have the agents join that may be handed the conversation.
@@ -142,99 +152,72 @@ class NetworkLoop:
         Raises:
             RoutingError: One is named, and not in the network.
         """
-        waiting = list(self.run.agents.values())
+        waiting = list(self.network_run.agents.values())
         while waiting:
-            for handoff, _ in self._context.spec_of(waiting.pop()).handoffs.values():
-                if handoff.target in self.run.agents:
+            for handoff, _ in self.context.choices.spec_of(waiting.pop()).handoffs.values():
+                if handoff.target in self.network_run.agents:
                     continue
                 if isinstance(handoff.agent, str):
-                    hint = meant(handoff.target, list(self.run.agents))
+                    hint = meant(handoff.target, list(self.network_run.agents))
                     problem = f"there is no agent {handoff.target!r} to hand over to: {hint}"
-                    raise RoutingError(problem, network=self.run.name)
-                self.run.add_agent(handoff.agent)
+                    raise RoutingError(problem, network=self.network_run.name)
+                self.network_run.add_agent(handoff.agent)
                 waiting.append(handoff.agent)
 
     def _recall_handoffs(self) -> None:
         """Give agents the inputs of earlier runs' handoffs, as far back as the thread is loaded."""
-        context = self._context
-        specs = (context.spec_of(agent) for agent in self.run.agents.values())
+        context = self.context
+        specs = (context.choices.spec_of(agent) for agent in self.network_run.agents.values())
         handoffs = {spec.name: spec.handoffs for spec in specs if spec.handoffs}
         if not handoffs:
             return
         for target, handed in earlier_handoffs(context.transcript.history(), handoffs).items():
-            context.handed[target] = HandedOverInput(handed, from_history=True)
+            context.choices.handed_over[target] = HandedOverInput(handed, from_history=True)
 
-    async def is_enabled(self, agent: Any, /) -> bool:
-        """Return whether the agent's lifecycle lets it run now."""
-        spec = self._context.spec_of(agent)
-        return await spec.is_enabled(self._context.context_of(spec))
+    def end(self, outcome: str) -> str:
+        """End the run."""
+        end_run(self.network_run, outcome)
+        return outcome
 
-    def known_tools(self, agent: Any, /) -> Sequence[ToolSpec]:
-        """Return an agent's tools as far as they are known without asking its servers."""
-        spec = self._context.spec_of(agent)
-        known = self._context.sources.known(spec.tools.servers, spec.tools.own)
-        return [tool.spec for tool in known.values()]
+    def end_without_work(self, stop_reason: str, pending: Sequence[Question] = ()) -> None:
+        """End the run without a turn of an agent."""
+        end_run(self.network_run, stop_reason, pending=pending)
 
-    async def run_to_end(self) -> NetworkRun:
-        """Open the thread, run agents until the router is done, save what is not saved."""
-        context, run = self._context, self.run
-        monitor, runtime, thread = context.monitor, context.runtime, context.thread
-        await context.begin(run.agents.values(), router=self._router)
-        if thread.outcome is not None:
-            self._repeat(thread.outcome)
-            return run
-        self._recall_handoffs()
-        facts: dict[str, Any] = {
-            "run_id": run.run_id,
-            "name": run.name,
-            "scope": "network",
-            "message_id": run.run_id,
-        }
-        if monitor.is_active:
-            user_id = context.user_id
-            await monitor.emit_now(RunStarted(**facts, thread_id=run.thread_id, user_id=user_id))
-        try:
-            with monitor.inside(run.run_id) if monitor.is_active else nullcontext():
-                run.stop_reason = (
-                    TAKEN_OVER if thread.is_taken_over else await contained(self._loop)
-                )
-            await thread.save_results()
-            await thread.end(stop_reason=run.stop_reason)
-        except CancelledError as error:
-            await context.finalize(error)
-            if runtime.is_final(error):
-                await monitor.emit_now(RunInterrupted(**facts))
-            raise
-        except Exception as error:
-            await context.finalize(error)
-            if runtime.is_final(error):
-                await monitor.emit_now(RunFailed(**facts, error=error))
-            context.raise_to_caller(error)
-            raise
-        if monitor.is_active:
-            await monitor.emit_now(RunCompleted(**facts, stop_reason=run.stop_reason))
-        if not context.nesting.depth:
-            warn_of_unread_results(run.last_result)
-        return run
-
-    def _repeat(self, outcome: RunRecord) -> None:
+    def repeat(self, outcome: RunRecord) -> None:
         """Take over the outcome of an earlier run for the same user message."""
-        self.run.stop_reason = outcome.stop_reason or DONE
-        if outcome.results:
-            earlier = self._context.earlier_result()
-            if self.run.stop_reason == DONE:
-                earlier = replace(earlier, stop_reason=None)  # the run's, and not the turn's
-            agent = self.run.agents.get(earlier.agent_name)
-            spec = None if agent is None else self._context.spec_of(agent).output
-            self.run.last_result = with_earlier_output(spec, earlier)
+        stop_reason = outcome.stop_reason or DONE
+        if not outcome.results:
+            end_run(self.network_run, stop_reason)
+            return
+        earlier = self.context.earlier_result()
+        if stop_reason == DONE:
+            earlier = replace(earlier, stop_reason=None)  # the run's, and not the turn's
+        agent = self.network_run.agents.get(earlier.agent_name)
+        spec = None if agent is None else self.context.choices.spec_of(agent).output
+        end_run(self.network_run, stop_reason, last=with_earlier_output(spec, earlier))
 
-    async def _loop(self) -> str:
-        run = self.run
+    def result(self) -> NetworkRun:
+        """Return the run."""
+        return self.network_run
+
+    def answer(self) -> tuple[str, str | None]:
+        """Return the text of the last result, and the limit that ended the run."""
+        run = self.network_run
+        return run.text, None if run.stop_reason == DONE else run.stop_reason
+
+    async def work(self) -> str:
+        """Run agents until the router is done; return why the run ends.
+
+        Raises:
+            RoutingError: No agent is enabled, or the router returned what is no agent.
+        """
+        run = self.network_run
+        self._recall_handoffs()
         if not await run.available_agents():
             raise RoutingError("no agent is enabled", network=run.name)
         await self._ask_router()
         while run.stack:
-            before = len(self._context.transcript.added)
+            before = len(self.context.transcript.added)
             stop = await self._run_next(run.stack.pop(0))
             stop = await self._follow(before) or stop
             if stop is not None:
@@ -252,11 +235,11 @@ class NetworkLoop:
         Args:
             before: The number of this run's results before the last turns.
         """
-        context, run = self._context, self.run
+        context, run = self.context, self.network_run
         found: list[str] = []
         for result in context.transcript.added[before:]:
             agent = run.agents.get(result.agent_name)
-            spec = None if agent is None else context.spec_of(agent)
+            spec = None if agent is None else context.choices.spec_of(agent)
             taken = handed_over(result, dict(spec.handoffs)) if spec and spec.handoffs else None
             if taken is None:
                 continue
@@ -266,17 +249,17 @@ class NetworkLoop:
                 h for h in run.handoffs if (h.source, h.target) == (handed.source, handed.target)
             ]
             if len(same) > handoff.max_repeats:
-                run.stopped_at = handed.target
+                stop_at(run, handed.target)
                 logger.warning(
                     "Network %r was stopped: %r handed over to %r for the %dth time",
                     *(run.name, handed.source, handed.target, len(same)),
                 )
                 return LOOP
-            context.handed.pop(handed.target, None)
+            context.choices.handed_over.pop(handed.target, None)
             if handed.history != "whole":
-                context.handed[handed.target] = HandedOverView(handed)
+                context.choices.handed_over[handed.target] = HandedOverView(handed)
             elif handed.input is not None:
-                context.handed[handed.target] = HandedOverInput(handed)
+                context.choices.handed_over[handed.target] = HandedOverInput(handed)
             found.append(handed.target)
         self._is_handed = bool(found)
         run.stack[:0] = found
@@ -291,74 +274,72 @@ class NetworkLoop:
         Raises:
             OutputError: There is none of the network's ``output_type``.
         """
-        run, own, wanted = self.run, self._spec.output, self._spec.output_type
+        run, own, wanted = self.network_run, self._spec.output, self._spec.output_type
         if isinstance(own, AgentLike):
             name = run.add_agent(cast("Any", own))
-            spec = self._context.spec_of(run.agents[name])
-            run.last_result = await run_agent(self._context, spec, self._options(name))
-            run.call_count += 1
+            spec = self.context.choices.spec_of(run.agents[name])
+            note_turns(run, 1, await run_agent(self.context, spec, self._options(name)))
         elif own is not None:
-            with self._context.runtime.within(f"{self._context.prefix}.output"):
-                run.own_output = await resolve(own(self._router_context()))
+            with self.context.runtime.within(f"{self.context.prefix}.output"):
+                give_output(run, await resolve(own(self._router_context())))
         if wanted is None:
             return
         author = run.last_result.agent_name if run.last_result is not None else None
         problems: Sequence[str] = ()
         if run.own_output is not NO_VALUE:
             author = None
-            run.own_output, problems = read_dict(wanted, run.own_output)
+            output, problems = read_dict(wanted, run.own_output)
+            give_output(run, output)
         if problems or not is_of(wanted, run.output):
             problems = problems or [wrong_output(wanted, run.output, author)]
             raise OutputError(run.name, "type", result=run.last_result, problems=problems)
 
     async def _run_next(self, scheduled: Scheduled) -> str | None:
         """Run who is scheduled; return why the run ends, if it does."""
-        run = self.run
+        run = self.network_run
         names = (scheduled,) if isinstance(scheduled, str) else scheduled
         for name in names:
             agent = run.agents.get(name)
             if agent is None:
                 self._check_known(name, "a tool or hook scheduled")
-            if agent is None or not await self.is_enabled(agent):
-                run.stopped_at = name
+            if agent is None or not await self.context.choices.is_enabled(agent, run):
+                stop_at(run, name)
                 return "unknown_agent" if agent is None else "disabled_agent"
         if len(names) == 1:
-            spec = self._context.spec_of(run.agents[names[0]])
-            run.last_result = await run_agent(self._context, spec, self._options(names[0]))
+            spec = self.context.choices.spec_of(run.agents[names[0]])
+            last = await run_agent(self.context, spec, self._options(names[0]))
         else:
-            await self._run_together(names)
-        run.call_count += len(names)
-        stopped = None if run.last_result is None else run.last_result.stop_reason
-        return stopped if stopped in _ENDS else self._limit_reached()
+            last = await self._run_together(names)
+        note_turns(run, len(names), last)
+        return last.stop_reason if last.stop_reason in _ENDS else self._limit_reached()
 
     def _options(self, name: str) -> TurnOptions:
         """Return the options of an agent's next turn, numbered among its own turns."""
         turn = self._turns[name]
         self._turns[name] += 1
         return TurnOptions(
-            f"{self._context.prefix}.{name}.{turn}",
+            f"{self.context.prefix}.{name}.{turn}",
             model=self._spec.model,
             default_model=self._spec.default_model,
-            parent_run_id=self.run.run_id,
+            parent_run_id=self.network_run.run_id,
         )
 
-    async def _run_together(self, names: Sequence[str]) -> None:
+    async def _run_together(self, names: Sequence[str]) -> AgentResult:
         """Run agents in parallel, each on its own fork; join their results in the order given."""
-        context, run = self._context, self.run
+        context, run = self.context, self.network_run
         # A fork's monitor is the one of its branch, which is known when it runs.
         forks = [context.fork(context.monitor) for _ in names]
         options = [self._options(name) for name in names]
         known = {name for entry in run.state.transcript for name in _names_of(entry)}
 
         async def turn(index: int, monitor: Monitor) -> AgentResult:
-            fork = forks[index]
-            fork.monitor = monitor
-            spec = fork.spec_of(run.agents[names[index]])
+            fork = forks[index].with_monitor(monitor)
+            spec = fork.choices.spec_of(run.agents[names[index]])
             return await run_agent(fork, spec, options[index])
 
         turns = [partial(turn, index) for index in range(len(names))]
         outcomes = await run_in_parallel(context.runtime, context.monitor, run, run.stack, turns)
-        context.meter.add_forks([fork.meter for fork in forks])
+        context.spending.meter.add_forks([fork.spending.meter for fork in forks])
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         transcripts = [fork.state.transcript for fork in forks]
         for result in [e for entries in transcripts for e in entries if not known & _names_of(e)]:
@@ -368,16 +349,15 @@ class NetworkLoop:
                 await context.add(result)
         if errors:
             raise errors[0]
-        for fork in forks:
-            context.judged |= fork.judged
-        stopped = [one for one in outcomes if one.stop_reason == GUARDRAIL]
-        run.last_result = (stopped or outcomes)[-1]
+        context.messages.join(fork.messages for fork in forks)
         run.state.merge([(n, fork.state) for n, fork in zip(names, forks, strict=True)])
+        stopped = [one for one in outcomes if one.stop_reason == GUARDRAIL]
+        return (stopped or outcomes)[-1]
 
     def _limit_reached(self) -> str | None:
-        context, run = self._context, self.run
+        context, run = self.context, self.network_run
         key = f"{context.prefix}.{run.call_count}/limit"
-        reached = context.meter.reached(lambda: context.runtime.now(key))
+        reached = context.spending.meter.reached(lambda: context.runtime.now(key))
         if reached is not None:
             return reached
         if self._spec.max_iter and run.call_count >= self._spec.max_iter:
@@ -391,10 +371,10 @@ class NetworkLoop:
         return None
 
     async def _ask_router(self) -> None:
-        run, monitor = self.run, self._context.monitor
+        run, monitor = self.network_run, self.context.monitor
         scheduled = await self._route()
-        self._context.runtime.decide(
-            f"{self._context.prefix}.routed.{self._decisions}",
+        self.context.runtime.decide(
+            f"{self.context.prefix}.routed.{self._decisions}",
             lambda: [name if isinstance(name, str) else list(name) for name in scheduled],
             f"The router of {run.name!r} chose",
         )
@@ -407,7 +387,7 @@ class NetworkLoop:
 
     async def _route(self) -> list[Scheduled]:
         """Return the names of the agents that are next; agents that are new join the network."""
-        chosen: Any = self._router
+        chosen: Any = self.router
         if not isinstance(chosen, AgentLike):
             chosen = await resolve(chosen(self._router_context()))
         is_asked = isinstance(chosen, AgentLike) and chosen.is_routing
@@ -416,10 +396,10 @@ class NetworkLoop:
         scheduled = [self._schedule(item) for item in self._as_list(cast("object", chosen))]
         for item in scheduled:
             names = (item,) if isinstance(item, str) else item
-            unknown = [name for name in names if name not in self.run.agents]
+            unknown = [name for name in names if name not in self.network_run.agents]
             if is_asked:
                 self._from_models.update(unknown)
-            elif self._context.mode != "typescript":
+            elif self.context.choices.mode != "typescript":
                 for name in unknown:
                     self._check_known(name, "its router returned")
         return scheduled
@@ -430,15 +410,16 @@ class NetworkLoop:
         Raises:
             RoutingError: A router, a tool or a hook named it.
         """
-        run, hint = self.run, meant(name, list(self.run.agents))
-        if self._context.mode != "typescript" and name not in self._from_models:
+        run = self.network_run
+        hint = meant(name, list(run.agents))
+        if self.context.choices.mode != "typescript" and name not in self._from_models:
             problem = f"{origin} {name!r}, and there is no such agent: {hint}"
             raise RoutingError(problem, network=run.name)
         what = "Network %r ends, since there is no agent %r: %s"
         logger.warning(what, run.name, name, hint)
 
     def _router_context(self) -> RouterContext:
-        run, given = self.run, self._context.input
+        run, given = self.network_run, self.context.messages.input
         earlier = reversed(run.state.results)
         return RouterContext(
             input=given.text,
@@ -451,8 +432,8 @@ class NetworkLoop:
         )
 
     async def _ask_routing_agent(self, agent: AgentLike) -> Sequence[str]:
-        context, run = self._context, self.run
-        spec = context.spec_of(agent)
+        context, run = self.context, self.network_run
+        spec = context.choices.spec_of(agent)
         options = TurnOptions(
             f"{context.prefix}.route.{self._routings}",
             model=self._spec.model,
@@ -463,18 +444,18 @@ class NetworkLoop:
         self._routings += 1
         result = await run_agent(context, spec, options)
         if result.stop_reason == GUARDRAIL:
-            run.last_result, run.limit_reached = result, GUARDRAIL
+            reach_limit(run, GUARDRAIL, result)
             return ()
-        run.routing_results.append(result)
+        note_routing(run, result)
         if result.stop_reason in LIMITS and not result.output:
-            run.limit_reached = result.stop_reason  # it was not asked, so it has not said "nobody"
+            reach_limit(run, result.stop_reason)  # it was not asked, so it has not said "nobody"
             return ()
         hook = spec.lifecycle.on_route
         assert hook is not None
         seen = ResultContext(agent=agent, network=run, state=run.state, result=result)
         chosen = await resolve(hook(seen)) or ()
         if not chosen and result.cut is not None:
-            run.limit_reached = result.cut.reason  # nor has it here: its reply is not whole
+            reach_limit(run, result.cut.reason)  # nor has it here: its reply is not whole
         return chosen
 
     def _as_list(self, chosen: object) -> list[object]:
@@ -486,7 +467,7 @@ class NetworkLoop:
             return list(cast("Sequence[object]", chosen))
         raise RoutingError(
             f"its router returned {chosen!r:.80}; expected agents, names, a routing agent or None",
-            network=self.run.name,
+            network=self.network_run.name,
         )
 
     def _schedule(self, item: object) -> Scheduled:
@@ -499,13 +480,13 @@ class NetworkLoop:
             return item
         if not isinstance(item, AgentLike):
             problem = f"its router returned {item!r:.80} in a list"
-            raise RoutingError(problem, network=self.run.name)
+            raise RoutingError(problem, network=self.network_run.name)
         if item.is_routing:
             raise RoutingError(
                 f"its router returned the routing agent {item.name!r} in a list; return it alone",
-                network=self.run.name,
+                network=self.network_run.name,
             )
-        return self.run.add_agent(cast("Any", item))
+        return self.network_run.add_agent(cast("Any", item))
 
 
 def _names_of(entry: AgentResult) -> set[int | str]:

@@ -95,15 +95,24 @@ class NetworkLike(Protocol):
 
 
 class RunServices(Protocol):
-    """The part of the network loop that readers of a run may use."""
+    """The part of a run's choices that readers of a network's run may use."""
 
-    async def is_enabled(self, agent: Any, /) -> bool:
+    async def is_enabled(self, agent: Any, run: NetworkRun, /) -> bool:
         """Return whether the agent's lifecycle lets it run now."""
         ...
 
     def known_tools(self, agent: Any, /) -> Sequence[ToolSpec]:
         """Return an agent's tools as far as they are known without asking its servers."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class RunReader:
+    """The parts of a run that its `NetworkRun` reads."""
+
+    transcript: Transcript
+    meter: Meter
+    services: RunServices
 
 
 class NetworkRun(Generic[StateT, RunOutputT]):
@@ -135,18 +144,11 @@ class NetworkRun(Generic[StateT, RunOutputT]):
 
     state: State[StateT]
 
-    def __init__(
-        self,
-        network: NetworkLike,
-        run_id: str,
-        transcript: Transcript,
-        meter: Meter,
-        services: RunServices,
-    ) -> None:
+    def __init__(self, network: NetworkLike, run_id: str, reader: RunReader) -> None:
         """Begin with the network's agents and an empty stack."""
         self.network: Any = network
         self.run_id = run_id
-        self.state = cast("State[StateT]", transcript.state)
+        self.state = cast("State[StateT]", reader.transcript.state)
         self.agents: dict[str, Any] = {agent.name: agent for agent in network.agents}
         self.stack: list[Scheduled] = []
         self.call_count: int = 0
@@ -158,13 +160,11 @@ class NetworkRun(Generic[StateT, RunOutputT]):
         self.routing_results: list[AgentResult] = []
         self.own_output: Any = NO_VALUE
         self.handoffs: list[HandedOver] = []
-        self._transcript = transcript
-        self._meter = meter
-        self._services = services
+        self._reader = reader
 
     def __str__(self) -> str:
         """The entries of this run with their authors, open questions, and why it ended."""
-        entries = self._transcript.of_this_run()
+        entries = self._reader.transcript.of_this_run()
         lines = [str(replace(entry, failed_calls=())) for entry in entries]  # said by their calls
         for question in self.pending:
             calls = "; ".join(f"{one.name}({dumps(one.arguments)})" for one in question.calls)
@@ -196,7 +196,7 @@ class NetworkRun(Generic[StateT, RunOutputT]):
     @property
     def results(self) -> list[AgentResult]:
         """The results of this run, in order."""
-        return self._transcript.results()
+        return self._reader.transcript.results()
 
     @property
     def text(self) -> str:
@@ -226,7 +226,7 @@ class NetworkRun(Generic[StateT, RunOutputT]):
     def output_of(self, agent: AgentLike[T]) -> T | None: ...
     def output_of(self, agent: AgentLike[Any]) -> Any:
         """Return an agent's last output in this run; None: it has given none."""
-        own = [r for r in self._transcript.results() if r.agent_name == agent.name]
+        own = [r for r in self._reader.transcript.results() if r.agent_name == agent.name]
         values = (self._value_of(result) for result in reversed(own))
         return next((value for value in values if value is not NO_VALUE), None)
 
@@ -250,7 +250,7 @@ class NetworkRun(Generic[StateT, RunOutputT]):
     @property
     def usage(self) -> Usage:
         """Tokens of all model calls of this run, those of routing agents included."""
-        return self._meter.usage
+        return self._reader.meter.usage
 
     @property
     def context(self) -> list[ContextReport]:
@@ -269,16 +269,67 @@ class NetworkRun(Generic[StateT, RunOutputT]):
 
     async def available_agents(self) -> list[Any]:
         """Return the agents that are enabled now."""
-        return [a for a in self.agents.values() if await self._services.is_enabled(a)]
+        return [a for a in self.agents.values() if await self._reader.services.is_enabled(a, self)]
 
     def specs_of(self, agent: AgentLike) -> Sequence[ToolSpec]:
         """Return an agent's tools as far as they are known: servers are asked when it runs."""
-        return self._services.known_tools(agent)
+        return self._reader.services.known_tools(agent)
 
     def frozen(self, transcript: Transcript) -> Self:
         """Return the run as it is now, on another state: what changes it changes only that."""
         found = copy.copy(self)
         found.state = cast("State[StateT]", transcript.state)
-        found._transcript = transcript  # noqa: SLF001 - own class
+        found._reader = replace(self._reader, transcript=transcript)  # noqa: SLF001 - own class
         found.agents, found.stack = dict(self.agents), list(self.stack)
         return found
+
+
+# What the engine writes into a run; routers, hooks and tools read it.
+
+
+def note_turns(run: NetworkRun, count: int, last: AgentResult) -> None:
+    """Count turns of agents that have ended, with the result of the last of them."""
+    run.call_count += count
+    run.last_result = last
+
+
+def note_routing(run: NetworkRun, result: AgentResult) -> None:
+    """Keep the reply of a routing agent."""
+    run.routing_results.append(result)
+
+
+def reach_limit(run: NetworkRun, reason: str, result: AgentResult | None = None) -> None:
+    """Note why a routing agent did not choose, and the result that ends the run, if any."""
+    run.limit_reached = reason
+    if result is not None:
+        run.last_result = result
+
+
+def stop_at(run: NetworkRun, agent: str) -> None:
+    """Note the name of the agent at which the run stops."""
+    run.stopped_at = agent
+
+
+def give_output(run: NetworkRun, output: object) -> None:
+    """Give the network's own output."""
+    run.own_output = output
+
+
+def end_run(
+    run: NetworkRun,
+    stop_reason: str,
+    *,
+    last: AgentResult | None = None,
+    pending: Sequence[Question] = (),
+) -> None:
+    """Note why the run ended.
+
+    Args:
+        run: The run.
+        stop_reason: Why.
+        last: The result of an earlier run that ended for the same message.
+        pending: The questions that it waits for.
+    """
+    run.stop_reason, run.pending = stop_reason, list(pending)
+    if last is not None:
+        run.last_result = last

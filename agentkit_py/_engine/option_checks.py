@@ -5,11 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import Protocol, cast
 
 from agentkit_py._core.validation import wrong_word
-from agentkit_py._engine.instrumentation import StreamingConfig
-from agentkit_py._engine.limits import RunLimits
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.history.config import HistoryConfig
@@ -137,39 +135,6 @@ def expect_count(where: str, name: str, value: object) -> None:
     expect(where, name, value, int, "a whole number")
     if isinstance(value, bool) or (isinstance(value, int) and value < 0):
         raise ConfigurationError(f"{where}: {name} must be 0 or more, got {value}")
-
-
-_OPTIONS: dict[str, tuple[type, str]] = {
-    "thread_id": (str, "a text"),
-    "limits": (RunLimits, "RunLimits(…)"),
-    "streaming": (StreamingConfig, "StreamingConfig(…)"),
-    "max_iter": (int, "a whole number"),
-}
-_FUNCTIONS = ("observer", "approver")
-_WITH_METHODS = {
-    "budget": ("begin", "a budget of somebody, Budgets(…).of(user=…)"),
-    "runtime": ("infer", "a runtime, DirectRuntime(…)"),
-    "tracing": ("of_run", "a Tracing(…)"),
-}
-
-
-def check_options(options: dict[str, Any]) -> None:
-    """Refuse options of ``run`` of the wrong kind.
-
-    Raises:
-        ConfigurationError: A value is of the wrong kind.
-    """
-    for name, value in options.items():
-        if name == "model":
-            expect_model("run()", name, value)
-        elif name in _OPTIONS:
-            expect("run()", name, value, *_OPTIONS[name])
-        elif name in _FUNCTIONS and value is not None and not callable(value):
-            raise ConfigurationError(f"run(): {name} must be a function, got {value!r:.80}")
-        elif name in _WITH_METHODS and value is not None:
-            method, wanted = _WITH_METHODS[name]
-            if not hasattr(value, method):
-                raise ConfigurationError(f"run(): {name} must be {wanted}, got {value!r:.80}")
 
 
 class OnThread(Protocol):

@@ -13,7 +13,8 @@ from uuid import uuid4
 from agentkit_py._core.awaiting import finished
 from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py._engine.run_context import RunContext, RunOptions
+from agentkit_py._engine.run_context import RunContext
+from agentkit_py._engine.run_options import RunOptions
 from agentkit_py._engine.tool import Tool
 from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import ConfigurationError, NotPendingError, StateError
@@ -69,10 +70,8 @@ class Beginning:
     """Why the run could not begin so again."""
 
     @classmethod
-    def of(cls, context: RunContext, kind: str, name: str) -> Beginning | None:
-        """Return what a run is about to begin with; None: it cannot pause."""
-        if not context.runtime.pauses:
-            return None
+    def of(cls, context: RunContext, kind: str, name: str) -> Beginning:
+        """Return what a run, which may pause, is about to begin with."""
         thread_id = context.state.thread_id
         if context.resumes:
             return cls((kind, name), None, thread_id)
@@ -95,7 +94,7 @@ class Beginning:
     async def _store(self, context: RunContext, paused: RunPaused) -> list[Question]:
         if self.problem:
             raise ConfigurationError(f"The run needs a person and cannot wait: {self.problem}")
-        message, store = context.input.message, context.thread.config
+        message, store = context.messages.input.message, context.thread.config
         thread_id = context.state.thread_id
         assert isinstance(store, QuestionStore)
         assert message.id is not None
@@ -140,14 +139,6 @@ async def close_questions(
     for one in await questions_of(store, thread_id, run_id):
         if one.status == "open" and one.id not in but:
             await stop_question(store, one.id)
-
-
-async def waits_already(context: RunContext) -> list[Question] | None:
-    """Return the questions of the paused run that the same message began; None: there is none."""
-    run = context.thread.outcome
-    if run is None or not run.is_paused:
-        return None
-    return await waited_for(context.thread.config, context.state.thread_id, run)
 
 
 async def waited_for(store: object, thread_id: str | None, run: RunRecord) -> list[Question]:

@@ -26,7 +26,8 @@ _NONE: frozenset[str] = frozenset()
 
 def refused_reasoning(run: RunContext, model: Model) -> frozenset[str]:
     """Return the digests of the reasoning that the model's host has refused in this run."""
-    return run.memory.get(_refused_by(model), _NONE) if run.memory else _NONE
+    values = run.memory.values
+    return values.get(_refused_by(model), _NONE) if values else _NONE
 
 
 def _refused_by(model: Model) -> str:
@@ -135,7 +136,7 @@ def without_reasoning(
 ) -> tuple[ModelRequest, ContextReport]:
     """Return a request without reasoning, and remember for this run that the host refused it."""
     refused = request.refused | digests_of(request.messages)
-    run.memory[_refused_by(model)] = refused
+    run.memory.values[_refused_by(model)] = refused
     request = replace(request, refused=refused)
     gone = {id(m) for m, _ in model.adapter.left_out(model, request)}
     entry = _entry(report, "the provider refused it, so the request was sent without", gone)

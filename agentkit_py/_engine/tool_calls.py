@@ -149,7 +149,7 @@ class ToolRunner:
             self.trip = self.trip or next((one.trip for one in checked if one.trip), None)
         for one in counted:
             if one.refused is not None:  # by a guardrail or a person: it was not made
-                self.run.meter.count_tool_call(one.call.name, -1)
+                self.run.spending.meter.count_tool_call(one.call.name, -1)
         results = [one.result for one in prepared if one.result is not None]
         result = _with_repairs(self.result.with_tool_calls(tuple(results)), prepared)
         if self.trip is not None:
@@ -229,7 +229,7 @@ class ToolRunner:
         """
         if one.refused is not None or one.tool is None:
             return one
-        meter, runtime, key = self.run.meter, self.run.runtime, f"{one.step_id}.limit"
+        meter, runtime, key = self.run.spending.meter, self.run.runtime, f"{one.step_id}.limit"
         if not (runtime.remembers(one.step_id) or runtime.remembers(f"{one.step_id}.")):
             reason = runtime.recorded(key) or meter.tool_limit(one.call.name, one.tool.max_calls)
             if reason is not None:
@@ -243,7 +243,7 @@ class ToolRunner:
     def _unknown(self, call: ToolCall) -> JsonValue:
         listed = ", ".join(self.tools)
         offer = f"Available: {listed}." if listed else "There are no tools now."
-        shared = self.run.shared if self.turn.shares_prefix else None
+        shared = self.run.choices.shared if self.turn.shares_prefix else None
         owner = None if shared is None else shared.owner_of(call.name)
         if owner is not None and not self.agent.tools.may_have(call.name):
             text = f"{call.name!r} is a tool of {owner!r}; you are {self.agent.name!r}. {offer}"
@@ -415,7 +415,7 @@ class ToolRunner:
         keeper = run.thread.keeper
         if keeper is not None:
             keeper.will_note()
-        opened = OpenCall(reply, one.index, keeper, run.outer_call)
+        opened = OpenCall(reply, one.index, keeper, run.nesting.outer_call)
         opened.asked()
         return opened
 
@@ -590,7 +590,7 @@ class ToolRunner:
     ) -> tuple[JsonValue, Exception | None]:
         """Carry the call out once; return what the model reads, and the error if it failed."""
         # A tool that waits, perhaps for a person, takes as long as it takes.
-        limits = () if tool.steps else (tool.timeout, self.run.meter.limits.tool_timeout)
+        limits = () if tool.steps else (tool.timeout, self.run.spending.meter.limits.tool_timeout)
         limit = min([one for one in limits if one is not None], default=None)
         report = partial(self._report, one, tool)
         call = partial(call_handler, tool, one.arguments, context, report)

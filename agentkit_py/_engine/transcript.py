@@ -84,6 +84,14 @@ class Transcript:
                 older += _hidden(entry) if id(entry) in withheld else read_by_models(entry)
         return (*self.state.messages, *older, *self._past, *self._present)
 
+    def add_older(self, entries: Sequence[AgentResult]) -> None:
+        """Add older entries of the thread, which do not belong into the state."""
+        self.older = (*[entry.on_side(past=True) for entry in entries], *self.older)
+
+    def forget_older(self) -> None:
+        """Leave out the older entries that were loaded."""
+        self.older = ()
+
     def times(self) -> dict[int, datetime]:
         """Return when each message was said, by its id in this process; seed messages have none."""
         entries = (*self.older, *self.state.transcript)

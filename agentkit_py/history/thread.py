@@ -133,14 +133,14 @@ class Thread:
     """The way in which the run shares the thread."""
 
     network: RunView | None = None
+    outer: Thread | None = None
+    """The thread of the outer run, which keeps the questions of this part of it."""
+
+    older: Older | None = None
+    """The part of the thread that is not loaded, where the store loads in pages."""
+
     lease: HeldLease | None = field(default=None, init=False)
     """The run's lease of the thread, where the store has leases."""
-
-    outer_lease: HeldLease | None = field(default=None, init=False)
-    """The lease of the outer run, in a part of it that saves nothing itself."""
-
-    outer_thread: Thread | None = field(default=None, init=False)
-    """The thread of the outer run, which keeps the questions of this part of it."""
 
     message: UserMessage | None = field(default=None, init=False)
     """The user's message that began the run."""
@@ -159,9 +159,6 @@ class Thread:
 
     load_all: bool = field(default=True, init=False)
     """True if all of the thread is loaded at once."""
-
-    older: Older | None = field(default=None, init=False)
-    """The part of the thread that is not loaded, where the store loads in pages."""
 
     _results: list[str] = field(default_factory=list[str], init=False)
     _saves: dict[str, int] = field(default_factory=dict[str, int], init=False)
@@ -199,18 +196,44 @@ class Thread:
             **facts,
         )
 
+    @property
+    def outer_lease(self) -> HeldLease | None:
+        """The lease of the outer run, in a part of it that saves nothing itself."""
+        return None if self.outer is None else self.outer.lease or self.outer.outer_lease
+
+    def fork(self, state: State[Any], changes: Recordable) -> Thread:
+        """Return the thread of a part of the run that saves nothing itself."""
+        return Thread(
+            None,
+            state,
+            self.input,
+            self.runtime,
+            self.prefix,
+            changes,
+            outer=self,
+            older=self.older,
+        )
+
     async def open(
-        self, message: UserMessage | None = None, *, resume: bool = False, keeps_state: bool = True
+        self,
+        message: UserMessage | None = None,
+        *,
+        resume: bool = False,
+        keeps_state: bool = True,
+        load_all: bool = True,
     ) -> None:
         """Create the thread, or load what the client does not bring along itself.
 
-        Runs are known by the id of the message. With ``resume`` the state's data is that of the run
-        before; without ``keeps_state`` only where there is a lease.
+        Args:
+            message: The user's message; runs are known by its id.
+            resume: The state's data is that of the run before.
+            keeps_state: The thread keeps the state's data without a lease, too.
+            load_all: All of the thread is loaded at once.
 
         Raises:
             ThreadBusyError: Another run has the thread, and this one is not to wait.
         """
-        self.message = message
+        self.message, self.load_all = message, load_all
         if self.config is None:
             return
         with _naming(self.config):
@@ -219,7 +242,8 @@ class Thread:
     async def _open(
         self, config: HistoryConfig, message: UserMessage | None, *, resume: bool, keeps_state: bool
     ) -> None:
-        self.state.thread_id = self.state.thread_id or None  # empty is none, as in TypeScript
+        if not self.state.thread_id:  # empty is none, as in TypeScript
+            self.state.enter_thread(None)
         client_thread = self.state.thread_id
         await self._create(config)
         if message is not None and message.id is not None:
@@ -244,8 +268,8 @@ class Thread:
     @property
     def keeps_state(self) -> bool:
         """True if the record of the run keeps the state's data, which must be JSON then."""
-        if self.outer_thread is not None:
-            return self.outer_thread.keeps_state
+        if self.outer is not None:
+            return self.outer.keeps_state
         return self.settings is not None and isinstance(self.config, RunStore)
 
     @property
@@ -391,8 +415,8 @@ class Thread:
 
     def question_record(self, request: ApprovalRequest) -> QuestionRecord | None:
         """Return the record of a question; None where the store keeps none."""
-        if self.outer_thread is not None:
-            return self.outer_thread.question_record(request)
+        if self.outer is not None:
+            return self.outer.question_record(request)
         store, thread_id = self.config, self.state.thread_id
         if thread_id is None or not isinstance(store, QuestionStore):
             return None
@@ -412,7 +436,7 @@ class Thread:
         Raises:
             ConfigurationError: The run's store keeps none.
         """
-        return mail_store(self.config) if self.outer_thread is None else self.outer_thread.mail
+        return mail_store(self.config) if self.outer is None else self.outer.mail
 
     async def ask_for_person(self, reason: str, agent: str) -> Takeover:
         """Ask for a person of the staff.
@@ -420,15 +444,15 @@ class Thread:
         Raises:
             ConfigurationError: The run has no thread in a store that keeps who is on it.
         """
-        if self.outer_thread is not None:
-            return await self.outer_thread.ask_for_person(reason, agent)
+        if self.outer is not None:
+            return await self.outer.ask_for_person(reason, agent)
         store, thread_id = staff_store(self.config), self.state.thread_id
         assert thread_id is not None, "a run with a store has a thread"
         return await StaffDesk(store).ask(thread_id, reason, agent=agent)
 
     def note_wait(self) -> None:
         """Note that later messages may have been answered while the run waited."""
-        for one in (self, self.outer_thread):
+        for one in (self, self.outer):
             if one is not None:
                 one.has_waited = True
 
@@ -451,7 +475,7 @@ class Thread:
         """
         leases = [self.lease, self.outer_lease]
         if pauses:
-            leases = [] if self.outer_thread is None else [self.lease]
+            leases = [] if self.outer is None else [self.lease]
         else:
             self.note_wait()
         for lease in leases:
@@ -468,8 +492,8 @@ class Thread:
         lease = self.lease or self.outer_lease
         if lease is not None:
             return lease if lease.is_stoppable else None
-        if self.config is None and self.outer_thread is not None:
-            return self.outer_thread.keeper
+        if self.config is None and self.outer is not None:
+            return self.outer.keeper
         if self._notes is None and self._is_stoppable and isinstance(self.config, RunStore):
             thread_id, append = self.state.thread_id, self._append_results_now
             assert thread_id is not None, "a run that has a store has a thread once it is open"
@@ -498,8 +522,9 @@ class Thread:
         state = self.state.dump() if status == "completed" else None
         await self.lease.finish(status, state, stop_reason, lost=lost)
 
-    async def look(self) -> None:
+    async def look(self, *, load_all: bool = True) -> None:
         """Load the thread as `open` would, but create and save nothing."""
+        self.load_all = load_all
         thread_id = self.state.thread_id
         if self.config is None or self.config.get is None or thread_id is None:
             return
@@ -512,14 +537,23 @@ class Thread:
         await self._go_on(self.config)
 
     async def load_older(self) -> list[AgentResult]:
-        """Load the next page of older results, oldest first, into the state; return them."""
+        """Load the next page of older results, oldest first, into the state; return them.
+
+        A part of a run that saves nothing itself leaves its state as it is.
+        """
         if self.older is None:
             return []
         results, self.older = await self.older.load()
+        if self.config is None:
+            return results
         self.state.prepend(results)
         self._tell()
         self._saved += len(results)
         return results
+
+    def forget_older(self) -> None:
+        """Load nothing more of the thread."""
+        self.older = None
 
     def _hold(self, results: list[AgentResult], older: Older | None) -> None:
         self.state.load_transcript(results)
@@ -547,7 +581,7 @@ class Thread:
         offer = self.runtime.new_id(f"{self.prefix}/thread")
         if self._opens_at_once(config):
             if self.runtime.durable:
-                self.state.thread_id = self.state.thread_id or offer
+                self.state.enter_thread(self.state.thread_id or offer)
             if self.state.thread_id is not None:
                 return
         if config.create_thread is not None:
@@ -555,9 +589,9 @@ class Thread:
             create = partial(self._found_or_made, config, config.create_thread, context)
             created = await self._once("create-thread", create)
             if created is not None:
-                self.state.thread_id = created
+                self.state.enter_thread(created)
         if self.state.thread_id is None and config.get is not None:
-            self.state.thread_id = offer
+            self.state.enter_thread(offer)
 
     async def _found_or_made(
         self, config: HistoryConfig, create: CreateThread, context: HistoryContext

@@ -15,6 +15,8 @@ from pydantic import BaseModel
 from agentkit_py._core.json import as_object
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.validation import slugify
+from agentkit_py._engine.agent_run import ENDS_IN_ORDER
+from agentkit_py._engine.limits import MAX_STEPS
 from agentkit_py._engine.network_run import output_json
 from agentkit_py._engine.option_checks import expect_one_of
 from agentkit_py._engine.tool import inngest_tool_maker
@@ -26,6 +28,7 @@ from agentkit_py.errors import (
     ToolDefinitionError,
 )
 from agentkit_py.events.chunks import for_hook, without_details
+from agentkit_py.history.leases import STEERED
 from agentkit_py.history.runs import RunStore, execution_of
 from agentkit_py.inngest.flow import FunctionOptions
 from agentkit_py.inngest.outputs import run_json
@@ -47,7 +50,7 @@ from agentkit_py.inngest.steps import from_exact, refuse_rounded, to_exact
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.results import USER, AgentResult
-from agentkit_py.runs import ENDS_IN_ORDER, MAX_STEPS, STEERED, RunLimits, StreamingConfig
+from agentkit_py.runs import RunLimits, StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.state import State
 from agentkit_py.stores.base import HistoryStore

@@ -22,6 +22,7 @@ from starlette.requests import HTTPConnection
 
 from agentkit_py._core.json import as_list, as_object
 from agentkit_py._core.untrusted import get_logger
+from agentkit_py._engine.agent_run import ENDS_IN_ORDER
 from agentkit_py._engine.pausing import (
     PENDING,
     Resumption,
@@ -61,7 +62,7 @@ from agentkit_py.history.stopping import STOPPED
 from agentkit_py.messages import UserMessage, text_of_parts
 from agentkit_py.network import Network
 from agentkit_py.results import AgentResult
-from agentkit_py.runs import ENDS_IN_ORDER, RunOptions, StreamingConfig
+from agentkit_py.runs import RunOptions, StreamingConfig
 from agentkit_py.server.auth import StreamTokens, is_same_host
 from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.endings import HAS_DIED, end_of, record_of, waiting_for

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agentkit_py import Agent, Network, State, ToolContext, UserMessage, tool
+from agentkit_py import Agent, Network, State, Tool, ToolContext, UserMessage, tool
 from agentkit_py.errors import ConfigurationError, OutputError
-from agentkit_py.events import GuardrailChecked, ModelReplied
+from agentkit_py.events import ApprovalRequest, GuardrailChecked, ModelReplied
 from agentkit_py.guardrails import Guardrail, GuardrailTripped, Redactor, Tripwire
 from agentkit_py.lifecycle import AgentContext
 from agentkit_py.models import function_model
-from agentkit_py.output import ToolOutput
+from agentkit_py.output import NativeOutput, ToolOutput
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import handoffs, once
 from agentkit_py.runs import StreamingConfig
@@ -162,6 +162,71 @@ async def test_an_agent_judges_in_a_run_of_its_own(runner: Runner, parallel: boo
     judging: Any = stopping.check
     judging.model.assert_saw("solve x")
     assert model_of(agent).requests == []
+
+
+def judge_with_tool(lookup: Tool) -> Guardrail[Any]:
+    """Return a judge that looks the message up, which a person has to approve."""
+    judging: Agent[Any, Any] = Agent(
+        name="judge",
+        system="Is it homework?",
+        model=ScriptedModel(tool_call("look_up"), '{"homework": false}'),
+        tools=[lookup],
+        output_type=NativeOutput(Judged),
+    )
+
+    def trips(found: Judged) -> bool:
+        return found.homework
+
+    return Guardrail(judging, trips=trips)
+
+
+async def test_the_tool_of_an_agent_that_judges_is_approved_by_the_approver_of_the_run(
+    runner: Runner,
+) -> None:
+    """Once, in both modes."""
+    done: list[str] = []
+
+    @tool(needs_approval=True)
+    def look_up() -> str:
+        """Look the message up."""
+        done.append("looked up")
+        return "found"
+
+    asked: list[str] = []
+
+    def approver(request: ApprovalRequest) -> bool:
+        asked.append(request.agent)
+        return True
+
+    agent = agent_of("Hello.", input_guardrails=[judge_with_tool(look_up)])
+    result = await runner.run(agent, "Hi", approver=approver)
+    assert (result.text, asked, done) == ("Hello.", ["judge"], ["looked up"])
+
+
+@pytest.mark.direct_only("a function does not pause, it waits for an event")
+async def test_a_run_pauses_for_a_question_of_an_agent_that_judges() -> None:
+    """The question is kept with the thread of the run that is judged."""
+
+    @tool(needs_approval=True)
+    def look_up() -> str:
+        """Look the message up."""
+        return "found"
+
+    @tool(needs_approval=True)
+    def refund() -> str:
+        """Refund the order."""
+        return "done"
+
+    store = MemoryHistory()
+    agent = agent_of(
+        "Hello.", input_guardrails=[judge_with_tool(look_up)], tools=[refund], history=store
+    )
+    paused = await agent.run("Hi", thread_id="t")
+    assert paused.stop_reason == "pending"
+    (question,) = await agent.pending("t")
+    assert (question.agent, question.thread_id) == ("judge", "t")
+    result = await agent.resume("t", {question.id: True})
+    assert result.text == "Hello."
 
 
 async def asks_by_hand(text: str) -> None:

@@ -33,9 +33,9 @@ def parts_of(run: RunContext, turn: Turn, ask: AskAgent, *, keep: bool) -> list[
         keep: Results are added to the transcript.
     """
     agent, parts = turn.agent, list[Part]()
-    guards = Guards(run, turn, ask) if Guards.are_needed(run, agent) else None
+    guards = Guards(run, turn, ask) if run.choices.may_have_guardrails(agent) else None
     checks_replies = guards is not None and guards.has_output
-    if run.meter.limits is not NO_LIMITS:
+    if run.spending.meter.limits is not NO_LIMITS:
         parts.append(Limits(run, turn))
     if keep and run.thread.config is not None:
         parts.append(LateMessages(run, turn, guards))

@@ -21,7 +21,7 @@ class Handoffs(Part):
             target = None if network is None else network.agents.get(handoff.target)
             if target is None:
                 continue
-            spec, context = run.spec_of(target), run.context_of(self.turn.agent)
+            spec, context = run.choices.spec_of(target), run.context_of(self.turn.agent)
             is_possible = handoff.when is None or await resolve(handoff.when(context))
             if is_possible and await spec.is_enabled(run.context_of(spec)):
                 tools[name] = tool

@@ -36,7 +36,7 @@ class Hooks(Part):
             returned = await resolve(hook(self._context(result)))
         last = self._checked("on_finish", returned) or result
         if last.id != result.id:  # so that a later failure does not save both
-            self.run.open_replies.pop(result.id or "", None)
+            self.run.memory.open_replies.pop(result.id or "", None)
         self._decide(f"{self.turn.path}.on_finish", last)
         return last
 

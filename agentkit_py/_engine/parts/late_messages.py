@@ -30,11 +30,11 @@ class LateMessages(Part):
         if messages is None:
             return INTERRUPTED
         for message in messages:
-            late = await run.hear(message)
+            late = await run.add_late(message)
             taken.append(late.message.id or "")
             if self.guards is not None and not thread.is_taken_over:
                 try:
-                    await self.guards.check_heard()
+                    await self.guards.check_late()
                 except TurnStopped:
                     thread.heard.append(taken[-1])
                     raise

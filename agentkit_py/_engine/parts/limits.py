@@ -20,4 +20,4 @@ class Limits(Part):
 
     def _reached(self, name: str) -> str | None:
         now = partial(self.run.runtime.now, f"{self.turn.path}.{name}/limit")
-        return self.run.meter.reached(now)
+        return self.run.spending.meter.reached(now)
