@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Generic, Literal, TypeAlias, Unpack, get_args
 
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py._engine.agent_loop import builder_without_turn
 from agentkit_py._engine.agent_spec import ModelChoice, NetworkSpec, PrefixMode, TurnOptions
 from agentkit_py._engine.driver import RunPlan
@@ -72,6 +74,19 @@ __all__ = [
 
 DEFAULT_MAX_ITER = 50
 """Agent turns per run where nobody says otherwise; a run that is stopped by it is logged."""
+
+
+logger: logging.Logger = get_logger("agentkit_py")
+
+
+@lru_cache(maxsize=1000)
+def _say_unused_store(network: str, agent: str) -> None:
+    """Log once that an agent's store has no effect in a network."""
+    logger.warning(
+        "Agent %r has history=…, but in network %r its store is not used, only its processors are: "
+        "threads are kept by the network's own history=…",
+        *(agent, network),
+    )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -157,6 +172,10 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         self._opened = []
         self.resolve()
         check_router(self.name, self.router)
+        for agent in self.agents:
+            store = agent.history
+            if store not in (None, self.history) and (store.get or store.append_results):
+                _say_unused_store(self.name, agent.name)
 
     @property
     def chain(self) -> tuple[HistoryProcessor, ...]:

@@ -102,7 +102,8 @@ class Runnable(Generic[T]):
             thread: The thread of the run: its id, or what `run` returned.
             answers: An answer, True or False to each question, by its id; the first one counts.
                 Without any, a run goes on whose questions were answered elsewhere, or have expired.
-            by: The id of the person who answers.
+            by: The id of the person who answers, for the record. Who may answer is not checked
+                here, but by servers; a person whom the tool's ``approvers`` do not name is logged.
             options: Those that `run` was given (see `RunOptions`), with a ``state`` of its type
                 where it was given one of a type of its own.
 

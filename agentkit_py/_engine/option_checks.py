@@ -87,6 +87,10 @@ def expect_model(where: str, name: str, value: object) -> None:
             model_named(value)
         except ConfigurationError as error:
             raise ConfigurationError(f"{where}: {name} must be {MODEL}: {error}") from error
+    elif isinstance(value, type):
+        raise ConfigurationError(
+            f"{where}: {name} is the class {value.__name__}; write {value.__name__}(…)"
+        )
     elif not callable(value):
         expect(where, name, value, Model, MODEL)
 

@@ -249,6 +249,7 @@ async def resume_with(
             f"await answer_question(client, store, {remote[0]!r}, True or False, by=…), from "
             "agentkit_py.inngest"
         )
+    _say_who_was_asked(asked, answers or {}, by)
     for question_id, given in (answers or {}).items():
         await record_answer(store, question_id, given, by, thread_id=thread_id)
     wanted = [one.run_id for one in asked if not answers or one.id in answers]
@@ -257,6 +258,18 @@ async def resume_with(
         if found is not None:
             return found
     raise NotPendingError(thread_id, "no run of it is paused")
+
+
+def _say_who_was_asked(asked: Sequence[Question], answers: Container[str], by: str | None) -> None:
+    """Log that the answer of a person who was not asked counts, too: only servers check that."""
+    for one in asked:
+        names = one.approvers_at(datetime.now(UTC))
+        if by is not None and one.id in answers and names and by not in names:
+            logger.warning(
+                "resume(by=%r) takes an answer to question %s, which asks %s: resume() does not "
+                "check who may answer, as servers do; check it before you call it",
+                *(by, one.id, ", ".join(names)),
+            )
 
 
 async def take_answered(store: object, questions: Sequence[Question]) -> Resumption | None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack, cast
 from weakref import WeakKeyDictionary
 
 from starlette.applications import Starlette
@@ -159,6 +159,21 @@ def _targets(
     networks: Sequence[Network[Any, Any]], agents: Sequence[Agent[Any, Any]]
 ) -> dict[tuple[str, str], Target]:
     """Index networks and agents by kind and name, and refuse two with one name."""
+    for option, given, kind in (("networks", networks, Network), ("agents", agents, Agent)):
+        value: object = given
+        if isinstance(value, Network | Agent | str) or not isinstance(value, Sequence):
+            found: object = getattr(value, "name", value)
+            hint = (
+                f"write {option}=[…]" if isinstance(value, kind) else f"it takes {kind.__name__}s"
+            )
+            raise ConfigurationError(f"create_app: {option} is a list, got {found!r:.80}; {hint}")
+        for item in cast("Sequence[object]", value):
+            if not isinstance(item, kind):
+                other = "agents" if option == "networks" else "networks"
+                hint = f"; an item of {other}=[…]?" if isinstance(item, Network | Agent) else ""
+                raise ConfigurationError(
+                    f"create_app: {option} takes {kind.__name__}s, got {item!r:.80}{hint}"
+                )
     named: list[tuple[tuple[str, str], Target]] = [(("network", n.name), n) for n in networks]
     named += [(("agent", a.name), a) for a in agents]
     found = dict(named)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import fields
 from hashlib import blake2b
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
+from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
 from agentkit_py._core.validation import wrong_word
 from agentkit_py.errors import ConfigurationError, ScriptError
@@ -15,7 +16,14 @@ from agentkit_py.events.types import Event
 from agentkit_py.messages import Message, ReasoningMessage, TextMessage, ToolCallMessage
 from agentkit_py.models import anthropic, azure_openai, gemini, grok, openai, openai_responses
 from agentkit_py.models.base import Model, RetryPolicy
-from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply
+from agentkit_py.testing.provider import (
+    ErrorReply,
+    FakeProvider,
+    Raw,
+    ReceivedRequest,
+    Reply,
+    check_reply,
+)
 
 Provider: TypeAlias = Literal[
     "openai", "openai_responses", "azure_openai", "anthropic", "gemini", "grok"
@@ -23,6 +31,9 @@ Provider: TypeAlias = Literal[
 
 ScriptedReply: TypeAlias = Reply | Message | Sequence[Message]
 """A text, `tool_call(…)`, exact provider JSON (`Raw`), a message, or the messages of one reply."""
+
+ReplyFunction: TypeAlias = Callable[[ReceivedRequest], ScriptedReply | Awaitable[ScriptedReply]]
+"""Returns the reply to a request: ``lambda request: request.body["messages"][-1]["content"]``."""
 
 _FACTORIES: dict[Provider, tuple[Callable[..., Model], str]] = {
     "openai": (openai, "gpt-4o"),
@@ -73,7 +84,7 @@ class ScriptedModel(Model):
 
     def __init__(
         self,
-        *replies: ScriptedReply,
+        *replies: ScriptedReply | ReplyFunction,
         provider: Provider = "openai",
         strict: bool = True,
         **options: Any,
@@ -81,12 +92,16 @@ class ScriptedModel(Model):
         """Write the script.
 
         Args:
-            replies: The replies, in order.
+            replies: The replies, in order; or one function, sync or async, that gets each request
+                and returns its reply.
             provider: Whose wire format is spoken.
             strict: Whether bad requests are refused.
             options: For the model's factory, e.g. ``model="gpt-5"`` or ``timeout=1``.
+
+        Raises:
+            ConfigurationError: A reply is none.
         """
-        fake = FakeProvider([rendered_reply(reply) for reply in replies], strict=strict)
+        fake = FakeProvider(_source(replies), strict=strict)
         made = model_of(provider, **options)
         for item in fields(Model):
             object.__setattr__(self, item.name, getattr(made, item.name))
@@ -104,8 +119,12 @@ class ScriptedModel(Model):
         return [request.body for request in self.fake.requests]
 
     def reply(self, *replies: ScriptedReply) -> None:
-        """Add replies at the end of the script."""
-        self.fake.reply(*(rendered_reply(reply) for reply in replies))
+        """Add replies at the end of the script.
+
+        Raises:
+            ConfigurationError: A reply is none.
+        """
+        self.fake.reply(*map(rendered_reply, replies))
 
     def assert_finished(self) -> None:
         """Check that the script was used up, and no request was refused or left without reply.
@@ -161,8 +180,49 @@ class ScriptedModel(Model):
             ) from None
 
 
+def _source(
+    replies: Sequence[ScriptedReply | ReplyFunction],
+) -> Sequence[Reply] | Callable[[ReceivedRequest], Awaitable[Reply]]:
+    functions = [one for one in replies if callable(one)]
+    if not functions:
+        return [rendered_reply(cast("ScriptedReply", reply)) for reply in replies]
+    function = functions[0]
+    if len(replies) > 1:
+        raise ConfigurationError(
+            f"ScriptedModel takes replies, or one function of the request alone; got {function!r} "
+            f"among {len(replies)}"
+        )
+
+    async def ask(request: ReceivedRequest) -> Reply:
+        return rendered_reply(await resolve(function(request)))
+
+    return ask
+
+
 def rendered_reply(reply: ScriptedReply) -> Reply:
-    """Return a scripted reply as `FakeProvider` takes it."""
+    """Return a scripted reply as `FakeProvider` takes it.
+
+    Raises:
+        ConfigurationError: It is none.
+    """
+    found = _rendered(reply)
+    if isinstance(found, Raw | ErrorReply):
+        return found
+    given: object = found
+    problem = "a reply is a text, tool_call(…), a message, a list of messages, Raw(…) or error(…)"
+    if isinstance(given, str | Mapping):
+        try:
+            check_reply(found)
+        except ValueError as error:
+            problem = str(error)
+        except (AttributeError, KeyError, TypeError):
+            problem = 'its calls are {"name": …, "arguments": {…}}, as tool_call(…) makes them'
+        else:
+            return found
+    raise ConfigurationError(f"ScriptedModel cannot reply with {given!r:.120}: {problem}")
+
+
+def _rendered(reply: ScriptedReply) -> Reply:
     if isinstance(reply, TextMessage | ToolCallMessage | ReasoningMessage):
         return _of_messages([reply])
     if isinstance(reply, list | tuple):
@@ -182,7 +242,10 @@ def _of_messages(messages: Sequence[Message]) -> Reply:
             case ReasoningMessage(content=content):
                 found["reasoning"] = content
             case _:
-                raise ScriptError(f"A model cannot reply with {message!r}")
+                raise ConfigurationError(
+                    f"ScriptedModel cannot reply with {message!r:.120}: "
+                    "a model says texts, calls and reasoning"
+                )
     return found
 
 

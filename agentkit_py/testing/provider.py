@@ -22,6 +22,7 @@ from typing import cast
 
 from ._provider.endpoints import PREFIXES
 from ._provider.handler import RequestHandler
+from ._provider.replies import ReplyContent
 from ._provider.rules import Rule, provider_rules
 from ._provider.transport import FakeTransport, LoopbackServer
 from ._provider.types import (
@@ -186,6 +187,16 @@ def _script(replies: Iterable[Reply]) -> Iterable[Reply]:
     if isinstance(replies, str | Mapping):
         raise TypeError("replies is a list of replies; put a single one in a list.")
     return replies
+
+
+def check_reply(reply: Reply) -> None:
+    """Check a scripted reply.
+
+    Raises:
+        ValueError: It has unknown keys, or an unknown finish.
+    """
+    if isinstance(reply, str | Mapping):
+        ReplyContent.of(reply)
 
 
 def _known_rules(ids: Iterable[str]) -> tuple[str, ...]:

@@ -560,3 +560,24 @@ async def test_a_reply_of_another_api_that_comes_now_is_an_error(world: World) -
     local = DirectRuntime(transport=fake.transport)
     with pytest.raises(ModelResponseError, match="the answer is no message"):
         await world.network(default_model=APIS["anthropic"]).run("Hi", runtime=local)
+
+
+@pytest.mark.parametrize(("by", "is_said"), [("mia", False), ("bob", True), (None, False)])
+async def test_an_answer_of_a_person_who_was_not_asked_is_said(
+    by: str | None, is_said: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It counts: `resume` is called by code that knows who answers; servers check approvers."""
+
+    @tool(needs_approval=True, approvers=["mia", "sam"])
+    def refund() -> str:
+        """Pay money back."""
+        return "paid"
+
+    script = ScriptedModel(tool_call("refund"), "Done.")
+    clerk = Agent(name="clerk", system="S", model=script, tools=[refund], history=MemoryHistory())
+    await clerk.run("Pay!", thread_id="t")
+    (question,) = await clerk.pending("t")
+    assert (await clerk.resume("t", {question.id: True}, by=by)).text == "Done."
+    said = [one for one in caplog.messages if "resume() does not check who may answer" in one]
+    assert bool(said) == is_said
+    assert all("asks mia, sam" in one for one in said)

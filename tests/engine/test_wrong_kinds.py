@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -151,3 +152,22 @@ def test_a_plain_state_with_other_keys_warns(
 def test_a_plain_state_may_carry_more_than_its_data() -> None:
     """TypeScript's plain states have fields of their own."""
     assert State.from_dict({"data": {"a": 1}, "other": 2}).data == {"a": 1}
+
+
+async def test_a_store_of_an_agent_in_a_network_is_said_to_be_unused(
+    runner: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Only its processors count there; the network's own store is used."""
+    own = MemoryHistory()
+    script = ScriptedModel("Hi.")
+    clerk = Agent(name="clerk", system="S", model=script, history=own)
+    desk = Network(
+        name=f"desk of {runner.mode}",
+        agents=[clerk],
+        router=lambda ctx: None if ctx.call_count else clerk,
+    )
+    await runner.run(replace(desk), "Hi", thread_id="t")
+    said = [one.getMessage() for one in caplog.records if "is not used" in one.getMessage()]
+    assert len(said) == 1
+    assert "its store is not used, only its processors are" in said[0]
+    assert await own.list_threads() == []

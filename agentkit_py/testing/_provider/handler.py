@@ -16,7 +16,10 @@ from itertools import accumulate
 from typing import Any, Literal, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
+from agentkit_py.errors import AgentKitError
+from agentkit_py.messages import ToolResultMessage
 from agentkit_py.models.capabilities import GIVEN, capabilities_of
+from agentkit_py.models.conversations import read_conversation
 
 from . import anthropic, chat, compaction, gemini, hosts, openai, responses, signing
 from .anthropic import cache_marks
@@ -50,6 +53,9 @@ StreamKind: TypeAlias = Literal["events", "list", "messages"]
 """Server-sent events, a list of JSON, or the messages of AWS's event stream."""
 
 _JUDGES = (anthropic, chat, gemini, hosts, responses)  # with their import they register rules
+_QUOTED = 300
+"""Characters of a message that an error quotes."""
+
 _JSON = "application/json"
 _EVENTS = "text/event-stream"
 _KEY_RULES = frozenset({"missing_key", "wrong_key"})
@@ -216,6 +222,19 @@ def _digest(before: str, block: str) -> str:
     return hashlib.blake2b(f"{before}\0{block}".encode(), digest_size=16).hexdigest()
 
 
+def _last_message(body: Any) -> str:
+    """Return the last message of a request, quoted, so that the missing reply is known."""
+    try:
+        last = read_conversation(body)[-1]
+    except (AgentKitError, IndexError, TypeError, AttributeError):
+        return ""
+    if isinstance(last, ToolResultMessage):
+        said = f"the result of {last.tool.name}: {json.dumps(last.content, ensure_ascii=False)}"
+    else:
+        said = getattr(last, "text", "") or str(last)
+    return f"The last message that was sent is {said[:_QUOTED]!r}"
+
+
 @dataclass(slots=True)
 class RequestHandler:
     """Applies the rules to requests, records them and plays the script.
@@ -310,7 +329,8 @@ class RequestHandler:
             self.requests.append(replace(received, exhausted=True))
             message = (
                 "FakeProvider's script is exhausted: request "
-                f"{len(self.requests)} has no reply left. Give it more replies."
+                f"{len(self.requests)} has no reply left. Give it more replies. "
+                f"{_last_message(received.body)}"
             )
             return _json_answer(500, error_body(received.provider, 500, message))
         if isinstance(reply, ErrorReply):
