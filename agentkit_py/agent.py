@@ -74,6 +74,7 @@ from agentkit_py._engine.tool_sources import (
 from agentkit_py.errors import ConfigurationError, MissingModelError
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.models.base import HostedTool, Model, ToolChoice, ToolSpec
+from agentkit_py.models.provider_tools import is_run_by_program
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors, Tokenizer
 from agentkit_py.processors.redaction import Redactor
@@ -386,14 +387,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
     def _check_kinds(self) -> None:
         where = f"Agent {self.name!r}"
-        hosted: object = self.hosted_tools
-        if hosted != () and (
-            isinstance(hosted, str)
-            or not all(isinstance(one, str | Mapping) for one in self.hosted_tools)
-        ):
-            raise ConfigurationError(
-                f"{where}: hosted_tools must be a list of names and dicts, got {hosted!r:.80}"
-            )
+        _check_hosted(where, self.hosted_tools)
         system: object = self.system
         if not isinstance(system, str) or self.instructions != () or self.markdown is not False:
             self._check_instructions(where)
@@ -645,3 +639,25 @@ def create_agent(*args: Any, **options: Any) -> Any:
 
 create_routing_agent = RoutingAgent
 """Make a routing agent, under TypeScript's name."""
+
+
+def _check_hosted(where: str, hosted: Sequence[HostedTool]) -> None:
+    """Check the tools that the provider runs.
+
+    Raises:
+        ConfigurationError: They are no list of tools, or the program has to run one.
+    """
+    given: object = hosted
+    if given == ():
+        return
+    if isinstance(given, str) or not all(isinstance(one, str | Mapping) for one in hosted):
+        raise ConfigurationError(
+            f"{where}: hosted_tools must be a list of names and dicts, got {given!r:.80}"
+        )
+    for one in hosted:
+        if not isinstance(one, str) and is_run_by_program(one):
+            raise ConfigurationError(
+                f"{where}: hosted_tools={dict(one)!r:.120}: the provider does not run this tool, "
+                "the program does. Pass tools=[provider_tool({…}, handler)], with "
+                "agentkit_py.tools.provider_tool."
+            )

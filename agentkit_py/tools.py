@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py._engine.nested_runs import AsToolOptions
+from agentkit_py._engine.provider_tools import provider_tool
 from agentkit_py._engine.tool import (
     Check,
     Condition,
@@ -38,6 +39,7 @@ __all__ = [
     "ask_person",
     "create_tool",
     "create_tool_manifest",
+    "provider_tool",
     "todo_write",
     "todos_of",
     "tool",

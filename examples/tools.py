@@ -144,6 +144,32 @@ async def with_a_timeout() -> None:
     # --8<-- [end:timeout]
 
 
+# --8<-- [start:provider]
+from agentkit_py.tools import provider_tool
+
+
+def run_bash(arguments: dict[str, str]) -> str:
+    """Run a command in your own sandbox."""
+    return f"ran {arguments['command']}"
+
+
+operator = Agent(
+    name="operator",
+    system="You look after a server.",
+    tools=[provider_tool("bash_20250124", run_bash, needs_approval=True)],
+)
+
+
+async def with_a_provider_tool() -> None:
+    """Claude knows the tool; a person agrees, and the program runs it."""
+    model = ScriptedModel(
+        tool_call("bash", {"command": "uptime"}), "All is well.", provider="anthropic"
+    )
+    await operator.run("How is it?", model=model, approver=lambda _: True)
+    model.assert_saw("ran uptime")
+    # --8<-- [end:provider]
+
+
 async def main() -> None:
     """All of them."""
     cities = tool_calls(("get_weather", {"city": "Graz"}), ("get_weather", {"city": "Linz"}))
@@ -157,6 +183,7 @@ async def main() -> None:
     await nearly_right()
     await what_the_model_reads()
     await with_a_timeout()
+    await with_a_provider_tool()
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import anyio
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.digests import short_digest
-from agentkit_py._core.json import JsonValue, dumps
+from agentkit_py._core.json import JsonValue, as_object, dumps
 from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.approvals import CallDesk, refused_content
 from agentkit_py._engine.call_steps import CallSteps
@@ -611,7 +611,11 @@ class ToolRunner:
         if timer is not None and timer.cancelled_caught:
             late = f"{tool.name} took more than {limit} s"
             return error_content("ToolTimeoutError", late), ToolTimeout(late)
-        return data_content(tool.name, value), None
+        content = data_content(tool.name, value)
+        if tool.spec.provider is not None and isinstance(value, str):
+            text = (as_object(content) or {}).get("data")
+            return text, None  # models know the tool, and its results as plain text
+        return content, None
 
 
 _LONGEST_BACKOFF = 3600.0

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from typing_extensions import Unpack
 
-from agentkit_py._core.json import Growing, as_list, as_object, strict_loads
+from agentkit_py._core.json import Growing, as_list, as_object, dumps, strict_loads
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
@@ -101,6 +101,7 @@ from agentkit_py.models.encoding import (
     warn_of_refused,
 )
 from agentkit_py.models.http_errors import unexpected
+from agentkit_py.models.provider_tools import betas_of, definition, member_call
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
@@ -238,6 +239,7 @@ class AnthropicAdapter(Adapter):
             COMPACTION_BETA: (request.compaction is not None and model.takes.compaction)
             or has_compaction(self.sent(model, request)),
         }
+        needed |= dict.fromkeys(betas_of(request.tools), True)
         missing = [b for b, is_needed in needed.items() if is_needed and b not in self.beta_headers]
         return replace(self, beta_headers=(*self.beta_headers, *missing)) if missing else self
 
@@ -617,6 +619,8 @@ class _Turns(TurnWriter):
             return _text(encodable(f"[Called tool {one.call.name} with {one.arguments}]"))
         block = own_block(one.call.provider_metadata, FORMAT, self._host)
         given = None if block is None else as_object(block.get("input"))
+        if block is not None and _toolset(one, self._host):
+            return {**block, "id": one.id}
         if block is not None and given is not None and one.is_call(block.get("name"), given):
             return {**block, "id": one.id}
         return {"type": "tool_use", "id": one.id, "input": one.input, "name": one.name}
@@ -626,7 +630,17 @@ class _Turns(TurnWriter):
             return _text(encodable(f"[Result of tool {one.call.name}: {one.output}]"))
         content = result_content(one, _text, self._media)
         failed = {"is_error": True} if one.is_error else {}
-        return {"type": "tool_result", "tool_use_id": one.id, "content": content, **failed}
+        toolset = _toolset(one, self._host)
+        member = {"toolset_name": toolset} if toolset else {}
+        answer = {"type": "tool_result", "tool_use_id": one.id, "content": content}
+        return {**answer, **failed, **member}
+
+
+def _toolset(one: ToolExchange, host: str) -> str:
+    """Return the toolset of Claude's whose member a call is, as it came; empty: of none."""
+    block = own_block(one.call.provider_metadata, FORMAT, host)
+    call = None if block is None else member_call(block)
+    return one.call.name if call == (one.call.name, one.call.arguments) else ""
 
 
 def _in_short(content: Any) -> Any:
@@ -778,12 +792,16 @@ def _choice(request: ModelRequest) -> dict[str, str]:
 def _tools(model: Model, request: ModelRequest, *, strict: bool) -> list[dict[str, Any]]:
     """Return the tools; strict where that may be, and is asked for or no call can be forced."""
     is_forced = request.tool_choice != "auto" and not model.takes.forced_choice
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, Any]] = [
+        definition(spec, model, FORMAT) for spec in request.tools if spec.provider is not None
+    ]
     tools, optional, unions = MOST_STRICT_TOOLS, MOST_OPTIONAL, MOST_UNIONS
     answer = None if request.output is None else anthropic_strict_form(request.output)
     if answer is not None:
         optional, unions = optional - answer.optional, unions - answer.unions
     for spec in request.tools:
+        if spec.provider is not None:
+            continue
         described = {"description": spec.description} if spec.description else {}
         wanted = spec.strict or (is_forced and spec.strict is None)
         form = anthropic_strict_form(spec) if wanted and strict else None
@@ -858,6 +876,11 @@ class _Blocks:
         name = text_or_empty(block.get("name"))
         if not name:
             return nameless_call(text_or_empty(block.get("id")), block)
+        member = member_call(block)
+        if member is not None:
+            toolset, arguments = member
+            call = ToolCall(text_or_empty(block.get("id")), toolset, arguments)
+            return replace(call, provider_metadata=self._kept(block, None))
         call = parse_call(text_or_empty(block.get("id")), name, block.get("input"))
         ours = {"type": "tool_use", "id": call.id, "name": name, "input": call.arguments}
         return replace(call, provider_metadata=self._kept(block, ours))
@@ -972,6 +995,8 @@ class AnthropicAssembler(BaseAssembler):
                 return self._start(number, as_object(found.get("content_block")) or {})
             case "content_block_delta":
                 return self._delta(number, as_object(found.get("delta")) or {})
+            case "content_block_stop":
+                return self._stop(number)
             case "message_delta":
                 self._message.update(as_object(found.get("delta")) or {})
                 self._count(found.get("usage"))
@@ -995,10 +1020,19 @@ class AnthropicAssembler(BaseAssembler):
                 return self._deltas.text(number, text_or_empty(start.get("text")))
             case "thinking":
                 return self._deltas.reasoning(number, text_or_empty(start.get("thinking")))
-            case "tool_use":
+            case "tool_use" if "toolset_name" not in start:
                 return self._call(number, start, "")
             case _:
                 return ()
+
+    def _stop(self, number: int) -> Sequence[Delta]:
+        """Return the call of a toolset's member, whole; other blocks have come in pieces."""
+        block = self._blocks.get(number)
+        member = None if block is None else member_call(block.whole())
+        if block is None or member is None:
+            return ()
+        call_id = text_or_empty(block.start.get("id"))
+        return self._deltas.call(number, call_id, member[0], dumps(member[1]))
 
     def _delta(self, number: int, delta: dict[str, Any]) -> Sequence[Delta]:
         block = self._blocks.setdefault(number, _WrittenBlock({}))
@@ -1013,7 +1047,7 @@ class AnthropicAssembler(BaseAssembler):
                 block.citations.append(delta.get("citation"))
             case {"type": "input_json_delta", "partial_json": str(piece)}:
                 block.add("partial_json", piece)
-                if block.start.get("type") == "tool_use":
+                if block.start.get("type") == "tool_use" and "toolset_name" not in block.start:
                     return self._call(number, block.start, piece)
             case _:
                 block.extend(delta)

@@ -47,6 +47,9 @@ class ToolSpec:
     """Ask for strict arguments; None: where the schema allows it at OpenAI, and at Anthropic where
     a call is wanted that the model cannot be made to make."""
 
+    provider: JsonObject | None = None
+    """The provider's own definition of a tool that the program runs; see `provider_tool`."""
+
     memo: dict[str, Any] = field(
         default_factory=dict[str, Any], init=False, repr=False, compare=False
     )

@@ -76,6 +76,7 @@ from agentkit_py.models.encoding import (
     words_for,
 )
 from agentkit_py.models.http_errors import unexpected
+from agentkit_py.models.provider_tools import definition
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
@@ -129,9 +130,7 @@ class ChatAdapter(Adapter):
             body["tool_choice"] = openai_choice(request, model.takes, _typed)
             if model.takes.parallel_tool_calls:
                 body["parallel_tool_calls"] = False
-            body["tools"] = [
-                _typed("function", openai_tool(spec, self.host)) for spec in request.tools
-            ]
+            body["tools"] = [_tool(model, spec) for spec in request.tools]
         if self.cache_keys and (key := cache_key(model, request)):
             body["prompt_cache_key"] = key
         body.update(taken_parameters(model.default_parameters, model.takes))
@@ -329,6 +328,10 @@ class _Turns(Writer):
 
     def _call(self, one: ToolExchange) -> Block:
         block = own_block(one.call.provider_metadata, FORMAT, self._address) or {}
+        custom = as_object(block.get("custom")) or {}
+        said = (custom.get("name"), {"input": custom.get("input")})
+        if said == (one.call.name, one.call.arguments):
+            return {**block, "id": one.id}
         function = as_object(block.get("function")) or {}
         if function and one.is_call(function.get("name"), function.get("arguments")):
             return {**block, "id": one.id}
@@ -396,6 +399,12 @@ def _media_part(part: MediaContent, host: Host, model: str) -> Encoded | None:
 
 def _typed(kind: str, members: Encoded) -> Encoded:
     return {"type": kind, kind: members}
+
+
+def _tool(model: Model, spec: ToolSpec) -> Encoded:
+    if spec.provider is not None:
+        return definition(spec, model, FORMAT)
+    return _typed("function", openai_tool(spec, model.adapter.host))
 
 
 # The reply.
@@ -534,6 +543,11 @@ def _text_of_chunk(chunk: Block) -> str:
 
 def _read_call(model: Model, call: object) -> ToolCall:
     found = as_object(call) or {}
+    custom = as_object(found.get("custom"))
+    if custom is not None and text_or_empty(custom.get("name")):
+        said = {"input": text_or_empty(custom.get("input"))}
+        call_id, metadata = text_or_empty(found.get("id")), kept(model, FORMAT, found)
+        return ToolCall(call_id, custom["name"], said, provider_metadata=metadata)
     function = as_object(found.get("function")) or {}
     name = text_or_empty(function.get("name"))
     if not name:
@@ -584,10 +598,16 @@ class _WrittenCall:
     id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list[str])
+    is_custom: bool = False
+    """Its input is a text of OpenAI's custom tools."""
+
     shown: int = 0
     """The number of pieces that were given as deltas: none before the name is known."""
 
     def whole(self) -> dict[str, Any]:
+        if self.is_custom:
+            custom = {"name": self.name, "input": joined_text(self.pieces)}
+            return {"id": self.id, "type": "custom", "custom": custom}
         function = {"name": self.name, "arguments": joined_text(self.pieces)}
         return {"id": self.id, "type": "function", "function": function}
 
@@ -785,6 +805,10 @@ class ChatAssembler(BaseAssembler):
 
     def _call(self, choice: _Choice, found: dict[str, Any]) -> list[Delta]:
         call = choice.call_for(found)
+        if custom := as_object(found.get("custom")):
+            call.is_custom, call.name = True, call.name or text_or_empty(custom.get("name"))
+            call.pieces.append(text_or_empty(custom.get("input")))
+            return []
         function = as_object(found.get("function")) or {}
         # The first name counts: some servers repeat it in each piece.
         call.name = call.name or text_or_empty(function.get("name"))

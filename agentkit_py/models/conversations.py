@@ -30,6 +30,7 @@ from agentkit_py.models.anthropic import anthropic
 from agentkit_py.models.base import Model
 from agentkit_py.models.compatible import openai, openai_responses
 from agentkit_py.models.gemini import gemini
+from agentkit_py.models.provider_tools import program_call, read_output
 
 ConversationFormat: TypeAlias = Literal["chat", "responses", "anthropic", "gemini"]
 
@@ -296,11 +297,25 @@ class _Responses(_Reading):
             elif item.get("type") == "function_call_output":
                 self._end_reply(said, place)
                 self.result(str(item.get("call_id")), self._output(item.get("output"), place))
+            elif (output := self._program_output(item, said)) is not None:
+                self._end_reply(said, place)
+                call_id, value = output
+                parts = as_list(value)
+                self.result(call_id, value if parts is None else self._output(parts, place))
             else:
                 # A message of the assistant may go without its type.
                 typed = {"type": "message", **item} if "role" in item else item
                 said.append(_said(typed))
         self._end_reply(said, "input")
+
+    def _program_output(
+        self, item: dict[str, Any], said: list[dict[str, Any]]
+    ) -> tuple[str, JsonValue] | None:
+        """Return a result of a tool that the program has run; None: it is another item."""
+        output = read_output(item)
+        here = [one for one in said if output and one.get("call_id") == output[0]]
+        hosted = any(program_call(one) is None for one in here)
+        return None if hosted else output
 
     def _end_reply(self, said: list[dict[str, Any]], place: str) -> None:
         if said:

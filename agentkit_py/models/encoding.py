@@ -29,7 +29,7 @@ from agentkit_py.messages import (
     TextMessage,
     ToolCall,
 )
-from agentkit_py.models.base import HostedTool, Model, ModelRequest
+from agentkit_py.models.base import HostedTool, Model, ModelRequest, ToolSpec
 from agentkit_py.models.capabilities import Capabilities
 from agentkit_py.models.replies import parse_call
 
@@ -269,12 +269,21 @@ def openai_choice(
         return "none"
     mode = {"auto": "auto", "any": "required"}.get(request.tool_choice)
     if mode is None:
-        return typed("function", {"name": named_choice(request)})
+        name = named_choice(request)
+        return _chosen(next(s for s in request.tools if s.name == name), typed)
     if allowed is None or not takes.restricts_tools:
         return mode
-    names = [spec.name for spec in request.tools if spec.name in allowed]
-    tools = [typed("function", {"name": name}) for name in names]
+    tools = [_chosen(spec, typed) for spec in request.tools if spec.name in allowed]
     return typed("allowed_tools", {"mode": mode, "tools": tools}) if tools else mode
+
+
+def _chosen(spec: ToolSpec, typed: Callable[[str, Encoded], Encoded]) -> Encoded:
+    if spec.provider is None:
+        return typed("function", {"name": spec.name})
+    kind = str(spec.provider.get("type"))
+    names = {"custom": ("name",), "mcp": ("server_label",)}.get(kind, ())
+    named = {name: spec.provider.get(name) for name in names}
+    return typed(kind, named) if named else {"type": kind}
 
 
 def named_choice(request: ModelRequest) -> str:

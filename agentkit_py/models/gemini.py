@@ -88,6 +88,7 @@ from agentkit_py.models.encoding import (
     warn_of_words,
 )
 from agentkit_py.models.http_errors import excerpt_of, unexpected
+from agentkit_py.models.provider_tools import definition
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
@@ -167,7 +168,11 @@ class GeminiAdapter(Adapter):
             body["systemInstruction"] = {"parts": [{"text": "\n\n".join(turns.system)}]}
         body["contents"] = turns.found
         if request.tools:
-            body["tools"] = [{"functionDeclarations": [_tool(spec) for spec in request.tools]}]
+            declared = [
+                definition(spec, model, FORMAT) if spec.provider is not None else _tool(spec)
+                for spec in request.tools
+            ]
+            body["tools"] = [{"functionDeclarations": declared}]
             choice: dict[str, Any] = {"functionCallingConfig": _choice(request)}
             body["toolConfig"] = choice
         if hosted := hosted_tools(model, request, FORMAT):

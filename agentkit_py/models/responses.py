@@ -75,6 +75,15 @@ from agentkit_py.models.encoding import (
     without_sampling,
 )
 from agentkit_py.models.http_errors import unexpected
+from agentkit_py.models.provider_tools import (
+    ProgramCall,
+    answered_by_provider,
+    definition,
+    is_program_call,
+    program_call,
+    program_item,
+    program_output,
+)
 from agentkit_py.models.replies import (
     BaseAssembler,
     checked_body,
@@ -89,7 +98,6 @@ from agentkit_py.models.schema import openai_output_form, openai_tool
 from agentkit_py.models.writer import (
     Said,
     Writer,
-    exchanges_of,
     written,
 )
 
@@ -179,10 +187,7 @@ class ResponsesAdapter(Adapter):
         if reasons:
             body["include"] = [_ENCRYPTED]
         if request.tools:
-            body["tools"] = [
-                _typed("function", openai_tool(spec, self.host, _NO_PARAMETERS))
-                for spec in request.tools
-            ]
+            body["tools"] = [_tool(model, spec) for spec in request.tools]
             body["tool_choice"] = openai_choice(request, takes, _typed)
             if takes.parallel_tool_calls:
                 body["parallel_tool_calls"] = False
@@ -314,14 +319,14 @@ class _Items(Writer):
             self._waiting[name] = item, place
 
     def _add_reply(self, entry: list[Said | ToolExchange]) -> None:
+        answers: list[Encoded] = []
         for one in entry:
             if isinstance(one, ToolExchange):
-                self._add_call(one)
+                answers += self._add_call(one)
             else:
                 self._say(one)
-        for one in exchanges_of(entry):
-            output = result_content(one, lambda text: _text("user", text), _media_part)
-            self._put({"type": "function_call_output", "call_id": one.id, "output": output})
+        for answer in answers:
+            self._put(answer)
         self._waiting.clear()
 
     def _add_text(self, message: TextMessage) -> None:
@@ -343,13 +348,28 @@ class _Items(Writer):
             item["phase"] = phase
         self._put(item)
 
-    def _add_call(self, one: ToolExchange) -> None:
+    def _add_call(self, one: ToolExchange) -> list[Encoded]:
+        """Add a call; return the items of its result."""
         own = self._own(one.call.provider_metadata)
         item = as_object(own.get("item"))
+        if item is not None and is_program_call(item, one):
+            return self._add_program_call(own, item, one)
         if item is None or not one.is_call(item.get("name"), item.get("arguments")):
             item = {"type": "function_call", "name": one.name, "arguments": one.arguments}
         named = self._id("fc", own) if self._add_reasoning(own) else {}
         self._put({**item, "call_id": one.id, **named})
+        output = result_content(one, lambda text: _text("user", text), _media_part)
+        return [{"type": "function_call_output", "call_id": one.id, "output": output}]
+
+    def _add_program_call(
+        self, own: dict[str, Any], item: Encoded, one: ToolExchange
+    ) -> list[Encoded]:
+        """Add the call of a tool that OpenAI defines; return the items of its result."""
+        is_request = item.get("type") == "mcp_approval_request"
+        if _names(own) and not self._add_reasoning(own) and not is_request:
+            item.pop("id", None)  # it would be refused without the reasoning that led to it
+        self._put(item if is_request else {**item, "call_id": one.id})
+        return program_output(item, one, lambda text: _text("user", text), _media_part)
 
     def _add_opaque(self, message: OpaqueMessage) -> None:
         """Add an item that the host's own tools made, unless reasoning that led to it is gone."""
@@ -479,6 +499,12 @@ def _media_part(part: MediaContent) -> Encoded | None:
     return {"type": "input_file", "filename": part.name or "file", "file_data": data_url(part)}
 
 
+def _tool(model: Model, spec: ToolSpec) -> Encoded:
+    if spec.provider is not None:
+        return definition(spec, model, METADATA)
+    return _typed("function", openai_tool(spec, model.adapter.host, _NO_PARAMETERS))
+
+
 def _typed(kind: str, members: Encoded) -> Encoded:
     return {"type": kind, **members}
 
@@ -515,9 +541,12 @@ class _ItemsReader:
     def __init__(self, model: Model) -> None:
         self._model = model
         self._before: list[str] = []
+        self._answered: frozenset[str] = frozenset()
+        """The ids of calls of which the reply has the results."""
 
     def messages(self, items: list[Any]) -> list[Message]:
         found: list[Message] = []
+        self._answered = answered_by_provider(objects(items))
         for item in objects(items):
             if item.get("type") == "reasoning":
                 made_by = {METADATA: item, ORIGIN: {"host": host_of(self._model)}}
@@ -542,7 +571,17 @@ class _ItemsReader:
             case "function_call":
                 return ToolCallMessage([self._call(item)])
             case _:
-                return self._opaque(item)
+                call = program_call(item)
+                if call is None or not call.name or call.id in self._answered:
+                    return self._opaque(item)
+                return ToolCallMessage([self._program_call(call, item)])
+
+    def _program_call(self, call: ProgramCall, item: Block) -> ToolCall:
+        own: Block = {"item": program_item(item)}
+        if self._before:
+            own |= {"id": item.get("id"), "reasoning": self._before}
+        metadata: Block = {METADATA: own, ORIGIN: {"host": host_of(self._model)}}
+        return ToolCall(call.id, call.name, call.arguments, provider_metadata=metadata)
 
     def _call(self, item: Block) -> ToolCall:
         name = text_or_empty(item.get("name"))
@@ -624,8 +663,8 @@ def _activity(item: Block) -> Activity | None:
 
 
 def _part_of(kind: str) -> Literal["call", "result", "whole"]:
-    # tool_search_call comes with an output of its own; all others are one item.
-    if kind == "tool_search_call":
+    # These come with an output of their own; all others are one item.
+    if kind in ("tool_search_call", "shell_call"):
         return "call"
     return "result" if kind.endswith("_output") else "whole"
 
@@ -703,6 +742,8 @@ class ResponsesAssembler(BaseAssembler):
             self._ended = True
         elif kind in _ITEMS:
             self._items[index] = item = as_object(found.get("item")) or {}
+            if kind == "response.output_item.done":
+                return self._program_call(index, item)
             return self._call(index, "") if item.get("type") == "function_call" else ()
         elif kind in _TEXTS:
             return self._deltas.text(index, piece)
@@ -711,6 +752,15 @@ class ResponsesAssembler(BaseAssembler):
         elif kind == "response.function_call_arguments.delta":
             return self._call(index, piece)
         return ()  # beginnings and ends of parts, and events that are yet to be invented
+
+    def _program_call(self, index: int, item: Block) -> Sequence[Delta]:
+        """Return the call of a tool that OpenAI defines, whole; other items have come in pieces."""
+        if item.get("type") == "function_call":
+            return self._call(index, "")
+        call = program_call(item)
+        if call is None or self._deltas.begun(index):
+            return ()
+        return self._deltas.call(index, call.id, call.name, dumps(call.arguments))
 
     def _call(self, index: int, piece: str) -> Sequence[Delta]:
         item = self._items.get(index, {})

@@ -1317,7 +1317,32 @@ _FINISH = {
 }
 
 
-def rendered(reply: ReplyContent, usage: TokenCounts, model: str, ids: Ids) -> dict[str, Any]:
+def _called(name: str, value: Any, tools: Any) -> dict[str, Any]:
+    """Return what a call says; one of a toolset names its member, which is the script's action."""
+    kinds = [str(object_of(tool).get("type")) for tool in items_of(tools)]
+    given = object_of(value)
+    if not any(kind.startswith(f"{name}_toolset_") for kind in kinds) or "action" not in given:
+        return {"name": name, "input": value}
+    rest = {key: item for key, item in given.items() if key != "action"}
+    return {"name": given["action"], "toolset_name": name, "input": rest}
+
+
+@_rule(f"{_SDK}/tool_result_block_param.py (toolset_name)", "sdk")
+def toolset_of_result(request: Request) -> Iterator[Problem]:
+    """The result of a toolset's call names the toolset, as the call does."""
+    toolsets: dict[str, Any] = {}
+    for block in blocks_of(request, "tool_use", "tool_result"):
+        said = block.given
+        if block.kind == "tool_use":
+            toolsets[str(said.get("id"))] = said.get("toolset_name")
+        elif said.get("toolset_name") != (wanted := toolsets.get(str(said.get("tool_use_id")))):
+            words = f"{block.where}.toolset_name: expected {wanted!r}, as in the `tool_use` block"
+            yield Problem(words, block.where)
+
+
+def rendered(
+    reply: ReplyContent, usage: TokenCounts, model: str, ids: Ids, tools: Any = None
+) -> dict[str, Any]:
     """Return the JSON with which Anthropic would give that reply."""
     content: list[dict[str, Any]] = []
     thoughts = [
@@ -1330,7 +1355,7 @@ def rendered(reply: ReplyContent, usage: TokenCounts, model: str, ids: Ids) -> d
         # Anthropic sends objects; text that is no object goes out as it is, as malformed input.
         value: Any = call.arguments if call.parsed is None else call.parsed
         call_id = call.id or ids.next("toolu_")
-        content.append({"type": "tool_use", "id": call_id, "name": call.name, "input": value})
+        content.append({"type": "tool_use", "id": call_id, **_called(call.name, value, tools)})
     return {
         "id": ids.next("msg_"),
         "type": "message",

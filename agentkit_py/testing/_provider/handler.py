@@ -90,11 +90,11 @@ def rendered(
     if received.provider == "anthropic":
         if not content.usage:
             usage = cache.counted(request, usage)
-        return anthropic.rendered(content, usage, received.model, ids)
+        return anthropic.rendered(content, usage, received.model, ids, received.body.get("tools"))
     if received.provider == "gemini":
         return gemini.rendered(content, usage, received.model, ids)
     if received.provider == "openai_responses":
-        return responses.rendered(content, usage, received.model, ids)
+        return responses.rendered(content, usage, received.model, ids, received.body.get("tools"))
     shown = received.provider == "grok" or (
         received.provider == "compatible"
         and {"reasoning_content", GIVEN} & {*hosts.takes(request).reasoning_fields}

@@ -441,11 +441,57 @@ def following_without_reasoning(request: Request) -> Iterator[Problem]:
 
 @_rule("github.com/tjardoo/openai-client/pull/124", "observed")
 def unanswered_call(request: Request) -> Iterator[Problem]:
-    """Each function call has its output in the input."""
-    answered = {item["call_id"] for _, item in _of_kind(request, "function_call_output")}
-    for _, item in _of_kind(request, "function_call"):
-        if item["call_id"] not in answered:
-            yield Problem(f"No tool output found for function call {item['call_id']}.", "input")
+    """Each call that the caller runs has its output in the input.
+
+    Those of OpenAI's own tools, too: "No tool output found for custom tool call" (OmniRoute#8946).
+    """
+    answered = {
+        (_kind(item), item.get("call_id") or item.get("approval_request_id"))
+        for _, item in _items(request)
+    }
+    for _, item in _items(request):
+        kind = str(_kind(item))
+        output = _ANSWERS.get(kind)
+        call_id = item.get("id" if kind == "mcp_approval_request" else "call_id")
+        if output is not None and not _runs_at_openai(item) and (output, call_id) not in answered:
+            words = kind.removesuffix("_call").replace("_", " ")
+            yield Problem(f"No tool output found for {words} call {call_id}.", "input")
+
+
+_ANSWERS = {
+    "function_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "shell_call": "shell_call_output",
+    "apply_patch_call": "apply_patch_call_output",
+    "computer_call": "computer_call_output",
+    "mcp_approval_request": "mcp_approval_response",
+}
+"""The items that answer the calls of what the caller runs."""
+
+
+def _runs_at_openai(item: dict[str, Any]) -> bool:
+    return object_of(item.get("environment")).get("type", "local") != "local"
+
+
+@_rule(f"{_ITEMS} (the outputs of OpenAI's own tools)", "sdk")
+def program_output_fields(request: Request) -> Iterator[Problem]:
+    """The output of a tool of OpenAI's own has the fields of its type."""
+    for where, item in _items(request):
+        match _kind(item):
+            case "custom_tool_call_output" if not isinstance(item.get("output"), str | list):
+                yield missing(f"{where}.output")
+            case "shell_call_output" if not isinstance(item.get("output"), list):
+                yield missing(f"{where}.output")
+            case "apply_patch_call_output" if item.get("status") not in ("completed", "failed"):
+                yield wrong_value(f"{where}.status", item.get("status"), "'completed', 'failed'")
+            case "mcp_approval_response" if not isinstance(item.get("approve"), bool):
+                yield missing(f"{where}.approve")
+            case "computer_call_output":
+                shown = object_of(item.get("output"))
+                if not (matches(shown.get("image_url"), DATA_URL, URL) or shown.get("file_id")):
+                    yield missing(f"{where}.output.image_url")
+            case _:
+                pass
 
 
 @_rule("github.com/continuedev/continue/issues/10092", "observed")
@@ -640,10 +686,16 @@ _ENDS = {"completed": "response.completed", "incomplete": "response.incomplete"}
 NamedEvent = tuple[str, dict[str, Any]]
 
 
-def rendered(reply: ReplyContent, usage: TokenCounts, model: str, ids: Ids) -> dict[str, Any]:
-    """Return the JSON with which the Responses API would give that reply."""
+def rendered(
+    reply: ReplyContent, usage: TokenCounts, model: str, ids: Ids, tools: Any = None
+) -> dict[str, Any]:
+    """Return the JSON with which the Responses API would give that reply.
+
+    Calls of tools that are OpenAI's own are items of their own.
+    """
     said = [_message(reply, ids)] if reply.text else []
-    said += [_call(call, ids) for call in reply.calls]
+    own = {_name_of_tool(tool): tool for _, tool in numbered("tools", tools)}
+    said += [_call_of(call, object_of(own.get(call.name)), ids) for call in reply.calls]
     output = interleaved([_thought(text, ids) for text in reply.thoughts], said)
     for before, item in pairwise(output):
         if before["type"] == "reasoning" != item["type"]:
@@ -690,6 +742,41 @@ def _call(call: ScriptedCall, ids: Ids) -> dict[str, Any]:
     head = {"id": ids.next("fc_"), "type": "function_call", "status": "completed"}
     call_id = call.id or ids.next("call_")
     return {**head, "call_id": call_id, "name": call.name, "arguments": call.arguments}
+
+
+def _name_of_tool(tool: dict[str, Any]) -> str:
+    """Return the name by which a script calls a tool: its own, or its type."""
+    kind = str(tool.get("type"))
+    label = re.sub(r"[^A-Za-z0-9_-]", "_", str(tool.get("server_label")))
+    special = {"mcp": f"mcp_approval_{label}", "computer_use_preview": "computer"}
+    return str(tool.get("name") or special.get(kind, kind))
+
+
+def _call_of(call: ScriptedCall, tool: dict[str, Any], ids: Ids) -> dict[str, Any]:
+    """Return the item of a call: of a function, or of a tool that OpenAI defines."""
+    said: dict[str, Any] = {"call_id": call.id or ids.next("call_")}
+    given = call.parsed or {}
+    done = {"status": "completed"}
+    match tool.get("type"):
+        case "custom":
+            text = given.get("input", call.arguments)
+            head = {"id": ids.next("ctc_"), "type": "custom_tool_call", "name": call.name}
+            return {**head, **said, "input": text, **done}
+        case "shell":
+            head = {"id": ids.next("sh_"), "type": "shell_call"}
+            where = {"environment": tool.get("environment")}
+            return {**head, **said, "action": given, **where, **done}
+        case "apply_patch":
+            head = {"id": ids.next("apc_"), "type": "apply_patch_call"}
+            return {**head, **said, "operation": given, **done}
+        case "computer" | "computer_use_preview":
+            checks: list[Any] = []
+            head = {"id": ids.next("cu_"), "type": "computer_call"}
+            return {**head, **said, "pending_safety_checks": checks, **given, **done}
+        case "mcp":
+            return {"id": ids.next("mcpr_"), "type": "mcp_approval_request", **given}
+        case _:
+            return _call(call, ids)
 
 
 def streamed(plain: Mapping[str, Any]) -> Iterator[SseEvent]:
