@@ -5,7 +5,7 @@ from __future__ import annotations
 from agentkit_py import Agent, Network, RouterContext, SqliteHistory, ToolContext, tool
 from agentkit_py.testing import ScriptedModel, tool_call
 
-ORDERS = {"ada": ["A1: bowler, 30"], "bob": ["B7: beret, 25"]}
+ORDERS = {"ada": ["A1: bowler, 30"], "bob": ["B7: beret, 25"], "local": ["A1: bowler, 30"]}
 
 
 # --8<-- [start:tool]
