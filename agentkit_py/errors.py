@@ -107,9 +107,10 @@ class MissingModelError(ConfigurationError):
         agent: Name of the agent that was to run.
     """
 
-    def __init__(self, agent: str) -> None:
+    def __init__(self, agent: str, message: str = "") -> None:
         super().__init__(
-            f"Agent {agent!r} has no model. Pass model=… to the agent or to run(), "
+            message
+            or f"Agent {agent!r} has no model. Pass model=… to the agent or to run(), "
             "or default_model=… to its network."
         )
         self.agent = agent

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Any, Generic, Self, TypeAlias, TypeVar, Unpack, cast
 
 from agentkit_py._core.awaiting import run_in_thread, run_interruptibly
+from agentkit_py._core.tracebacks import is_own_code
 from agentkit_py._engine.driver import RunBody, RunPlan, drive
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py._engine.limits import RunLimits
@@ -163,8 +164,15 @@ class Runnable(Generic[T]):
         """
         message = _message(input)
         try:
-            asyncio.get_running_loop()
-        except RuntimeError:
+            return self._run_in_a_loop(message, options)
+        except ConfigurationError as error:
+            if is_own_code(error.__traceback__):
+                raise
+            # Its text says what to write; the frames in between are none of the reader's.
+            raise error.with_traceback(None) from error.__cause__
+
+    def _run_in_a_loop(self, message: str | UserMessage, options: RunOptions) -> T:
+        if not _loop_runs():
             return run_interruptibly(self._run_and_close(message, options))
         if is_in_durable_function() or options.get("ctx") is not None:
             raise ConfigurationError(
@@ -331,6 +339,14 @@ class RunStream(Generic[T]):
 def _message(given: MessageInput) -> str | UserMessage:
     """Return the input of a run, read where it is JSON."""
     return UserMessage.from_dict(given) if isinstance(given, Mapping) else given
+
+
+def _loop_runs() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _both(own: Observer | None, other: Observer) -> Observer:

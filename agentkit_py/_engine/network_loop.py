@@ -40,7 +40,7 @@ from agentkit_py._engine.output_types import is_of, read_dict, wrong_output
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import Scheduled
 from agentkit_py._engine.transcript import GUARDRAIL, INTERRUPTED
-from agentkit_py.errors import OutputError, RoutingError
+from agentkit_py.errors import MissingModelError, OutputError, RoutingError
 from agentkit_py.events.types import AgentsRouted
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
@@ -442,6 +442,13 @@ class NetworkLoop(RunBody[NetworkRun]):
             keep=False,
         )
         self._routings += 1
+        if options.model is None and options.default_model is None and spec.model is None:
+            raise MissingModelError(
+                agent.name,
+                f"Network {run.name!r} asks {agent.name!r} who is next, and there is no model for "
+                "it. Pass router=once(agent), handoffs(agent) or another of agentkit_py.routing; "
+                "or default_model=… to the network, or model=… to run().",
+            )
         result = await run_agent(context, spec, options)
         if result.stop_reason == GUARDRAIL:
             reach_limit(run, GUARDRAIL, result)

@@ -21,9 +21,12 @@ from typing import (
     TypeAlias,
     TypedDict,
     Unpack,
+    cast,
     get_origin,
     overload,
 )
+
+from typing_extensions import ParamSpec, TypeVar
 
 from agentkit_py._core.awaiting import generator_kind, is_async_callable
 from agentkit_py._core.extension_points import ExtensionPoint
@@ -46,6 +49,9 @@ from agentkit_py.state import State, StateT
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
 
 DEFAULT_APPROVAL_TIMEOUT = timedelta(hours=4)
 """The time an approval waits for its answer, as the TypeScript package documents it."""
@@ -251,8 +257,12 @@ class _Invoke(Protocol):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tool:
-    """A function that a model may call. Make one with `tool` or `create_tool`."""
+class Tool(Generic[P, R]):
+    """A function that a model may call. Make one with `tool` or `create_tool`.
+
+    Type checkers know the function's parameters and what it returns: calling the tool, as tests
+    do, is calling the function.
+    """
 
     name: str
     description: str
@@ -281,7 +291,7 @@ class Tool:
     timeout: float | None = None
     """Seconds that one attempt may take."""
 
-    handler: Callable[..., Any] | None = field(default=None, repr=False)
+    handler: Callable[P, R] | None = field(default=None, repr=False)
     """The function as it was given."""
 
     spec: ToolSpec = field(repr=False, default_factory=lambda: ToolSpec(""))
@@ -300,7 +310,7 @@ class Tool:
     generator: Literal["async", "sync"] | None = field(default=None, repr=False)
     """The kind of generator that the handler is: it yields its progress, and then its result."""
 
-    def __call__(self, *args: Any, **arguments: Any) -> Any:
+    def __call__(self, *args: P.args, **arguments: P.kwargs) -> R:
         """Call the function as it was given."""
         assert self.handler is not None
         return self.handler(*args, **arguments)
@@ -426,14 +436,14 @@ def create_tool(
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> Tool: ...
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(
     *,
     name: str | None = None,
     description: str | None = None,
     **traits: Unpack[ToolTraits],
-) -> Callable[[Callable[..., Any]], Tool]: ...
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(
     function: Callable[..., Any] | None = None,
     /,
@@ -499,7 +509,7 @@ def as_tool(given: ToolLike) -> Tool:
         ToolDefinitionError: It is neither, or its signature cannot be used.
     """
     if isinstance(given, Tool):
-        return given
+        return cast("Tool", given)
     if type(given).__module__.startswith("inngest"):
         return inngest_tool_maker.get()(given)
     if not callable(given):
