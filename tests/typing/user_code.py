@@ -1,7 +1,8 @@
-"""A user's program as pyright sees it: what has which type, and which mistakes are errors.
+"""A user's program as pyright and mypy see it: what has which type, and which mistakes are errors.
 
-Nothing here runs. The gate's pyright is the test: an expected error that is none any more makes its
+Nothing here runs. The gate's pyright is a test: an expected error that is none any more makes its
 ``pyright: ignore`` unnecessary, which is an error itself (``reportUnnecessaryTypeIgnoreComment``).
+`tests/typing/test_mypy.py` compares what mypy finds with the same comments.
 """
 
 # ruff: noqa: B018 - expressions are there for their types
@@ -10,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import assert_type
+from typing import Any, assert_type
 
 from pydantic import BaseModel
 
@@ -24,6 +25,7 @@ from agentkit_py import (
     NetworkRun,
     RouterContext,
     State,
+    Tool,
     ToolContext,
     events,
     models,
@@ -76,7 +78,7 @@ tools.creat_tool  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMem
 plain = Agent(name="plain", system="…", state_type=Desk)
 closing = Agent(name="closing", system="…", state_type=Desk, output_type=Closed)
 listing = Agent(name="listing", system="…", output_type=list[Closed])
-choosing = Agent(name="choosing", system="…", output_type=[Closed, str])
+choosing = Agent[Any, Closed | str](name="choosing", system="…", output_type=[Closed, str])
 by_tool = Agent(name="by_tool", system="…", output_type=ToolOutput(Closed, name="close"))
 
 
@@ -133,6 +135,24 @@ def refund(euros: int, ctx: ToolContext[Desk]) -> str:
     return ctx.state.data.customer
 
 
+@tool(needs_approval=True)
+async def look_up(order: str, limit: int = 3) -> list[str]:
+    """Tools keep the signature of their function, for tests that call them."""
+    return [order][:limit]
+
+
+async def calls_of_tools(ctx: ToolContext[Desk]) -> None:
+    """A call with wrong arguments is an error."""
+    assert_type(refund(3, ctx), str)
+    assert_type(await look_up("A1", limit=2), list[str])
+    refund("3", ctx)  # pyright: ignore[reportArgumentType]
+    refund(3)  # pyright: ignore[reportCallIssue]
+    await look_up(order="A1", most=2)  # pyright: ignore[reportCallIssue]
+
+
+mixed: list[Tool] = [refund, look_up]
+
+
 def note(ctx: ResultContext[Desk]) -> None:
     """A hook."""
     assert_type(ctx.state.data, Desk)
@@ -162,6 +182,19 @@ async def state() -> None:
     run.state.data.desk  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
 
 
+async def a_desk_that_talks() -> None:
+    """It has a closed case, or a text, for its output; a run stands for its thread."""
+    run = await talking.run("…")
+    assert_type(run.output, Closed | str)
+    words: str = run.output  # pyright: ignore[reportAssignmentType]
+    del words
+    assert_type(await talking.resume(run, {}), NetworkRun[Desk, Closed | str])
+    await talking.resume(run.thread_id, {question.id: True for question in run.pending})
+    assert_type(run.state.data, Desk)
+    await talking.pending(run.thread_id)
+    await talking.resume(3)  # pyright: ignore[reportArgumentType]
+
+
 # Networks, routers and handoffs.
 
 
@@ -181,6 +214,9 @@ def route_others(ctx: RouterContext[Other]) -> None:
 
 network = Network(
     name="n", agents=[plain, closing], router=route, state_type=Desk, output_type=Closed
+)
+talking = Network[Desk, Closed | str](
+    name="n", agents=[plain, closing], router=route, state_type=Desk, output_type=[Closed, str]
 )
 annotated: Network[Desk, Closed] = Network(name="n", agents=[closing], output=closing)
 ordered = Network(name="n", agents=[plain, closing], router=sequence(plain, closing))
