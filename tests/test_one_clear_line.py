@@ -59,7 +59,5 @@ def test_run_sync_shows_the_frames_of_the_users_own_code() -> None:
 def test_a_class_in_place_of_a_model_is_refused() -> None:
     """When the agent is made: it can be called, and would give no model."""
     kind: Any = ScriptedModel
-    with pytest.raises(
-        ConfigurationError, match="model is the class ScriptedModel; write"
-    ):
+    with pytest.raises(ConfigurationError, match="model is the class ScriptedModel; write"):
         agent(model=kind)
