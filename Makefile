@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all flakes attacks explore-served parity-mutants parity-fresh soak memory durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
+.PHONY: help demo test test-all flakes attacks explore explore-served parity-mutants parity-fresh soak memory durable-recorded lint types docs bench bench-peers check constraints clean setup-demo setup-dev
 
 PYTHON := .venv/bin/python
 ARGS ?=
@@ -53,6 +53,10 @@ durable-recorded: setup-dev  ## Replay recorded conversations as Inngest functio
 attacks: setup-dev  ## Feed what strangers may write to every entry (time by size and shape); secrets in 100,000 networks (hours)
 	@$(PYTHON) -m tests.attacks.growth $(ARGS)
 	@$(PYTHON) -m tests.attacks.isolation
+
+explore: setup-dev  ## Try every order of deliveries, kills, failures and answers of a small durable run (ARGS="--depth 2": longer)
+	@$(PYTHON) -m tests.durable.small_states --faults
+	@$(PYTHON) -m tests.durable.small_states --shown $(ARGS)
 
 explore-served: setup-dev  ## Try every order of answers, stops, kills and retries of one question (some minutes)
 	@$(PYTHON) -m tests.server.small_states $(ARGS)

@@ -601,10 +601,12 @@ class ReplayExecutor:
     def _finish_later(
         self, run: Run, step: StepRecord, memo: Any, after: float, *, is_timeout: bool = True
     ) -> None:
-        async def finish() -> None:
-            self._finish_pending(run, step, memo)
+        self.schedule.add(
+            partial(self._finish_in_time, run, step, memo), after=after, is_timeout=is_timeout
+        )
 
-        self.schedule.add(finish, after=after, is_timeout=is_timeout)
+    async def _finish_in_time(self, run: Run, step: StepRecord, memo: Any) -> None:
+        self._finish_pending(run, step, memo)
 
     def _discover(self, run: Run) -> None:
         """Ask the worker what comes next."""

@@ -1,0 +1,56 @@
+"""Small programs in every order of deliveries, deaths, failures and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from .small_states import FAULTS, Found, explore, planted
+
+
+async def holds(
+    program: str, depth: int, record: Callable[[str, object], None], **how: Any
+) -> None:
+    """Explore, and say what is broken."""
+    found: Found = await explore(program, depth, **how)
+    assert not found.broken, found.broken[0]
+    assert found.ends
+    figures = {"states": found.states, "moves": found.moves, "ends": found.ends}
+    record("figures: small states of durable runs", figures)
+
+
+@pytest.mark.parametrize("kind", ["dies", "cancel", "twice", "deploy both"])
+async def test_a_call_holds_whatever_happens_once(
+    kind: str, record_property: Callable[[str, object], None]
+) -> None:
+    """One call, one disturbance."""
+    await holds("call", 1, record_property, kinds=(kind,))
+
+
+@pytest.mark.parametrize(
+    ("program", "depth", "leased"),
+    [
+        ("call", 1, True),
+        ("call", 1, False),
+        ("approval", 1, True),
+        ("small", 1, True),
+        ("small", 1, False),
+        ("whole", 0, True),
+    ],
+)
+async def test_a_small_program_holds_whatever_happens(
+    program: str, depth: int, record_property: Callable[[str, object], None], *, leased: bool
+) -> None:
+    """The depth is the number of disturbances; `make explore` goes deeper."""
+    await holds(program, depth, record_property, leased=leased)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+async def test_a_fault_that_is_put_back_is_found(name: str) -> None:
+    """Else the exploration would show nothing."""
+    program, depth, kinds, _ = FAULTS[name]
+    with planted(name):
+        found = await explore(program, depth, kinds=kinds)
+    assert found.broken
