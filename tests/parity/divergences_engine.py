@@ -113,7 +113,8 @@ ENGINE: tuple[Divergence, ...] = (
     Divergence(
         "malformed-arguments",
         "openai.ts safeParseOpenAIJson",
-        "Arguments that are no JSON become an error result that the model reads.",
+        "Arguments that are no JSON, and calls that name no tool, become an error result that the "
+        "model reads.",
         "One slip of the model must not end the whole run.",
     ),
     Divergence(

@@ -81,9 +81,11 @@ class Inference:
     def replace_result(self, result: AgentResult) -> None:
         """Put another result in the place of the reply's."""
         self.result, self.calls = result, calls_of(result.output)
-        self.is_paused = result.finish_reason == "pause" and not self.calls
+        paused = result.finish_reason == "pause" and not self.calls
         details = None if result.finish is None else result.finish.details
-        self.is_empty = self.is_paused and EMPTY in (details or {})
+        self.is_empty = paused and EMPTY in (details or {})
+        # Before any tool's result, a reply that says nothing may be the answer.
+        self.is_paused = paused and not (self.is_empty and self.number == 0)
 
     def settle(self, index: int, content: JsonValue) -> None:
         """Give a call a result without running it; the last result counts."""

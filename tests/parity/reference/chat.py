@@ -243,6 +243,8 @@ def _stop(choice: dict[str, Json], calls: Json, on: Switches) -> str:
 
 
 def _read_call(call: dict[str, Json], on: Switches) -> Json:
+    if not (call.get("function") or {}).get("name") and on("malformed-arguments"):
+        return _nameless(call)
     function = call["function"]
     read: dict[str, Json] = {
         "type": "tool",
@@ -254,6 +256,15 @@ def _read_call(call: dict[str, Json], on: Switches) -> Json:
     if not on("no-function-key"):
         read["function"] = read["name"]
     return read | as_written(function.get("arguments")) | _arguments(function.get("arguments"), on)
+
+
+def _nameless(call: dict[str, Json]) -> Json:
+    """A call that names no tool, which its model can mend."""
+    name = "malformed_function_call"
+    said = f"a call without a name: {stringify(call)}"
+    return {"type": "tool", "id": call.get("id") or name, "name": name, "input": {}} | {
+        "malformed": said
+    }
 
 
 def as_written(text: Json) -> dict[str, Json]:
