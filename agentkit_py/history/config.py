@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.leases import ThreadLease
@@ -13,8 +13,10 @@ from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.results import AgentResult
-from agentkit_py.runtime.steps import StepTools
 from agentkit_py.state import State
+
+if TYPE_CHECKING:
+    from agentkit_py.runtime.steps import StepTools
 
 
 class RunView(Protocol):

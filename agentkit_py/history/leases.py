@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 import anyio
 
@@ -29,7 +29,9 @@ from agentkit_py.history.runs import (
 )
 from agentkit_py.messages import UserMessage
 from agentkit_py.results import USER, AgentResult
-from agentkit_py.runtime.port import Runtime
+
+if TYPE_CHECKING:
+    from agentkit_py.runtime.port import Runtime
 
 T = TypeVar("T")
 logger: logging.Logger = logging.getLogger("agentkit_py")

@@ -50,6 +50,7 @@ def test_names_of_the_package_load_when_they_are_used(tmp_path: Path) -> None:
     assert {name for name in loaded if name.startswith("agentkit_py")} == {
         "agentkit_py",
         "agentkit_py._core",
+        "agentkit_py._core.extension_points",
         "agentkit_py._core.lazy",
     }
 
