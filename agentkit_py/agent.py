@@ -22,6 +22,7 @@ from typing import (
     overload,
 )
 
+from agentkit_py._core.spellings import options_spelled_here, spelled_here
 from agentkit_py._engine.agent_loop import run_agent
 from agentkit_py._engine.agent_run import AgentRun, TurnBody
 from agentkit_py._engine.agent_spec import (
@@ -88,6 +89,8 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 
+@options_spelled_here
+@spelled_here
 @dataclass(eq=False, kw_only=True)
 class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     """An agent: who it is, what it can do, and what it may see.
@@ -572,6 +575,8 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         return RunPlan(self._setup(self.history), body)
 
 
+@options_spelled_here
+@spelled_here
 @dataclass(eq=False, kw_only=True)
 class RoutingAgent(Agent[StateT, OutputT]):
     """An agent whose answer says which agents are next; its lifecycle needs `on_route`."""

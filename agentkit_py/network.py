@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, Generic, Literal, TypeAlias, Unpack, get_args
 
+from agentkit_py._core.spellings import options_spelled_here, spelled_here
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py._engine.agent_loop import builder_without_turn
 from agentkit_py._engine.agent_spec import ModelChoice, NetworkSpec, PrefixMode, TurnOptions
@@ -89,6 +90,8 @@ def _say_unused_store(network: str, agent: str) -> None:
     )
 
 
+@options_spelled_here
+@spelled_here
 @dataclass(eq=False, kw_only=True)
 class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutputT]):
     """Agents that share a state, and a router that says who is next.

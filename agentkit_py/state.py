@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeGuard, cast
 from typing_extensions import TypeVar
 
 from agentkit_py._core.json import JsonValue, find_non_json
+from agentkit_py._core.spellings import explained, options_spelled_here, spelled_here
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import InvalidRecordError, StateConflictError, StateError
@@ -54,6 +55,8 @@ TENANT_KEYS = ("tenant", "tenant_id", "tenantId")
 """The names of state data that name its tenant, the first one that is there."""
 
 
+@options_spelled_here
+@spelled_here
 class State(Generic[D]):
     """Typed data, the transcript so far, and the thread it belongs to.
 
@@ -390,6 +393,7 @@ class State(Generic[D]):
         return state
 
 
+@spelled_here
 class DataView(MutableMapping[str, Any]):
     """The members of a state's data by name; a change is a change of the data."""
 
@@ -484,6 +488,7 @@ def _count(plain: Mapping[str, Any], name: str) -> int:
     return found
 
 
+@explained
 def create_state(
     data: D | None = None,
     *,

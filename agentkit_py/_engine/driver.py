@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from agentkit_py._engine.instrumentation import logger
 from agentkit_py._engine.limits import MAX_ITER
-from agentkit_py._engine.network_run import AgentLike
+from agentkit_py._engine.network_run import DONE, AgentLike
 from agentkit_py._engine.run_context import RunContext, RunSetup
 from agentkit_py.events.types import (
     Event,
@@ -126,7 +126,9 @@ async def drive(body: RunBody[Any]) -> None:
         raise
     if facts is not None:
         await run.monitor.emit_now(RunCompleted(**facts, stop_reason=stop_reason))
-    if not run.nesting.depth:
+    # A function that ends the run has its reason, e.g. what a tool has put into the state.
+    by_own_rule = stop_reason == DONE and callable(body.router)
+    if not run.nesting.depth and not by_own_rule:
         _warn_of_unread_results(body.last)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from agentkit_py._core.spellings import options_spelled_here, spelled_here
 from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py.messages import Message, Messages
 from agentkit_py.processors.apply import apply_processors
@@ -17,6 +18,7 @@ T = TypeVar("T")
 MaybeAwaitable: TypeAlias = T | Awaitable[T]
 
 
+@spelled_here
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentContext(Generic[StateT]):
     """The argument of every hook, and of a system prompt that is a function."""
@@ -38,6 +40,7 @@ class AgentContext(Generic[StateT]):
         return tenant_of(self.state)
 
 
+@spelled_here
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartContext(AgentContext[StateT]):
     """The argument of `on_start`: everything that is about to be sent."""
@@ -68,6 +71,7 @@ class StartContext(AgentContext[StateT]):
         return await apply_processors(self.history, given, self.processing)
 
 
+@spelled_here
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResultContext(AgentContext[StateT]):
     """The argument of `on_response`, `on_finish` and `on_route`."""
@@ -86,6 +90,8 @@ class Start:
 
 
 # No slots: `Lifecycle[Desk](…)` cannot make a frozen object that has them (Python 3.11).
+@options_spelled_here
+@spelled_here
 @dataclass(frozen=True, kw_only=True)
 class Lifecycle(Generic[StateT]):
     """Hooks into an agent's turn; each may be sync or async, and all are optional."""

@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, cast, overload
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.spellings import spelled_here
 from agentkit_py._core.validation import meant
 from agentkit_py._engine.agent_loop import run_agent
 from agentkit_py._engine.agent_spec import TurnOptions
@@ -55,6 +56,7 @@ _ENDS = (GUARDRAIL, INTERRUPTED, TAKEN_OVER)
 """Stop reasons of a turn that are those of the run."""
 
 
+@spelled_here
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterContext(Generic[StateT]):
     """The argument of a router function: the run so far, and what is scheduled."""
@@ -362,10 +364,13 @@ class NetworkLoop(RunBody[NetworkRun]):
             return reached
         if self._spec.max_iter and run.call_count >= self._spec.max_iter:
             logger.warning(
-                "Network %r was stopped after %d agent turns (max_iter); %d scheduled",
+                "Network %r was stopped after %d agent turns (max_iter); %d scheduled. Its router "
+                "was not asked again: TypeScript asks it once more. What it does after the last "
+                "turn belongs behind run(…), or give it one turn more: max_iter=%d",
                 run.name,
                 run.call_count,
                 len(run.stack),
+                run.call_count + 1,
             )
             return MAX_ITER
         return None

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, c
 from typing_extensions import TypeVar
 
 from agentkit_py._core.json import dumps
+from agentkit_py._core.spellings import spelled_here
 from agentkit_py._engine.concurrency import scheduled_in
 from agentkit_py._engine.limits import Meter
 from agentkit_py._engine.state_changes import Scheduled
@@ -115,6 +116,7 @@ class RunReader:
     services: RunServices
 
 
+@spelled_here
 class NetworkRun(Generic[StateT, RunOutputT]):
     """One run of a network.
 

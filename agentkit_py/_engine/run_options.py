@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypedDict, cast, get_origin, is_typeddict
 
+from agentkit_py._core.spellings import option_hint
 from agentkit_py._engine.agent_spec import ModelChoice
 from agentkit_py._engine.given_states import refuse_unknown
 from agentkit_py._engine.instrumentation import Instrument, StreamingConfig
@@ -111,7 +112,9 @@ def check_options(options: RunOptions) -> None:
     unknown = sorted(options.keys() - RunOptions.__optional_keys__)
     if unknown:
         known = ", ".join(sorted(RunOptions.__optional_keys__))
-        raise ConfigurationError(f"run() has no option {unknown[0]!r}; it has {known}")
+        hint = option_hint(unknown[0], RunOptions.__optional_keys__)
+        said = f"run() has no option {unknown[0]!r}" + (f": {hint}" if hint else "")
+        raise ConfigurationError(f"{said}; it has {known}")
 
 
 def new_state(name: str, state_type: type[Any]) -> State[Any]:

@@ -31,6 +31,7 @@ from typing_extensions import ParamSpec, TypeVar
 from agentkit_py._core.awaiting import generator_kind, is_async_callable
 from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonValue, as_object, copied
+from agentkit_py._core.spellings import option_hint, spelled_here
 from agentkit_py._core.validation import TOOL_NAME, wrong_number
 from agentkit_py._engine.argument_repair import Reading, repaired
 from agentkit_py._engine.guardrails import NO_GUARDRAILS, Guardrail, GuardrailSpec, GuardrailVerdict
@@ -82,6 +83,7 @@ class CallServices(Protocol):
         ...
 
 
+@spelled_here
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolContext(Generic[StateT]):
     """The context of a tool's handler: the agent, the run's state, and its services."""
@@ -552,7 +554,9 @@ def _build(
     unknown = sorted(traits.keys() - ToolTraits.__optional_keys__)
     if unknown:
         known = ", ".join(["name", "description", *sorted(ToolTraits.__optional_keys__)])
-        raise ToolDefinitionError(name, f"a tool has no option {unknown[0]!r}; it has {known}")
+        hint = option_hint(unknown[0], ToolTraits.__optional_keys__)
+        said = f"a tool has no option {unknown[0]!r}" + (f": {hint}" if hint else "")
+        raise ToolDefinitionError(name, f"{said}; it has {known}")
     repairs: object = traits.get("repair_arguments", True)
     if not isinstance(repairs, bool):
         raise ToolDefinitionError(name, f"repair_arguments must be True or False, got {repairs!r}")

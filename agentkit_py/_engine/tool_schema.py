@@ -114,10 +114,33 @@ def arguments_of(tool: str, parameters: object) -> Arguments:
     if isinstance(parameters, type) and issubclass(parameters, BaseModel):
         return ModelArguments.of(tool, parameters)
     if isinstance(parameters, Mapping):
+        _expect_schema(tool, cast("Mapping[object, object]", parameters))
         return SchemaArguments.of(tool, cast("JsonObject", parameters))
     raise ToolDefinitionError(
         tool, f"parameters must be a pydantic model, a JSON Schema or None, got {parameters!r:.80}"
     )
+
+
+_SCHEMA_KEYS = frozenset({"type", "properties", "$ref", "anyOf", "oneOf", "allOf"})
+_TYPE_WORDS = frozenset({"string", "number", "integer", "boolean", "array", "object", "null"})
+
+
+def _expect_schema(tool: str, given: Mapping[object, object]) -> None:
+    """Refuse a mapping of names to types, as in ``{"a": "string"}``.
+
+    Raises:
+        ToolDefinitionError: It is one.
+    """
+    if given.keys() & _SCHEMA_KEYS:
+        return
+    types = [one for one in given.values() if isinstance(one, str | type)]
+    if any(isinstance(one, type) or one in _TYPE_WORDS for one in types):
+        name = next(iter(given))
+        raise ToolDefinitionError(
+            tool,
+            f"parameters={dict(given)!r:.120} is no JSON Schema: write a pydantic model, or "
+            f'{{"type": "object", "properties": {{"{name}": {{"type": "string"}}}}}}',
+        )
 
 
 def model_of_signature(

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+from agentkit_py._core.spellings import options_spelled_here, spelled_here
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.runs import LeaseClaim, RunStore
@@ -33,6 +34,7 @@ class RunView(Protocol):
         ...
 
 
+@spelled_here
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryContext:
     """The argument of a history hook."""
@@ -82,6 +84,8 @@ Append: TypeAlias = Callable[[HistoryContext], "Awaitable[str | None] | str | No
 staff answers it, and agents pause."""
 
 
+@options_spelled_here
+@spelled_here
 class HistoryConfig:
     """Callbacks to a store; all optional, each sync or async.
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypedDict
 
 from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonObject, copied, find_non_json
+from agentkit_py._core.spellings import option_hint
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Delta, Finish, FinishReason, Message, TextMessage, Usage
@@ -543,8 +544,10 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
     """
     if unknown:
         known = ", ".join(sorted(ModelOptions.__optional_keys__))
+        hint = option_hint(min(unknown), {*ModelOptions.__optional_keys__, "base_url"})
         raise ConfigurationError(
-            f"A model of {adapter.provider} has no option {min(unknown)!r}; it has {known}. What "
+            f"A model of {adapter.provider} has no option {min(unknown)!r}"
+            f"{f': {hint}' if hint else ''}; it has {known}. What "
             "the provider takes itself goes into settings=… or default_parameters={…}"
         )
     _check_key(adapter.provider, api_key)

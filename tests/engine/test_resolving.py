@@ -228,6 +228,30 @@ async def test_results_that_another_agent_reads_are_not_warned_of(
     assert "no model has read" not in caplog.text
 
 
+async def test_results_at_which_a_router_ends_the_run_are_not_warned_of(
+    runner: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    """TypeScript's usual pattern: a tool says in the state that all is done."""
+    agent = create_agent(name="a", system="S", tools=[look], model=ScriptedModel(tool_call("look")))
+    network = Network(name="n", agents=[agent], router=lambda c: None if c.call_count else agent)
+    with caplog.at_level(logging.WARNING, logger="agentkit_py"):
+        await runner.run(network, "q?")
+    assert "no model has read" not in caplog.text
+
+
+async def test_a_network_that_its_limit_ends_says_that_the_router_was_not_asked(
+    runner: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    """In TypeScript it is asked once more, and some programs reply to the user there."""
+    agent = create_agent(name="a", system="S", model=ScriptedModel("Hi."))
+    network = Network(name="n", agents=[agent], router=lambda _: agent, max_iter=1)
+    with caplog.at_level(logging.WARNING, logger="agentkit_py"):
+        run = await runner.run(network, "q?")
+    assert run.stop_reason == "max_iter"
+    assert "router was not asked again" in caplog.text
+    assert "max_iter=2" in caplog.text
+
+
 async def test_a_router_is_given_the_state(runner: Runner) -> None:
     """The one of the run."""
     states: list[State[Any]] = runner.again([])

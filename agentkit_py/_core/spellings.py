@@ -1,0 +1,116 @@
+"""Names as TypeScript spells them: who writes an option or member so is told the name here.
+
+`OTHER_WORDS` is the one table of names that are not only spelled differently; the porting page
+shows it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+OTHER_WORDS: dict[str, str] = {
+    "kv.set": 'kv["plan"] = value',
+    "kv.has": '"plan" in kv',
+    "kv.delete": 'del kv["plan"]',
+    "kv.all": "dict(kv)",
+    "userMessage.timestamp": "user_message.client_timestamp",
+    "defaultRouter": "router=…",
+    "network": "state=ctx.state.clone(), and model=… where the agent has none",
+    "handlers": "handler=…",
+}
+"""What is another word here, by ``object.member`` or by the option's name; all others are the same
+words in snake_case."""
+
+_OBJECTS: dict[str, str] = {"DataView": "kv", "UserMessage": "userMessage"}
+
+C = TypeVar("C", bound=type)
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def snake_case(name: str) -> str:
+    """Return a name in camelCase as Python writes it."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def option_hint(name: str, known: Iterable[str]) -> str | None:
+    """Return what to write for an option that TypeScript has under ``name``; None: no option is it.
+
+    Args:
+        name: The option as it was written.
+        known: The options that there are.
+    """
+    ours = snake_case(name)
+    if ours != name and ours in set(known):
+        return f"{name!r} is {ours}=… here"
+    by_word = {snake_case(word): line for word, line in OTHER_WORDS.items()}
+    return f"for {name!r} write {by_word[ours]}" if ours in by_word else None
+
+
+def member_hint(value: object, name: str) -> str | None:
+    """Return what to write for a member that TypeScript's object has; None: it has none."""
+    kind = type(value)
+    word = OTHER_WORDS.get(f"{_OBJECTS.get(kind.__name__, '')}.{name}")
+    if word is not None:
+        return f"write {word}"
+    ours = snake_case(name)
+    if ours != name and (hasattr(kind, ours) or ours in getattr(value, "__dict__", ())):
+        return f"it is {ours} here"
+    return None
+
+
+def spelled_here(cls: C) -> C:
+    """Let a class say what to write for members that are spelled as in TypeScript."""
+
+    def missing(self: object, name: str) -> Any:
+        hint = None if name.startswith("__") else member_hint(self, name)
+        said = f"{type(self).__name__!r} object has no attribute {name!r}"
+        raise AttributeError(f"{said}: {hint}" if hint else said, name=name, obj=self)
+
+    setattr(cls, "__getattr__", missing)  # noqa: B010 - a type checker must not see it
+    return cls
+
+
+def options_spelled_here(cls: C) -> C:
+    """Let a class say what to write for options that are spelled as in TypeScript."""
+    setattr(cls, "__init__", explained(cls.__init__, cls.__name__))  # noqa: B010 - as above
+    return cls
+
+
+def explained(function: F, name: str | None = None) -> F:
+    """Return a function that says what to write for options that are spelled as in TypeScript.
+
+    Args:
+        function: The function.
+        name: What errors call it; its own name unless given.
+    """
+    parameters = inspect.signature(function).parameters
+    label = name or function.__name__
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except TypeError:
+            unknown = [option for option in options if option not in parameters]
+            hints = list(filter(None, (option_hint(one, parameters) for one in unknown)))
+            if hints:
+                raise TypeError(f"{label}(): {'; '.join(hints)}") from None
+            if args and isinstance(args[-1], dict) and not _fits(function, args, options):
+                raise TypeError(
+                    f"{label}(): options go by name, e.g. {label}(name=…), not in an object"
+                ) from None
+            raise
+
+    return cast("F", call)
+
+
+def _fits(function: Callable[..., Any], args: Any, options: Any) -> bool:
+    try:
+        inspect.signature(function).bind(*args, **options)
+    except TypeError:
+        return False
+    return True
