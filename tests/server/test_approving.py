@@ -863,10 +863,7 @@ async def test_a_run_that_another_process_took_and_died_with_hides_no_later_repl
             await begun.wait()
             await said(app, "And now?", "t1", id="m2")
             found = (await client.get("/api/threads/t1")).json()
-            assert (found["running"], [m["type"] for m in found["messages"]]) == (
-                ["m1"],
-                ["user", "user", "agent"],
-            )
+            assert [m["type"] for m in found["messages"]] == ["user", "user", "agent"]
             await said(app, "Money back!", "t2")  # it looks whenever a question is asked
             while found["running"]:
                 found = (await client.get("/api/threads/t1")).json()
