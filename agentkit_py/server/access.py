@@ -57,6 +57,13 @@ class Access:
             return OWNER in names
         return user_id != OWNER and user_id in names and await self.reaches(owner)
 
+    @property
+    def is_staff(self) -> bool | None:
+        """Whether the user may take over threads of others; None: a rule says it of each thread."""
+        if self.settings.may_take_over is not None:
+            return None
+        return self.user_id in self.settings.staff
+
     async def may_take_over(self, takeover: Takeover) -> bool:
         """Return whether the user may read a thread as staff, and take it over.
 

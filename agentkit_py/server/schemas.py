@@ -796,6 +796,11 @@ class TakeoversPage(TypedDict):
 
     takeovers: list[TakeoverItem]
     hasMore: bool
+    userId: str
+    """The user who asks."""
+
+    isStaff: bool | None
+    """Whether the user is of the staff; null: a rule of the application says it of each thread."""
 
 
 class AgentItem(TypedDict):
@@ -823,6 +828,8 @@ class StaffThread(TypedDict):
     hasMore: bool
     pending: list[ApprovalItem]
     agents: list[AgentItem]
+    reply: LastReply | None
+    """The status of the reply to the last of these messages that is the user's."""
 
 
 class Explained(TypedDict):

@@ -45,7 +45,7 @@ from agentkit_py.server.schemas import (
     not_found,
 )
 from agentkit_py.server.streams import CountedEvents, event
-from agentkit_py.server.threads import message_of, summary_of, without_provider_metadata
+from agentkit_py.server.threads import last_reply, message_of, summary_of, without_provider_metadata
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 
@@ -107,15 +107,20 @@ async def list_takeovers(request: ApiRequest[TakeoversQuery]) -> TakeoversPage:
     status = None if query.status == "all" else query.status
     store, items = _store(request.api), list[TakeoverItem]()
     access = request.api.access_of(request.user_id)
-    most = request.api.settings.most_listed
+    most, has_more = request.api.settings.most_listed, False
     for one in await store.list_takeovers(status=status, limit=most):
         if await access.may_take_over(one):
-            if len(items) == query.limit:
-                return {"takeovers": items, "hasMore": True}
+            if has_more := len(items) == query.limit:
+                break
             with suppress(ThreadNotFoundError):  # it is deleted meanwhile
                 title = (await store.get_thread(one.thread_id)).title
                 items.append(_item(request.user_id, one, title))
-    return {"takeovers": items, "hasMore": False}
+    return {
+        "takeovers": items,
+        "hasMore": has_more,
+        "userId": request.user_id,
+        "isStaff": access.is_staff,
+    }
 
 
 @endpoint("GET", "/api/takeovers/{threadId}", 404)
@@ -128,6 +133,7 @@ async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
     before = count if query.before is None else min(count, query.before)
     records = await store.page(query.thread_id, before, query.limit)
     asked = await open_questions(store, query.thread_id)
+    owner = takeover.user_id
     return {
         "thread": await summary_of(store, info),
         "takeover": _item(request.user_id, takeover, info.title),
@@ -135,6 +141,7 @@ async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
         "hasMore": before > query.limit,
         "pending": await visible(request.api, request.user_id, asked),
         "agents": agents_of(request.api.settings),
+        "reply": None if owner is None else await last_reply(request.api, owner, info.id, records),
     }
 
 

@@ -176,8 +176,6 @@ async def get_thread(request: ApiRequest[ThreadQuery]) -> ThreadResponse:
         count = await store.count_results(query.thread_id)
     before = count if query.before is None else min(count, query.before)
     records = await store.page(query.thread_id, before, query.limit)
-    turns = [one for one in turns_of(records) if one.text is not None]
-    reply = await _reply_to(request, info.id, turns[-1]) if turns else None
     asked = await open_questions(store, info.id)
     shown = [one for one in records if not is_note(one.result)]
     running = request.api.backend.replayed(request.user_id, query.thread_id)
@@ -187,23 +185,33 @@ async def get_thread(request: ApiRequest[ThreadQuery]) -> ThreadResponse:
         "hasMore": before > query.limit,
         "running": running,
         "pending": await visible(request.api, request.user_id, asked),
-        "reply": reply,
+        "reply": await last_reply(request.api, request.user_id, info.id, records),
         "staff": await staff_on(store, info.id),
     }
 
 
-async def _reply_to(request: ApiRequest[Any], thread_id: str, turn: ShownTurn) -> LastReply | None:
-    """Return the status of the reply to a message; a run without a living owner is ended."""
-    backend, message_id = request.api.backend, turn.message_id
+async def last_reply(
+    api: Api, user_id: str, thread_id: str, records: Sequence[StoredResult]
+) -> LastReply | None:
+    """Return the status of the reply to the last message of the thread's user among records.
+
+    A run without a living owner is ended.
+    """
+    turns = [one for one in turns_of(records) if one.text is not None]
+    return await _reply_to(api, user_id, thread_id, turns[-1]) if turns else None
+
+
+async def _reply_to(api: Api, user_id: str, thread_id: str, turn: ShownTurn) -> LastReply | None:
+    backend, message_id, store = api.backend, turn.message_id, api.threads_of(user_id)
     if not backend.streams:
         return None
-    status = await backend.status_of(request.user_id, thread_id, message_id)
-    asked = await open_questions(request.threads, thread_id)
+    status = await backend.status_of(user_id, thread_id, message_id)
+    asked = await open_questions(store, thread_id)
     if mine := [one for one in asked if one.run_id == message_id]:
         status = waiting_for(mine)
     end = ReplyEnd(reason="completed")
     if status is None:
-        record = await record_of(request.threads, thread_id, message_id)
+        record = await record_of(store, thread_id, message_id)
         end = end_of(record, turn, runs_here=backend.runs_here)
     told = {"until": None} if status is None else status.to_dict()
     return {

@@ -23,7 +23,7 @@ from agentkit_py.history import StaffDesk
 from agentkit_py.testing import error, tool_call
 from tests.server.test_chat_page import PAGE
 from tests.server.test_staff_page import PATIENCE, by_cookie, problems
-from tests.server.world import app_of, served, support
+from tests.server.world import app_of, said, served, support
 
 UNREACHED = "The server cannot be reached."
 SIGNED_OUT = "You are not signed in."
@@ -195,3 +195,100 @@ async def test_the_chat_page_is_dark_where_the_system_is() -> None:
     async with served(app) as url, browsing("/", "ada", url) as page:
         scheme = "getComputedStyle(document.documentElement).colorScheme"
         assert await page.evaluate(scheme) == "light dark"
+
+
+NONE = ["#approvals-none", "#takeovers-none"]
+ASKED = tool_call("refund", {"amount": 30})
+
+
+def staff_app(*replies: Any, **options: Any) -> Any:
+    """The API with the page of staff, for Mia."""
+    history = options.pop("history", None) or MemoryHistory()
+    network = support(*replies, tools=(refund,), history=history)
+    return app_of(network, auth=by_cookie, staff=["mia"], **options)
+
+
+async def shows_nothing(page: Page) -> None:
+    """The page does not say that there is nothing, where it does not know."""
+    for none in NONE:
+        await expect(page.locator(none)).to_be_hidden()
+
+
+async def test_the_staff_page_says_that_nobody_is_signed_in() -> None:
+    """And not that nothing is to be decided."""
+    async with served(staff_app()) as url, browsing("/staff/", None, url) as page:
+        await expect(page.locator("#status")).to_contain_text(SIGNED_OUT)
+        await shows_nothing(page)
+        assert (await problems(page)) == []
+
+
+@pytest.mark.parametrize(
+    ("user", "who"),
+    [
+        ("ada", "Signed in as ada, who may not take over conversations."),
+        ("mia", "Signed in as mia."),
+    ],
+)
+async def test_the_staff_page_says_who_is_asked(user: str, who: str) -> None:
+    """A customer's empty desk is not that of staff."""
+    app = staff_app(ASKED)
+    await said(app, "Money back!", "t1")
+    async with served(app) as url, browsing("/staff/", user, url) as page:
+        await expect(page.locator("#who")).to_have_text(who)
+        await expect(page.locator("#status")).to_have_text("Connected.")
+        await expect(page.locator("#approvals button")).to_have_count(int(user == "mia"))
+        await expect(page.locator("#takeovers-none")).to_be_visible()
+
+
+async def test_the_staff_page_says_that_the_server_is_down() -> None:
+    """Until it is there again."""
+    store, server = MemoryHistory(), Stoppable()
+    server.start(staff_app(history=store))
+    async with browsing("/staff/", "mia", server.url) as page:
+        await expect(page.locator("#status")).to_have_text("Connected.")
+        await server.stop()
+        await expect(page.locator("#status")).to_have_text(UNREACHED)
+        await shows_nothing(page)
+        server.start(staff_app(history=store))
+        await expect(page.locator("#status")).to_have_text("Connected.")
+        await expect(page.locator(NONE[0])).to_be_visible()
+    await server.stop()
+
+
+async def test_an_unknown_conversation_does_not_show_the_last_customer() -> None:
+    """Nor anything of the conversation that was open."""
+    app = staff_app("Hello.")
+    await said(app, "Hi", "t1")
+    async with served(app) as url, browsing("/staff/#t1", "mia", url) as page:
+        await expect(page.locator("#thread-about")).to_contain_text("Customer: ada")
+        await page.get_by_label("Open a conversation by its id").fill("nope")
+        await page.get_by_role("button", name="Open").click()
+        await expect(page.locator("#thread-title")).to_have_text("It cannot be opened")
+        await expect(page.locator("#thread-about")).to_contain_text("There is no conversation nope")
+        await expect(page.locator("#thread-body")).to_be_hidden()
+        assert "ada" not in await page.locator("#thread").inner_text()
+
+
+async def test_after_a_decision_the_answer_is_on_the_screen_and_has_the_focus() -> None:
+    """On a phone, where the buttons were far above it."""
+    app = staff_app(*["Hello. " * 40] * 5, ASKED, "On its way. " * 40)
+    for number in range(6):
+        await said(app, "Hi", "t1", id=f"m{number}")
+    async with served(app) as url, browsing("/staff/#t1", "mia", url) as page:
+        await page.get_by_role("button", name="Approve").click()
+        last = page.locator("#log li").last
+        await expect(last).to_contain_text("On its way.")
+        await expect(last).to_be_focused()
+        await expect(last).to_be_in_viewport()
+        assert (await problems(page)) == []
+
+
+async def test_the_staff_page_says_that_the_model_failed() -> None:
+    """After an approval staff look for what came of it."""
+    app = staff_app(ASKED, error(400, "no"))
+    await said(app, "Money back!", "t1")
+    async with served(app) as url, browsing("/staff/#t1", "mia", url) as page:
+        await page.get_by_role("button", name="Approve").click()
+        await expect(page.locator("#failed")).to_have_text(FAILED)
+        await page.reload()
+        await expect(page.locator("#failed")).to_have_text(FAILED)

@@ -4,6 +4,7 @@ const at = (path) => new URL(`../${path}`, document.baseURI);
 const find = (id) => document.getElementById(id);
 const approvals = new Map();
 const takeovers = new Map();
+const connected = new Set(); // streams that are there
 const titles = {}; // of tools, by name: "Refund {amount} EUR"
 let open = null; // {id, text, data}
 
@@ -25,8 +26,10 @@ async function call(path, body) {
   const options = body === undefined ? {} : {
     method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
   };
-  const answer = await fetch(at(path), { credentials: "same-origin", ...options });
+  const answer = await fetch(at(path), { credentials: "same-origin", ...options }).catch(() => null);
+  if (!answer) throw new Error("The server cannot be reached.");
   const data = await answer.json().catch(() => ({}));
+  if (answer.status === 401) throw new Error("You are not signed in. Sign in, then load this page again.");
   if (!answer.ok) throw new Error(data.error?.message ?? `The server answered ${answer.status}.`);
   return data;
 }
@@ -84,7 +87,7 @@ function list(name, items) {
   const before = document.activeElement?.dataset?.thread;
   const inside = find(name).contains(document.activeElement);
   find(name).replaceChildren(...items);
-  find(`${name}-none`).hidden = items.length > 0;
+  find(`${name}-none`).hidden = items.length > 0 || !connected.has(name); // else nobody knows
   find(`${name}-count`).textContent = items.length ? `(${items.length})` : "";
   if (inside) [...find(name).querySelectorAll("button")].find((b) => b.dataset.thread === before)?.focus();
 }
@@ -98,10 +101,34 @@ function showQueue() {
     one.title || one.threadId, [stateOf(one), one.userId && `Customer: ${one.userId}`])));
 }
 
-function listen(path, events) {
+// Who is asked: the queue of a person who is no staff is empty for another reason than that of staff.
+async function signIn() {
+  try {
+    const { userId, isStaff } = await call("api/takeovers?limit=1");
+    const role = isStaff === false ? ", who may not take over conversations" : "";
+    find("who").textContent = `Signed in as ${userId}${role}.`;
+    return null;
+  } catch (error) {
+    find("who").textContent = "";
+    return error.message;
+  }
+}
+
+function listen(name, path, events) {
   const source = new EventSource(at(path));
-  source.addEventListener("ready", () => tell("Connected."));
-  source.addEventListener("error", () => tell("The connection is lost; trying again…", true));
+  source.addEventListener("ready", () => {
+    connected.add(name);
+    if (connected.size === 2) tell("Connected.");
+    signIn();
+    showQueue();
+  });
+  source.addEventListener("error", async () => {
+    connected.delete(name);
+    showQueue();
+    if (source.readyState === EventSource.CLOSED) setTimeout(() => listen(name, path, events), 5000);
+    tell((await signIn()) ?? "The connection is lost; trying again…", true);
+    if (connected.size === 2) tell("Connected."); // meanwhile
+  });
   for (const [name, take] of Object.entries(events)) {
     source.addEventListener(name, (event) => {
       take(JSON.parse(event.data));
@@ -139,7 +166,7 @@ function question(one) {
   const toUser = make("input", { id: `to-user-${one.id}`, maxlength: "2000" });
   box.append(make("label", { for: `to-user-${one.id}` }, "Words to the customer"), toUser);
   const answer = (action) => async (event) => {
-    await act(event.currentTarget, action === "approve" ? "Approved." : "Denied.", async () => {
+    const done = await act(event.currentTarget, action === "approve" ? "Approved." : "Denied.", async () => {
       const calls = edits.filter((e) => e.area.value !== e.before).map((e) => {
         let changed;
         try { changed = JSON.parse(e.area.value); } catch { throw new Error(`The arguments of ${e.asked.toolName} are not JSON.`); }
@@ -150,7 +177,8 @@ function question(one) {
       approvals.delete(one.id);
       showQueue();
     });
-    refresh();
+    await refresh();
+    if (done) follow();
   };
   const approve = make("button", { type: "button", className: "main" }, "Approve");
   const deny = make("button", { type: "button" }, "Deny");
@@ -226,6 +254,7 @@ function render(data) {
     item.known = text;
     return item;
   }));
+  find("failed").textContent = data.reply?.error ?? "";
   find("join").hidden = one.mine;
   find("decline").hidden = one.status !== "asked";
   find("say").hidden = find("hand-back").hidden = !one.mine;
@@ -236,6 +265,20 @@ function render(data) {
   }
 }
 
+// After a decision its buttons are gone: the focus goes to the end of the conversation, and stays there
+// while what comes of the decision is added.
+let following = false;
+
+function follow() {
+  following = true;
+  const last = find("log").lastElementChild ?? find("thread");
+  last.tabIndex = -1;
+  last.focus();
+  last.scrollIntoView({ block: "nearest" });
+}
+
+for (const name of ["pointerdown", "keydown"]) addEventListener(name, () => (following = false));
+
 async function refresh() {
   const mine = open;
   if (!mine) return;
@@ -245,6 +288,7 @@ async function refresh() {
     if (open !== mine || text === mine.text) return;
     Object.assign(mine, { text, data });
     render(data);
+    if (following) follow();
   } catch (error) {
     if (open === mine) tell(error.message, true);
   }
@@ -258,10 +302,15 @@ async function show(id) {
   find("explained-summary").textContent = "";
   find("thread-body").hidden = true;
   find("thread-title").textContent = "Opening…";
+  find("thread-about").textContent = "";
+  following = false;
   history.replaceState(null, "", `#${encodeURIComponent(id)}`);
   showQueue();
   await refresh();
-  if (!open.data) find("thread-title").textContent = "It cannot be opened";
+  if (open.id === id && !open.data) {
+    find("thread-title").textContent = "It cannot be opened";
+    find("thread-about").textContent = `There is no conversation ${id}, or it is not yours to read.`;
+  }
   find("thread").focus();
 }
 
@@ -310,8 +359,8 @@ find("explain").addEventListener("click", async (event) => {
 });
 
 call("api/agents").then(({ agents }) => { learn(agents); showQueue(); }, () => {}); // else calls have their names
-listen("api/approvals/stream", { approval: (one) => approvals.set(one.id, one) });
-listen("api/takeovers/stream", {
+listen("approvals", "api/approvals/stream", { approval: (one) => approvals.set(one.id, one) });
+listen("takeovers", "api/takeovers/stream", {
   takeover: (one) => takeovers.set(one.threadId, one),
   left: (one) => takeovers.delete(one.threadId),
 });
