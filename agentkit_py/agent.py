@@ -200,6 +200,10 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     hosted_tools: Sequence[HostedTool] = ()
     """Tools that the provider runs, beside its own: ``["web_search"]``, or the provider's JSON."""
 
+    keep_cut_replies: bool = True
+    """Keep in the thread what users saw of a streamed reply that was stopped or broke off, marked
+    as cut."""
+
     parallel_tools: bool = False
     """Run the calls of one reply at the same time, each on its own fork of the state."""
 
@@ -330,6 +334,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
                 lambda: handoff_map(self.name, self.handoffs),
             ),
             guardrails=self._guardrails(),
+            keep_cut_replies=self.keep_cut_replies,
         )
 
     def _kept(self, what: str, given: object, make: Callable[[], T]) -> T:
@@ -416,6 +421,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         expect_one_of(where, "history_mode", self.history_mode, get_args(HistoryMode))
         expect(where, "description", self.description, str, "a text")
         expect(where, "assistant", self.assistant, str, "a text")
+        expect(where, "keep_cut_replies", self.keep_cut_replies, bool, "True or False")
         expect(where, "repair_arguments", self.repair_arguments, bool, "True or False")
 
     def _check_instructions(self, where: str) -> None:

@@ -206,6 +206,7 @@ def test_the_reference_has_each_exported_name_and_no_other() -> None:
 FIELD_WORDS = (
     *("structured output", "human in the loop", "handoff", "guardrails"),
     *("fallback", "memory", "streaming", "multi-tenant", "notebooks", "tool progress"),
+    *("stopped replies",),
 )
 """What people who know other frameworks search for."""
 

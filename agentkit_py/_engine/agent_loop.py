@@ -14,13 +14,14 @@ from functools import partial
 from agentkit_py._engine.agent_run import run_judging_agent
 from agentkit_py._engine.agent_spec import AgentSpec, Turn, TurnOptions, chosen_model
 from agentkit_py._engine.limits import MAX_ITER
-from agentkit_py._engine.model_calls import CallModel, emit_context, model_caller
+from agentkit_py._engine.model_calls import CallModel, ModelAnswer, emit_context, model_caller
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder
 from agentkit_py._engine.parts import Inference, Part, TakeTurn, empty_result, finished, parts_of
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_calls import ToolRunner
-from agentkit_py.errors import MissingModelError
+from agentkit_py._engine.written_replies import WrittenReply
+from agentkit_py.errors import MissingModelError, ModelStreamError
 from agentkit_py.events.types import RunCompleted, RunFailed, RunInterrupted, RunStarted
 from agentkit_py.messages import ToolResultMessage
 from agentkit_py.models.base import Model
@@ -211,8 +212,8 @@ class _AgentLoop:
             if model_input.stop:
                 return None
             run.compare_state(path)
-            answer = await self._model_caller(builder, model_input)()
             new_id = turn.message_id if number == 0 else run.runtime.new_id(path)
+            answer = await self._answer(builder, model_input, new_id)
             result = answer.result(turn.agent.name, run.runtime.now(path), new_id)
             inference = Inference(path, number, tools, result)
             for part in self.parts:
@@ -223,14 +224,51 @@ class _AgentLoop:
                 await part.after_tools(inference)
         return inference
 
-    def _model_caller(self, builder: ModelInputBuilder, model_input: ModelInput) -> CallModel:
-        streams = self.run.monitor.wants_tokens and (
+    async def _answer(
+        self, builder: ModelInputBuilder, model_input: ModelInput, reply_id: str
+    ) -> ModelAnswer:
+        """Call the model; what readers saw of a reply that ends before its end stays with the run.
+
+        Raises:
+            ModelError: The call failed.
+            TurnStopped: A guardrail tripped.
+        """
+        run, turn = self.run, self.turn
+        call_model = self._model_caller(builder, model_input)
+        if not (self._streams and self.options.keep and turn.agent.keep_cut_replies):
+            return await call_model()
+        if turn.output is not None or run.choices.mode == "typescript":
+            return await call_model()
+        written = builder.written = WrittenReply(
+            agent=turn.agent.name,
+            id=reply_id,
+            report=model_input.report,
+            history=model_input.history,
+            now=partial(run.runtime.now, builder.path),
+        )
+        run.memory.open_replies[reply_id] = written
+        try:
+            answer = await call_model()
+        except ModelStreamError as error:
+            written.break_off(error)
+            raise
+        except Exception:  # a guardrail, or another error after which its pieces do not count
+            del run.memory.open_replies[reply_id]
+            raise
+        del run.memory.open_replies[reply_id]
+        return answer
+
+    @property
+    def _streams(self) -> bool:
+        return self.run.monitor.wants_tokens and (
             self.turn.agent.stream_before_response
             or not any(part.replaces_replies for part in self.parts)
         )
+
+    def _model_caller(self, builder: ModelInputBuilder, model_input: ModelInput) -> CallModel:
         hides_reasoning = any(part.hides_reasoning for part in self.parts)
         call_model = model_caller(
-            builder, model_input, streams=streams, hides_reasoning=hides_reasoning
+            builder, model_input, streams=self._streams, hides_reasoning=hides_reasoning
         )
         for part in reversed(self.parts):
             call_model = part.around_call(call_model)

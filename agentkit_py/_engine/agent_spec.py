@@ -104,6 +104,8 @@ class AgentSpec:
     """Its handoffs and their tools, by the tools' names."""
 
     guardrails: GuardrailSpec = NO_GUARDRAILS
+    keep_cut_replies: bool = True
+    """Threads keep what users saw of replies that were stopped or broke off."""
 
     def confined_to(self, filters: KnowledgeFilters) -> AgentSpec:
         """Return the agent with more filters on its knowledge; without knowledge, as it is.

@@ -12,6 +12,7 @@ from agentkit_py._engine.agent_spec import Turn
 from agentkit_py._engine.instrumentation import Monitor
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder
 from agentkit_py._engine.reasoning import bound_reply, can_heal, fallback_entry
+from agentkit_py._engine.written_replies import WrittenReply
 from agentkit_py.errors import BadRequestError, ContextOverflowError, ModelError
 from agentkit_py.events.types import ContextBuilt, ModelFailedOver, OutputDelta, ReplyDelta
 from agentkit_py.messages import Delta, ReasoningDelta
@@ -159,9 +160,10 @@ class _Request:
         run, call = self.builder.run, self.builder.model_call(self.step_id, self.input)
         on_delta = None
         if self.streams:
-            on_delta = ReplyDeltas(
-                run.monitor, self.builder.turn, hides_reasoning=self.hides_reasoning
-            )
+            written = self.builder.written
+            if written is not None:
+                written.begin()
+            on_delta = ReplyDeltas(run.monitor, self.builder.turn, self.hides_reasoning, written)
 
         def watched() -> dict[str, Any]:
             run.monitor.request_sent(call)  # here, since a replay makes no body
@@ -197,6 +199,7 @@ class ReplyDeltas:
     monitor: Monitor
     turn: Turn
     hides_reasoning: bool
+    written: WrittenReply | None = None
     output: PartialOutput | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -212,6 +215,8 @@ class ReplyDeltas:
     async def __call__(self, delta: Delta, /) -> None:
         if self._hides(delta):
             return
+        if self.written is not None:
+            self.written.add(delta)
         await self.monitor.emit(ReplyDelta(**self.turn.facts, delta=delta))
         grown = None if self.output is None else self.output.feed(delta)
         if grown is not None:

@@ -405,7 +405,8 @@ class RunContext:
         """Note that the calls of a reply are about to be carried out; None: nobody is told."""
         if result.id is None or (self.history is None and self.nesting.outer_call is None):
             return None
-        opened = self.memory.open_replies[result.id] = OpenReply(result)
+        opened = OpenReply(result)
+        self.memory.open_replies[result.id] = opened
         return opened
 
     def keep(self, result: AgentResult) -> AgentResult:
@@ -461,7 +462,9 @@ class RunContext:
             return
         if self.thread.config is not None:
             for reply in list(self.memory.open_replies.values()):
-                self.keep(reply.so_far())
+                so_far = reply.so_far()
+                if so_far is not None:
+                    self.keep(so_far)
         if isinstance(error, CancelledError):
             # Who cancels a scope cancels everything in it, also what is awaited from now on.
             with anyio.CancelScope(shield=True):

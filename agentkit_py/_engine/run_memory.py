@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentkit_py._core.json import JsonValue
+from agentkit_py._engine.written_replies import WrittenReply
 from agentkit_py.history.stopping import OpenReply
 from agentkit_py.messages import Message
 
@@ -45,8 +46,10 @@ class RunMemory:
     requests: EarlierRequests = field(default_factory=EarlierRequests)
     """What the model calls so far leave to the next."""
 
-    open_replies: dict[str, OpenReply] = field(default_factory=dict[str, OpenReply])
-    """Replies with calls that are not in the transcript yet, by id; forks share them."""
+    open_replies: dict[str, OpenReply | WrittenReply] = field(
+        default_factory=dict[str, "OpenReply | WrittenReply"]
+    )
+    """Replies that are being written, or whose calls are carried out, by id; forks share them."""
 
     problems: Sequence[str] = ()
     """The problems of the answers in the turn that began last; see `OutputError.problems`."""

@@ -46,6 +46,9 @@ class Transcript:
     _is_present: bool = field(default=False, init=False, repr=False)
     """True if the message that was read last is of this run."""
 
+    _is_asked: bool = field(default=False, init=False, repr=False)
+    """True if the entry that was read last stands behind this run's message."""
+
     def begin(self) -> None:
         """Mark everything in the state as from before this run."""
         self.state.mark_past()
@@ -110,7 +113,7 @@ class Transcript:
             self.state.mark_present(self._own_ids())
             entries, count = self.state.transcript, 0
         if not count:
-            self._past, self._present = [], []
+            self._past, self._present, self._is_asked = [], [], False
         withheld = _withheld(entries[max(0, count - 1) :])
         for entry in entries[count:]:
             said: Sequence[Message] = (*entry.output, *entry.tool_calls)
@@ -119,6 +122,9 @@ class Transcript:
             elif entry.staff is not None:
                 said = read_by_models(entry)
             by_user = entry.agent_name == USER
+            self._is_asked = self._is_asked or (by_user and entry.id == self.question)
+            if self._is_asked and is_cut_reply(entry):
+                continue  # an earlier run broke off here; this one answers the same message
             # A call for each message would cost more than all else here.
             for one in said:
                 text = one.content if by_user and one.type == "text" else ""
@@ -142,6 +148,21 @@ class Transcript:
     def fork(self, state: State) -> Transcript:
         """Return the transcript of an agent that runs in parallel to others, on its own state."""
         return Transcript(state, self.question, self.older)
+
+
+def is_cut_reply(entry: AgentResult) -> bool:
+    """Return whether an entry of an earlier run is a reply that broke off or was stopped."""
+    return (
+        bool(entry.output)
+        and not entry.tool_calls
+        and all(
+            isinstance(message, TextMessage)
+            and message.role == "assistant"
+            and message.stop_reason == "error"
+            and message.from_history is not False
+            for message in entry.output
+        )
+    )
 
 
 WITHHELD = "[A guardrail stopped this message; it is not shown.]"
