@@ -300,19 +300,19 @@ async def test_a_dict_that_a_networks_function_gives_becomes_the_object(runner: 
     clerk = Agent(name="clerk", system="S", model=ScriptedModel(*["It is done."] * 3))
     given: dict[str, Any] = {"title": "Broken", "priority": "2", "due": "2026-01-31"}
 
-    def network(output: Any, kind: Any) -> Network[Any, Any]:
+    def network(output: dict[str, Any], kind: Any) -> Network[Any, Any]:
         return Network(
             name="n",
             agents=[clerk],
             router=lambda ctx: None if ctx.call_count else clerk,
-            output=output,
+            output=lambda _: output,
             output_type=kind,
         )
 
-    run = await runner.run(network(lambda ctx: given, [Refusal, Ticket]), "Hi")
+    run = await runner.run(network(given, [Refusal, Ticket]), "Hi")
     assert (run.output, run.text) == (TICKET, "It is done.")
     with pytest.raises(OutputError, match="does not fit Ticket, priority"):
-        await runner.run(network(lambda ctx: {**given, "priority": "high"}, Ticket), "Hi")
+        await runner.run(network({**given, "priority": "high"}, Ticket), "Hi")
 
 
 async def test_an_agent_as_a_tool_gives_its_output_as_json(runner: Runner) -> None:

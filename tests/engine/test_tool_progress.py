@@ -24,7 +24,7 @@ async def used(
     runner: Runner, made: Any, arguments: Any = None, **options: Any
 ) -> tuple[Any, list[ToolProgressed]]:
     """Let a model call one tool; return what it reads, and the reports."""
-    found = made if isinstance(made, Tool) else tool(made)
+    found: Tool[..., Any] = made if isinstance(made, Tool) else tool(made)  # pyright: ignore[reportUnknownVariableType] - any kind
     model = ScriptedModel(tool_call(found.name, arguments), "done")
     limits = options.pop("limits", RunLimits())
     agent = Agent(name="a", system="S", tools=[found], model=model, **options)
