@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from agentkit_py.history.leases import ThreadLease
 
 if TYPE_CHECKING:
+    from agentkit_py.processors.base import Extent
     from agentkit_py.stores.base import HistoryStore
     from agentkit_py.stores.memory import MemoryHistory
     from agentkit_py.stores.postgres import PostgresHistory
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from agentkit_py.stores.wrappers import for_user, redacted
 
 __all__ = [
+    "Extent",
     "HistoryStore",
     "MemoryHistory",
     "PostgresHistory",
@@ -39,6 +41,7 @@ if not TYPE_CHECKING:  # else every misspelled name would be an Any
     __getattr__ = _lazily(
         __name__,
         {
+            "agentkit_py.processors.base": "Extent",
             "agentkit_py.stores.base": "HistoryStore",
             "agentkit_py.stores.memory": "MemoryHistory",
             "agentkit_py.stores.postgres": "PostgresHistory",
