@@ -25,9 +25,10 @@ from agentkit_py import (
 from agentkit_py._core.json import as_object
 from agentkit_py.inngest import AgentKitMiddleware, create_functions, patched
 from agentkit_py.models import Model
+from agentkit_py.routing import sequence
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.runtime.replay import OnVersionMismatch
-from agentkit_py.testing import FakeProvider, tool_call
+from agentkit_py.testing import FakeProvider, tool_call, tool_calls
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
 from tests.apis import APIS
 
@@ -425,3 +426,31 @@ async def test_a_run_that_finds_only_workers_with_other_settings_ends_and_says_w
     wanted = "no thread 't' in MemoryHistory()" if moves_store else "The router of 'n'"
     assert wanted in run.error["message"]
     assert len(deploy.paid) <= 1
+
+
+@pytest.mark.parametrize("after", range(1, 7))
+async def test_a_call_beyond_a_limit_stays_refused_when_the_limit_is_raised(after: int) -> None:
+    """The model has read that it was not made; before it is refused the new limit counts."""
+    twice = tool_calls(("act", {"key": "a"}), ("act", {"key": "b"}))
+    shop = MemoryShop(fake=FakeProvider([twice, "Done.", "Done."]))
+
+    def version(most: int) -> Version:
+        def made(shop: Any) -> Network:
+            @tool(max_calls=most)
+            def act(key: str, ctx: ToolContext) -> str:
+                """Act."""
+                return shop.charge(key, ctx)
+
+            agent = Agent(name="desk", system="S", tools=[act], model=shop.model("gpt-4o"))
+            return Network(name="n", agents=[agent], router=sequence(agent), history=shop.store)
+
+        return made
+
+    await shop.store.add_thread("t")
+    run = await run_through(shop, [(0, version(1)), (after, version(5))])
+
+    assert run.status == "completed", run.error
+    results = [one.content for one in await shop.store.messages("t") if one.type == "tool_result"]
+    refused = [one for one in results if "ToolLimitError" in str(one)]
+    assert len(results) == 2
+    assert shop.charges == (["a"] if refused else ["a", "b"])
