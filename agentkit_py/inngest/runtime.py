@@ -580,6 +580,17 @@ def patched(name: str) -> bool:
     return runtime.patched(name) if isinstance(runtime, InngestRuntime) else True
 
 
+_NESTED = "Nested steps are not supported."
+"""The SDK's error of a step inside a step."""
+
+_RUN_IN_A_STEP = (
+    "A run stands inside a ctx.step.run(…) of yours, and its model calls and tools are steps "
+    "themselves. Write await agent.run(…) without a step around it; or, to have all of it done in "
+    "your one step, agent.run(…, runtime=DirectRuntime()) with DirectRuntime of "
+    "agentkit_py.runtime.direct."
+)
+
+
 class AgentKitMiddleware(inngest.Middleware):
     """Middleware for the client, which makes `network.run(…)` inside its functions durable.
 
@@ -674,6 +685,8 @@ class AgentKitMiddleware(inngest.Middleware):
             except AgentKitError as error:  # another attempt would return the same
                 raise self._runtime.to_caller_error(error) from error
         error = result.error
+        if error is not None and str(error) == _NESTED:
+            result.error = inngest.NonRetriableError(_RUN_IN_A_STEP)
         if not isinstance(error, AgentKitError):
             return
         # A step may be tried again for what ends a run, such as a model that is overloaded.

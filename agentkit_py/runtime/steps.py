@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from typing_extensions import Protocol
@@ -289,13 +290,34 @@ class Steps:
         """Run calls with steps at the same time; return their results, in the order given.
 
         Raises:
+            ConfigurationError: A call is no function.
             Exception: The first error of a call, after all have ended.
         """
+        _expect_functions(calls)
         outcomes = await self._runtime.parallel(calls)
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         if errors:
             raise errors[0]
         return outcomes
+
+
+def _expect_functions(calls: Sequence[object]) -> None:
+    """Refuse a list of calls, and calls that have begun, as in TypeScript's ``Promise.all``."""
+    begun = [call for call in calls if isawaitable(call)]
+    for call in begun:
+        if iscoroutine(call):
+            call.close()  # else Python warns that nobody has awaited it
+    wrong = next((call for call in calls if not callable(call)), None)
+    if wrong is None:
+        return
+    if isinstance(wrong, list | tuple):
+        raise ConfigurationError(
+            "ctx.step.parallel(…) takes functions one by one: write ctx.step.parallel(*calls)"
+        )
+    raise ConfigurationError(
+        f"ctx.step.parallel(…) takes functions, got {wrong!r:.80}: write "
+        'lambda: ctx.step.run("name", function) for each, not what ctx.step.run(…) gives'
+    )
 
 
 def as_timedelta(given: int | timedelta) -> timedelta:

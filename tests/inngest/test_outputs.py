@@ -151,3 +151,26 @@ async def test_a_user_message_goes_to_json_and_back() -> None:
         "systemPrompt": "Be brief.",
     }
     assert UserMessage.from_dict(sent).to_dict() == sent
+
+
+async def test_a_run_inside_a_step_of_ones_own_says_what_to_write() -> None:
+    """`step.run("…", () => agent.run(q))`, as TypeScript's programs do; it is tried once."""
+    model = ScriptedModel("Hi.")
+    client = inngest.Inngest(app_id="app", is_production=False, middleware=[AgentKitMiddleware])
+    network = desk(model)
+
+    async def handler(ctx: inngest.Context) -> Any:
+        async def inner() -> Any:
+            return (await network.run("Hello")).text
+
+        return await ctx.step.run("inference", inner)
+
+    trigger = inngest.TriggerEvent(event="go")
+    made = client.create_function(fn_id="own", trigger=trigger, retries=4)(handler)
+    executor = ReplayExecutor(client, [made], transport=model.fake.transport)
+    run = await executor.run("go", {})
+    assert run.status == "failed"
+    assert run.error is not None
+    assert "without a step around it" in run.error["message"]
+    assert run.requests <= 2
+    assert not model.bodies

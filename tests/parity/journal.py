@@ -65,6 +65,12 @@ class Journal:
         with self._lock:
             self.order.append(what)
 
+    def published(self, event: dict[str, Json], kind: str) -> None:
+        """A chunk was published."""
+        with self._lock:
+            self.order.sent(f"event:{kind}")
+            self.events.sent(event)
+
     def step(self, what: str) -> None:
         """A step was asked for; a replay need not ask again."""
         with self._lock:

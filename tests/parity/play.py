@@ -194,13 +194,11 @@ class _Player:
 
     def _streaming(self, spec: dict[str, Json]) -> StreamingConfig:
         behaviour = spec.get("publish", "ok")
-        count = 0
 
         def publish(chunk: dict[str, Json]) -> None:
-            nonlocal count
-            number, count = count, count + 1
-            self._journal.note(f"event:{chunk['event']}")
-            self._journal.events.append(_event(self._journal.run, chunk))
+            run = self._journal.run
+            number = sum(event["run"] == run for event in self._journal.events)
+            self._journal.published(_event(run, chunk), chunk["event"])
             failure = _publish_failure(behaviour, number, chunk["event"])
             if failure is not None:
                 place = {name: chunk[name] for name in ("event", "sequenceNumber")}

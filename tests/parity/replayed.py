@@ -57,6 +57,12 @@ class Log(list[T]):
             self._problems.append(f"a replay did {item!r:.200} instead of {self[self._at]!r:.200}")
         self._at += 1
 
+    def sent(self, item: T, /) -> None:
+        """Append a chunk: a replay does not send again what an earlier execution has sent."""
+        if self._start is not None:
+            self._inside.add(len(self))
+        super().append(item)
+
     def once(self, item: T, /) -> None:
         """Append an item that a replay may leave out: a step, whose output is remembered."""
         if self._start is not None:
