@@ -173,6 +173,19 @@ class ToolRunner:
         runtime.decide(key, lambda: True, "The calls of one reply run at the same time")
         return True
 
+    def _releases(self) -> bool:
+        """Return whether each call that has waited and ended lets others have the thread.
+
+        Runs that came here before that was so go on without it.
+        """
+        runtime, key, thread = self.run.runtime, f"{self.path}.releases", self.run.thread
+        if thread.lease is None and thread.outer_lease is None:
+            return False
+        if runtime.recorded(key) is None and runtime.recorded(f"{self.path}.together") is not None:
+            return False
+        runtime.decide(key, lambda: True, "Calls that have waited release the thread at their end")
+        return True
+
     async def _guard_calls(self, prepared: Sequence[Prepared]) -> None:
         """Mark the calls that guardrails refuse: all, where one stops the run."""
         for one in prepared:
@@ -341,7 +354,7 @@ class ToolRunner:
         return {"refused": None, "ask": bool(ask)}
 
     async def _run_together(self, prepared: Sequence[Prepared]) -> None:
-        run = self.run
+        run, releases = self.run, self._releases()
         for one in prepared if run.monitor.is_active else ():
             await self._announce(one)
         forks = [(one.call.name, run.state.fork()) for one in prepared]
@@ -350,12 +363,17 @@ class ToolRunner:
             branch = replace(run, monitor=monitor)
             guards = None if self.guards is None else replace(self.guards, run=branch)
             runner = replace(self, run=branch, guards=guards)
-            return await runner.run_one(one, fork)
+            result = await runner.run_one(one, fork)
+            if releases:
+                await run.thread.branch_ended(one.step_id)
+            return result
 
         calls = [partial(call, one, fork) for one, (_, fork) in zip(prepared, forks, strict=True)]
         network = run.network
         stack = [] if network is None else network.stack
         outcomes = await run_in_parallel(run.runtime, run.monitor, network, stack, calls)
+        if releases:
+            await run.thread.join_branches(self.path, [one.step_id for one in prepared])
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         if errors:
             raise errors[0]

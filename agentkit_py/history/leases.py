@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, cast, get_args
 
 import anyio
@@ -123,6 +123,8 @@ class HeldLease:
     """Leaves the user's message to the run that has the lease; None: the message waits."""
 
     _noted: bool = False
+    _waited: set[str] = field(default_factory=set[str])
+    """The steps that the run has waited for, the lease released."""
 
     async def acquire(self) -> None:
         """Wait for the lease.
@@ -280,6 +282,8 @@ class HeldLease:
         if lasts is not None and self.runtime.durable:
             seconds += max(0.0, lasts)  # no process is there to say that the run is alive
 
+        self._waited.add(step_id)
+
         async def leave() -> None:
             if lasts is not None:
                 await self._claim_message(step_id, seconds)
@@ -299,6 +303,34 @@ class HeldLease:
         # The run has begun already, so it waits for the lease whatever `on_busy` says.
         await self._acquire(f"turn.{step_id}.back", come_back, waits=True)
         return found
+
+    async def branch_ended(self, step_id: str) -> None:
+        """Release the lease where one of several calls at a time has waited and ended.
+
+        The others may wait for days. The message stays this run's.
+        """
+        if not any(one.startswith(f"{step_id}.") for one in self._waited):
+            return
+
+        async def leave() -> None:
+            await self._claim_message(f"{step_id}.end", self.settings.seconds)
+            await self.pause()
+
+        await self.run_once(f"turn.{step_id}.end", leave)
+
+    async def join_branches(self, path: str, step_ids: Sequence[str]) -> None:
+        """Acquire the lease again once all of several calls have ended."""
+        begin = tuple(f"{one}." for one in step_ids)
+        if not any(one.startswith(begin) for one in self._waited):
+            return
+
+        async def come_back() -> bool:
+            has_it = await self._lock()
+            for one in step_ids if has_it else ():
+                await self._claim_message(f"{one}.end", None)
+            return has_it
+
+        await self._acquire(f"turn.{path}.join", come_back, waits=True)
 
     async def _claimed_while(self, step_id: str, wait: Callable[[], Awaitable[T]]) -> T:
         """Wait in this process, and say now and then that the run is alive."""

@@ -486,6 +486,18 @@ class Thread:
         self.note_wait()
         return found
 
+    async def branch_ended(self, step_id: str) -> None:
+        """Let others have the thread where a call has waited, and calls beside it may wait on."""
+        for lease in (self.lease, self.outer_lease):
+            if lease is not None:
+                await lease.branch_ended(step_id)
+
+    async def join_branches(self, path: str, step_ids: Sequence[str]) -> None:
+        """Acquire the leases again that ended calls have released."""
+        for lease in (self.lease, self.outer_lease):
+            if lease is not None:
+                await lease.join_branches(path, step_ids)
+
     @property
     def keeper(self) -> NoteKeeper | None:
         """The keeper of notes of calls, where the run may be stopped from outside."""
