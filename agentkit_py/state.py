@@ -231,6 +231,10 @@ class State(Generic[D]):
         """Make it the state of a thread."""
         self.thread_id = thread_id
 
+    def leave_out(self, count: int) -> None:
+        """Note how many older entries of the thread are not loaded."""
+        self.not_loaded = count
+
     def replace_data(self, data: D) -> None:
         """Put other data in the place of its own."""
         self.data = data

@@ -197,7 +197,7 @@ class ModelInputBuilder:
             await run.choose_processors(agent, dry=self.dry)
         prompt = await self._prompt()
         entries: list[ReportEntry] = []
-        if run.thread.older is not None:
+        if run.thread.pages.older is not None:
             await self._load(prompt)
         history = full = run.transcript.history()
         chains, hook = self.chains, agent.lifecycle.on_start

@@ -412,9 +412,9 @@ class RunContext:
     def keep(self, result: AgentResult) -> AgentResult:
         """Append a result to the transcript; it is saved later."""
         added = self.transcript.add(result)
-        self.thread.track(added)
-        if self.thread.config is not None and result.id is not None:
-            self.memory.open_replies.pop(result.id, None)
+        if self.thread.config is not None:
+            self.thread.saves.track(added)
+            self.memory.open_replies.pop(result.id or "", None)
         return added
 
     async def add(self, result: AgentResult) -> AgentResult:
@@ -427,20 +427,20 @@ class RunContext:
     @property
     def not_loaded(self) -> Extent:
         """The size of the part of the thread that is not loaded."""
-        older = self.thread.older
+        older = self.thread.pages.older
         return Extent() if older is None or older.extent is None else older.extent
 
     async def load_enough(self, is_enough: Callable[[Sequence[Message]], Awaitable[bool]]) -> None:
         """Load older entries of the thread until what is loaded is enough."""
-        thread, transcript = self.thread, self.transcript
+        pages, transcript = self.thread.pages, self.transcript
         if not self.state.not_loaded:  # somebody has taken the newer entries out of the state
-            thread.forget_older()
+            pages.forget_older()
             transcript.forget_older()
-        while (older := thread.older) is not None and (
+        while (older := pages.older) is not None and (
             older.extent is None or not await is_enough(transcript.history())
         ):
-            entries = await thread.load_older()
-            if thread.config is None:  # the state of a fork holds what the fork began with
+            entries = await pages.load_older()
+            if self.thread.config is None:  # the state of a fork holds what the fork began with
                 transcript.add_older(entries)
 
     def raise_to_caller(self, error: Exception) -> None:
@@ -572,9 +572,9 @@ def _context_of(  # noqa: PLR0913 - by name
         runtime,
         prefix,
         changes,
-        lease,
-        network,
-        outer,
+        settings=lease,
+        network=network,
+        outer=outer,
     )
     return RunContext(
         runtime=runtime,
