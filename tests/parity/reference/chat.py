@@ -243,6 +243,10 @@ def _stop(choice: dict[str, Json], calls: Json, on: Switches) -> str:
 
 
 def _read_call(call: dict[str, Json], on: Switches) -> Json:
+    custom = call.get("custom") or {}
+    if custom.get("name") and on("malformed-arguments"):  # a tool that OpenAI defines
+        said = {"input": custom.get("input") or ""}
+        return {"type": "tool", "id": call.get("id") or "", "name": custom["name"], "input": said}
     if not (call.get("function") or {}).get("name") and on("malformed-arguments"):
         return _nameless(call)
     function = call["function"]
