@@ -114,6 +114,7 @@ MISSPELT: dict[str, Callable[[], object | Awaitable[object]]] = {
 }
 
 MADE_BY_THE_LIBRARY = {
+    "Unexamined.kind",
     "AgentKitMiddleware.inference",  # `configured` makes it
     "Capabilities.chat_tools",
     "Chunk.event",

@@ -166,12 +166,15 @@ async def test_ten_tool_rounds_on_a_stored_thread_read_and_count_nothing_twice(
 
 @pytest.mark.parametrize("length", [400, 10_000])
 @pytest.mark.parametrize(
-    ("window", "read", "asked"), [(100, PAGE, 3), (400, PAGE, 3), (800, PAGE + PAGE // 2, 4)]
+    ("window", "read", "asked"), [(100, PAGE, 4), (400, PAGE, 4), (800, PAGE + PAGE // 2, 5)]
 )
 async def test_a_turn_asks_its_file_for_the_newest_page_and_saves_twice(
     tmp_path: Path, length: int, window: int, read: int, asked: int
 ) -> None:
-    """Each is one way to a thread and back, and one transaction; a wide window has a page more."""
+    """Each is one way to a thread and back, and one transaction; a wide window has a page more.
+
+    One saves the state, which is new here.
+    """
     store = CountingStore(tmp_path / "threads.db")
     await store.add_thread("t")
     await store.append("t", past(length))

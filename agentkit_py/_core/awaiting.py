@@ -9,7 +9,7 @@ import signal
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from typing import Any, Literal, TypeVar, cast
@@ -124,23 +124,15 @@ def run_in_thread(main: Coroutine[Any, Any, T]) -> T:
         KeyboardInterrupt: Ctrl-C was pressed.
     """
     begun: Future[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = Future()
-    ended: Future[T] = Future()
 
     async def begin() -> T:
         task = asyncio.ensure_future(main)
         begun.set_result((asyncio.get_running_loop(), task))
         return await task
 
-    def work() -> None:
-        try:
-            ended.set_result(asyncio.run(begin()))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the caller waits
-            ended.set_exception(error)
-
     context = contextvars.copy_context()
-    thread = threading.Thread(target=context.run, args=(work,), name="agentkit-run-sync")
-    with _raising_ctrl_c():
-        thread.start()
+    with _raising_ctrl_c(), ThreadPoolExecutor(1, "agentkit-run-sync") as threads:
+        ended = threads.submit(context.run, asyncio.run, begin())
         try:
             return ended.result()
         except KeyboardInterrupt:
@@ -148,8 +140,6 @@ def run_in_thread(main: Coroutine[Any, Any, T]) -> T:
             if not ended.done():
                 loop.call_soon_threadsafe(task.cancel)
             raise
-        finally:
-            thread.join()
 
 
 @contextmanager

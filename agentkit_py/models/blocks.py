@@ -22,11 +22,13 @@ from agentkit_py.errors import EmptyReplyError
 from agentkit_py.messages import (
     CITATIONS,
     CONTINUES,
+    EMPTY,
     ORIGIN,
     Finish,
     FinishReason,
     Message,
     OpaqueMessage,
+    ReasoningMessage,
     StopReason,
     TextMessage,
     ToolCallMessage,
@@ -54,6 +56,23 @@ def origin_of_block(metadata: JsonObject | None) -> dict[str, Any]:
 def with_origin(metadata: JsonObject | None, host: str, **facts: Any) -> dict[str, Any]:
     """Return a message's metadata with further facts about who made it."""
     return {**(metadata or {}), ORIGIN: {"host": host, **origin_of_block(metadata), **facts}}
+
+
+def without_empty_marks(messages: Sequence[Message]) -> list[Message]:
+    """Return the messages of a reply that says nothing as the provider sent them."""
+    found: list[Message] = []
+    for message in messages:
+        metadata = message.provider_metadata
+        origin = origin_of_block(metadata)
+        if EMPTY not in origin:
+            found.append(message)
+            continue
+        rest = {name: value for name, value in origin.items() if name not in (EMPTY, "host")}
+        own = {name: value for name, value in (metadata or {}).items() if name != ORIGIN}
+        if not (isinstance(message, ReasoningMessage) and not message.content and not own):
+            own |= {ORIGIN: {"host": origin.get("host"), **rest}} if rest or own else {}
+            found.append(replace(message, provider_metadata=own or None))
+    return found
 
 
 def kept(model: Model, key: str, block: Block, ours: object = None) -> dict[str, Any] | None:

@@ -14,6 +14,7 @@ from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py.messages import EMPTY, ToolCall
+from agentkit_py.models.blocks import without_empty_marks
 from agentkit_py.results import AgentResult
 
 TakeTurn: TypeAlias = Callable[[], Awaitable[AgentResult]]
@@ -80,12 +81,15 @@ class Inference:
 
     def replace_result(self, result: AgentResult) -> None:
         """Put another result in the place of the reply's."""
+        finish = result.finish
+        self.is_empty = finish is not None and EMPTY in (finish.details or {})
+        if finish is not None and self.is_empty and self.number == 0:
+            # Before any tool's result, a reply that says nothing may be the answer.
+            self.is_empty, finish = False, replace(finish, reason="stop", details=None)
+            output = without_empty_marks(result.output)
+            result = replace(result, output=output, finish=finish)
         self.result, self.calls = result, calls_of(result.output)
-        paused = result.finish_reason == "pause" and not self.calls
-        details = None if result.finish is None else result.finish.details
-        self.is_empty = paused and EMPTY in (details or {})
-        # Before any tool's result, a reply that says nothing may be the answer.
-        self.is_paused = paused and not (self.is_empty and self.number == 0)
+        self.is_paused = result.finish_reason == "pause" and not self.calls
 
     def settle(self, index: int, content: JsonValue) -> None:
         """Give a call a result without running it; the last result counts."""
