@@ -411,4 +411,12 @@ MODELS: tuple[Divergence, ...] = (
         "TypeScript sends the default parameters as they are, and every request is refused.",
         "o4-mini with a temperature",
     ),
+    Divergence(
+        "empty-replies-are-continued",
+        "gemini.ts responseParser",
+        "A reply of Gemini's that says nothing after a tool's result is continued, three times at "
+        "the most.",
+        "Gemini ends replies so now and then; TypeScript ends the turn without an answer.",
+        "fresh.both.e26.28 in turns of several inferences",
+    ),
 )
