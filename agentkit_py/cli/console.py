@@ -101,8 +101,15 @@ class ProgressBar:
         self._bar.advance(self._task, done)
 
     def print(self, line: str) -> None:
-        """Print a line above the bar."""
-        self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        """Print a line above the bar.
+
+        Raises:
+            BrokenPipeError: Nobody reads what is printed any more.
+        """
+        try:
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        except SystemExit as error:  # Rich's word for it, at which an event loop would hang
+            raise BrokenPipeError("the output was closed") from error
 
 
 def wrap(console: Console, text: str, indent: int) -> list[str]:

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.untrusted import clean
-from agentkit_py.cli.console import ProgressBar, make_console
+from agentkit_py.cli.console import ProgressBar, counted, make_console
 from agentkit_py.cli.target import load_target
 from agentkit_py.errors import AgentKitError, InvalidRecordError
 from agentkit_py.processors.tokenizers import default_tokenizer
@@ -100,6 +100,10 @@ def replay(  # noqa: PLR0913 - the options of the command
             "and its agents' own.",
         ),
     ] = False,
+    skip_bad: Annotated[
+        bool,
+        typer.Option("--skip-bad", help="Lines that cannot be read are counted, and no failure."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Run recorded conversations again, and compare the threads with the recording.
@@ -144,6 +148,11 @@ def replay(  # noqa: PLR0913 - the options of the command
         typer.echo(json.dumps({**facts, **figures}, indent=2))
     else:
         _print_figures(ctx.obj.console, job, db, interrupted=interrupted)
+    if skip_bad and job.bad_lines:
+        read = job.passes[0].figures.conversations
+        left = f"{job.bad_lines} of {counted(job.bad_lines + read, 'line')} left out"
+        typer.echo(f"{left}: they could not be read", err=True)
+        job.bad_lines = 0
     raise typer.Exit(INTERRUPTED if interrupted else 0 if job.fine else WRONG)
 
 
@@ -218,6 +227,8 @@ def _run_to_end(job: Replay, feed: Iterator[Conversation | InvalidRecordError]) 
         run_interruptibly(run())
     except KeyboardInterrupt:
         return True
+    except BrokenPipeError:
+        raise typer.Exit(WRONG) from None
     except (AgentKitError, OSError) as error:
         _stop(str(error))
     return False

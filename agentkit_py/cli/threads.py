@@ -331,25 +331,48 @@ def import_(
     db: Annotated[str, typer.Option("--db", metavar="FILE|DSN", help="Made if it is not there.")],
     *,
     user: Annotated[str | None, typer.Option("--user", help="Whose the threads are.")] = None,
+    skip_bad: Annotated[
+        bool, typer.Option("--skip-bad", help="Leave out lines that cannot be read, and say so.")
+    ] = False,
     schema: SchemaOption = SCHEMA,
     prefix: PrefixOption = PREFIX,
 ) -> None:
     """Add threads; what is stored already is left out, so that it can be repeated.
+
+    Besides the formats of export: requests of OpenAI, Claude and Gemini, tau2's simulations,
+    ShareGPT, BFCL's questions, trajectories of SWE-agent and OpenHands, as JSON Lines or as a
+    document.
 
     A message without an id is recognised by its thread, its words and how often they came before,
     so that a second import of the same file adds nothing.
     """
 
     async def work(store: HistoryStore, console: Console) -> None:
+        from agentkit_py.models.chat_records import records_of  # noqa: PLC0415 - slow to load
         from agentkit_py.stores.interchange import import_threads  # noqa: PLC0415 - slow to load
 
         size = file.stat().st_size
         with file.open("rb") as opened, ProgressBar("import", size) as bar:
             added: list[int] = []
-            lines = _lines(opened, bar.advance)
-            found = await import_threads(store, lines, user_id=user, on_added=added.append)
+            bad: list[InvalidRecordError] = []
+            lines = _lines(records_of(opened), bar.advance)
+
+            def skip(error: InvalidRecordError) -> None:
+                bad.append(error)
+                bar.print(str(error))
+
+            found = await import_threads(
+                store,
+                lines,
+                user_id=user,
+                on_added=added.append,
+                on_bad_line=skip if skip_bad else None,
+            )
         new = f"{counted(sum(added), 'result')} added"
         console.print(f"{counted(len(found), 'thread')}, {new}", style="dim")
+        if bad:
+            left = f"{len(bad)} of {counted(len(added) + len(bad), 'line')} left out"
+            console.print(f"{left}: they could not be read", style="yellow")
 
     StoreOptions(db, None, schema, prefix, create=True).run(ctx, work)
 

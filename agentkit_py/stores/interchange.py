@@ -28,6 +28,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
 )
+from agentkit_py.models.chat_records import as_chat
 from agentkit_py.models.conversations import format_of, read_turns
 from agentkit_py.models.encoding import data_url
 from agentkit_py.processors.redaction import Redactor
@@ -74,6 +75,7 @@ async def import_threads(
     *,
     user_id: str | None = None,
     on_added: Callable[[int], None] = lambda _results: None,
+    on_bad_line: Callable[[InvalidRecordError], None] | None = None,
 ) -> list[str]:
     """Add threads from lines of any of the formats, without those that are stored already.
 
@@ -86,6 +88,8 @@ async def import_threads(
         lines: The lines.
         user_id: The owner of all threads; None: the users that the lines name.
         on_added: Called after each line with the number of results that it added.
+        on_bad_line: Called with the error of a line that cannot be read, which is left out; None:
+            the first one ends the import.
 
     Returns:
         The ids of the threads.
@@ -101,7 +105,14 @@ async def import_threads(
         for number, line in enumerate(lines, 1):
             if line.strip():
                 before = run.added
-                found[await run.add(_read(line, f"line {number}"), f"line {number}")] = None
+                try:
+                    thread = await run.add(_read(line, f"line {number}"), f"line {number}")
+                except InvalidRecordError as error:
+                    if on_bad_line is None:
+                        raise
+                    on_bad_line(error)
+                    continue
+                found[thread] = None
                 on_added(run.added - before)
     finally:
         # Last, since each result that is added is a change.
@@ -269,6 +280,7 @@ def _archive_of(record: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return the archive in a line of any format."""
     if record.get("format") == ARCHIVE:
         return dict(record)
+    record = as_chat(record, where)
     if format_of(record) is not None:
         thread = {"id": record.get("thread_id") or record.get("id")}
         return {"thread": thread, "results": _results_of(record, where)}

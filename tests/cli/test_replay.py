@@ -228,7 +228,10 @@ def spoken(message: Message) -> list[str]:
 
 
 def test_lines_that_cannot_be_used_are_named_and_the_rest_goes_on() -> None:
-    """Each kind of bad line, with its number and field; the two good ones are replayed."""
+    """Each kind of bad line, with its number and field; the good ones are replayed.
+
+    Line 28 has a result without an id, which finds its call.
+    """
     done = run(DATA / "bad_lines.jsonl", "--json")
     named = re.findall(r"^line (\d+), field ([^:]+): \S", done.stderr, re.MULTILINE)
     call = "messages[2].tool_calls[0]"
@@ -251,7 +254,7 @@ def test_lines_that_cannot_be_used_are_named_and_the_rest_goes_on() -> None:
         *[f"{call}.function.arguments"] * 3,
         f"{call}.id",
         "messages[2].role",
-        *["messages[3].tool_call_id"] * 2,
+        "messages[3].tool_call_id",
         "messages[3].name",
         "messages[3].content",
         *[call] * 2,
@@ -259,11 +262,11 @@ def test_lines_that_cannot_be_used_are_named_and_the_rest_goes_on() -> None:
         "id",
         "(whole line)",
     ]
-    assert [int(number) for number, _ in named] == list(range(2, 37))
+    assert [int(number) for number, _ in named] == [n for n in range(2, 37) if n != 28]
     assert done.exit_code == 1
     found = json.loads(done.stdout)
-    assert found["linesNotRead"] == 35
-    assert found["passes"]["none"]["conversations"] == 2
+    assert found["linesNotRead"] == 34
+    assert found["passes"]["none"]["conversations"] == 3
 
 
 def test_a_file_that_was_cut_off_says_so() -> None:
@@ -372,10 +375,10 @@ def test_the_table_says_what_was_compared() -> None:
 
 def test_a_terminal_gets_a_progress_bar() -> None:
     """The bar is on stderr, so that the table can be redirected; errors are above it."""
-    arguments = ["replay", str(DATA / "bad_lines.jsonl"), "--limit", "2"]
+    arguments = ["replay", str(DATA / "bad_lines.jsonl"), "--limit", "3"]
     done = CliRunner().invoke(app, arguments, env={"FORCE_COLOR": "1"})
     assert "replaying" in done.stderr
-    assert "2/2" in done.stderr
+    assert "3/3" in done.stderr
     assert "field messages[3].role" in done.stderr
     assert "replaying" not in done.stdout
 

@@ -34,6 +34,7 @@ from agentkit_py.messages import (
     part_to_json,
     text_of_parts,
 )
+from agentkit_py.models.chat_records import as_chat, records_of
 from agentkit_py.models.conversations import format_of, read_turns
 from agentkit_py.results import AgentResult
 
@@ -154,7 +155,7 @@ def read_conversations(path: Path) -> Iterator[Conversation | InvalidRecordError
     """
     seen: dict[str, int] = {}
     with path.open("rb") as file:
-        for number, raw in enumerate(file, start=1):
+        for number, raw in enumerate(records_of(file), start=1):
             if not raw.strip():
                 continue
             try:
@@ -185,6 +186,8 @@ def conversation_of_line(raw: bytes, number: int) -> Conversation:
     where = f"line {number}"
     given = _json_of_line(raw, where)
     record = as_object(given)
+    if record is not None:
+        record = given = dict(as_chat(record, where))
     if record is not None and (format_of(record) not in (None, "chat") or _shows_media(record)):
         return _of_turns(record, number, where)
     try:
