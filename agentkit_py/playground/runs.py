@@ -252,6 +252,9 @@ class Playground:
             if waiting is not None and not waiting.done():
                 waiting.set_result(answer)
                 return True
+        if thread is None:  # a page may show the question before it knows the new thread
+            asking = (run for run in self.runs.values() if request_id in run.asked)
+            thread = next((run.thread_id for run in asking), None)
         if thread is None:
             return False
         asked = [one for one in await self.questions(thread) if one.id == request_id]

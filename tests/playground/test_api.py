@@ -610,13 +610,16 @@ async def test_a_question_of_another_process_is_shown_and_answered(tmp_path: Pat
     await played.close()
 
 
-async def test_a_question_of_this_page_is_answered_once(tmp_path: Path) -> None:
-    """Its card says how it was decided, and another run goes on."""
+@pytest.mark.parametrize("names_thread", [True, False])
+async def test_a_question_of_this_page_is_answered_once(
+    tmp_path: Path, *, names_thread: bool
+) -> None:
+    """Its card says how it was decided, also before the page knows the thread."""
     played = playground(tmp_path)
     async with client(create_playground(played)) as api:
         asked = await run(api, played, "refund A7")
         (question,) = asked.asked
-        path = f"/dev-api/approvals/{question}?thread={asked.thread_id}"
+        path = f"/dev-api/approvals/{question}?thread={asked.thread_id if names_thread else ''}"
         await api.post(path, json={"approved": False, "reason": "Too late."})
         going_on = list(played.runs.values())[-1]
         await until_done(played, going_on.id)
