@@ -704,7 +704,7 @@ class ThreadNotFoundError(HistoryError):
 
     def looked_for_in(self, store: object) -> None:
         """Name the store in the error's text."""
-        self.args = (f"There is no thread {self.thread_id!r} in {store!r:.200}.",)
+        self.args: tuple[Any, ...] = (f"There is no thread {self.thread_id!r} in {store!r:.200}.",)
 
 
 class MessageNotFoundError(HistoryError):

@@ -130,9 +130,8 @@ class Projector:
     Args:
         simulate_chunking: Cut texts that arrive whole into small deltas.
         extended: Also send chunks that TypeScript declares and never sends: ``usage.updated`` after
-        each
-            reply, and ``metadata.updated`` of type ``context_update`` with the report before it and
-            of type ``finish_update`` with why it ended.
+            each reply, and ``metadata.updated`` of type ``context_update`` with the report before
+            it and of type ``finish_update`` with why it ended.
         error_texts: Send the errors of tools as models read them; but never the words of staff.
     """
 

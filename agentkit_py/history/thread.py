@@ -119,11 +119,11 @@ class Thread:
             older: The part of the thread that a fork's outer run has not loaded.
         """
         self.config: HistoryConfig | None = config
-        self.steps = ThreadSteps(state, input, runtime, prefix, changes, network)
+        self.steps: ThreadSteps = ThreadSteps(state, input, runtime, prefix, changes, network)
         self.settings: ThreadLease | None = settings
         self.outer: Thread | None = outer
-        self.saves = ThreadSaves(state)
-        self.pages = ThreadPages(config, self.steps, self.saves, older)
+        self.saves: ThreadSaves = ThreadSaves(state)
+        self.pages: ThreadPages = ThreadPages(config, self.steps, self.saves, older)
         self.lease: HeldLease | None = None
         """The run's lease of the thread, where the store has leases."""
 

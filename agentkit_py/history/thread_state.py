@@ -18,7 +18,7 @@ from agentkit_py.history.paging import PagedStore
 from agentkit_py.history.runs import OpenedRun, RunRecord, RunStore
 from agentkit_py.state import State
 
-logger = logging.getLogger("agentkit_py.history")
+logger: logging.Logger = logging.getLogger("agentkit_py.history")
 
 
 @runtime_checkable

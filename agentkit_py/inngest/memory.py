@@ -183,8 +183,8 @@ class StepMemory:
     def __init__(
         self, remembered: inngest.StepMemos | None, versioning: Versioning | None = None
     ) -> None:
-        self.remembered = RememberedSteps(remembered)
-        self.guard = ReplayGuard(self.remembered, versioning or Versioning())
+        self.remembered: RememberedSteps = RememberedSteps(remembered)
+        self.guard: ReplayGuard = ReplayGuard(self.remembered, versioning or Versioning())
         self._overlaps = Overlaps(self.guard.refuse)
         self._patches = Patches(self.guard)
         self._began_with = self.remembered.count

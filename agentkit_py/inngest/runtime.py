@@ -129,8 +129,8 @@ class InngestRuntime(Runtime):
     ) -> None:
         expect_one_of("InngestRuntime", "inference", inference, ("offload", "local"))
         self.ctx = ctx
-        self.execution = ctx.run_id
-        self.attempt = ctx.attempt
+        self.execution: str | None = ctx.run_id
+        self.attempt: int = ctx.attempt
         self._client = client
         self._inference = inference
         self._local = local or shared_runtime()

@@ -42,8 +42,7 @@ class Memory:
     Args:
         store: The store of the threads: `SqliteHistory`, `PostgresHistory`, `MemoryHistory`.
         tenant: The tenant of all runs, where an application has only a single tenant; a state that
-        names
-            another is refused.
+            names another is refused.
         shared: Whether a user's agents share what they know; False: each has its own facts.
         embedder: Makes vectors of facts, so that they are also recalled by what they mean; None:
             by their words alone.

@@ -42,7 +42,7 @@ from agentkit_py.processors.report import ReportEntry
 from agentkit_py.processors.tokenizers import default_tokenizer
 from agentkit_py.processors.validity import is_valid
 
-logger = logging.getLogger(__name__)
+logger: logging.Logger = logging.getLogger(__name__)
 
 _OURS = "agentkit_py."
 """Where processors come from that change nothing in place."""
