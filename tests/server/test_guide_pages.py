@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 import uvicorn
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, Route, async_playwright, expect
 from starlette.staticfiles import StaticFiles
 
 from agentkit_py import MemoryHistory, tool
@@ -23,7 +23,7 @@ from agentkit_py.history import StaffDesk
 from agentkit_py.testing import error, tool_call
 from tests.server.test_chat_page import PAGE
 from tests.server.test_staff_page import PATIENCE, by_cookie, problems
-from tests.server.world import app_of, said, served, support
+from tests.server.world import app_of, client_of, said, served, support
 
 UNREACHED = "The server cannot be reached."
 SIGNED_OUT = "You are not signed in."
@@ -172,6 +172,33 @@ async def test_the_chat_page_asks_only_who_may_answer() -> None:
             await expect(last).to_contain_text("Somebody else decides this.")
             assert await page.get_by_role("button", name="approve").count() == 0
             await page.reload()
+
+
+async def test_a_question_that_is_loaded_before_its_call_streams_in_stays_last() -> None:
+    """The page reads the thread while the reply is on its way."""
+    call = tool_call("refund", {"amount": 30})
+    app = chat_app(call, "On its way.", tools=(refund,), approvers=["mia"])
+    asked = asyncio.Event()
+    reads: list[Route] = []
+
+    async def slow(route: Route) -> None:
+        reads.append(route)
+        if len(reads) == 2:  # the stream is open
+            message = {"id": "m1", "role": "user", "content": "My money!"}
+            async with client_of(app, cookie="user=ada") as api:
+                await api.post("/api/chat", json={"threadId": "t1", "userMessage": message})
+                while not (await api.get("/api/threads/t1")).json()["pending"]:
+                    await asyncio.sleep(0)
+            asked.set()
+        await route.continue_()
+
+    async with served(app) as url, browsing("/?thread=t0", "ada", url) as page:
+        await page.route("**/api/threads/t1", slow)
+        await page.goto(f"{url}/?thread=t1")
+        await asked.wait()
+        lines = page.locator("#log p")
+        await expect(lines.nth(1)).to_have_text("clerk: refund")
+        await expect(lines.last).to_contain_text("Somebody else decides this.")
 
 
 async def test_words_of_staff_stand_under_their_name_on_the_chat_page() -> None:
