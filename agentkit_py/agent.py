@@ -34,12 +34,6 @@ from agentkit_py._engine.agent_spec import (
 )
 from agentkit_py._engine.agent_tools import AgentTools
 from agentkit_py._engine.driver import RunPlan
-from agentkit_py._engine.guardrails import (
-    Guardrail,
-    GuardrailSpec,
-    InputGuardrail,
-    OutputGuardrail,
-)
 from agentkit_py._engine.handoffs import Handoff, handoff_facts, handoff_map
 from agentkit_py._engine.knowledge import (
     FilterPrecedence,
@@ -47,9 +41,7 @@ from agentkit_py._engine.knowledge import (
     KnowledgeFilters,
     KnowledgeSearch,
 )
-from agentkit_py._engine.lifecycle import NO_HOOKS, Lifecycle
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
-from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.option_checks import (
     expect,
     expect_context,
@@ -60,11 +52,9 @@ from agentkit_py._engine.option_checks import (
     expect_model,
     expect_one_of,
 )
-from agentkit_py._engine.output_types import EndStrategy, OutputSpec, OutputType, OutputValidator
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunSetup
 from agentkit_py._engine.run_options import RunOptions
-from agentkit_py._engine.tool import Tool, ToolGuardrail, ToolLike, as_tool
 from agentkit_py._engine.tool_sources import (
     AllowedTools,
     ToolSource,
@@ -74,8 +64,17 @@ from agentkit_py._engine.tool_sources import (
 )
 from agentkit_py.errors import ConfigurationError, MissingModelError
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.lifecycle.guardrails import (
+    Guardrail,
+    GuardrailSpec,
+    InputGuardrail,
+    OutputGuardrail,
+)
+from agentkit_py.lifecycle.hooks import NO_HOOKS, Lifecycle
+from agentkit_py.lifecycle.network_run import AgentLike
 from agentkit_py.models.base import HostedTool, Model, ToolChoice, ToolSpec
 from agentkit_py.models.provider_tools import is_run_by_program
+from agentkit_py.output.types import EndStrategy, OutputSpec, OutputType, OutputValidator
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors, Tokenizer
 from agentkit_py.processors.redaction import Redactor
@@ -83,6 +82,7 @@ from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, def
 from agentkit_py.results import AgentResult, AgentRunResult, OutputT
 from agentkit_py.runs import MessageInput, Runnable, RunStream
 from agentkit_py.state import StateT
+from agentkit_py.tools.definition import Tool, ToolGuardrail, ToolLike, as_tool
 
 P = ParamSpec("P")
 A = TypeVar("A")
@@ -369,7 +369,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     def _output(self, tools: Mapping[str, Tool]) -> OutputSpec | None:
         if self.output_type is None:
             return None
-        from agentkit_py._engine.output_schema import (  # noqa: PLC0415 - loads pydantic
+        from agentkit_py.output.schema import (  # noqa: PLC0415 - loads pydantic
             fixed_type,
             output_spec,
         )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agentkit_py._engine.guardrails import (
+from agentkit_py.errors import GuardrailTripped
+from agentkit_py.lifecycle.guardrails import (
     Guardrail,
     GuardrailStage,
     GuardrailVerdict,
@@ -10,9 +11,8 @@ from agentkit_py._engine.guardrails import (
     OutputGuardrail,
     Tripwire,
 )
-from agentkit_py._engine.tool import ToolGuardrail
-from agentkit_py.errors import GuardrailTripped
 from agentkit_py.processors.redaction import Redactor
+from agentkit_py.tools.definition import ToolGuardrail
 
 __all__ = [
     "Guardrail",

@@ -15,17 +15,9 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py._engine.agent_loop import builder_without_turn
 from agentkit_py._engine.agent_spec import ModelChoice, NetworkSpec, PrefixMode, TurnOptions
 from agentkit_py._engine.driver import RunPlan
-from agentkit_py._engine.guardrails import (
-    Guardrail,
-    GuardrailSpec,
-    InputGuardrail,
-    OutputGuardrail,
-    input_masks,
-)
 from agentkit_py._engine.model_input import ModelInputBuilder
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.network_loop import NetworkLoop, RouterContext
-from agentkit_py._engine.network_run import NetworkRun, RunOutputT
 from agentkit_py._engine.option_checks import (
     expect,
     expect_count,
@@ -35,19 +27,25 @@ from agentkit_py._engine.option_checks import (
     expect_model,
     expect_one_of,
 )
-from agentkit_py._engine.output_types import is_of, type_name
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunSetup
 from agentkit_py._engine.run_options import RunOptions
-from agentkit_py._engine.tool import Tool, ToolGuardrail
 from agentkit_py._engine.tool_sources import ToolSource
-from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.agent import Agent, takes_arguments_of
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import Decision
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.questions import Question
+from agentkit_py.lifecycle.guardrails import (
+    Guardrail,
+    GuardrailSpec,
+    InputGuardrail,
+    OutputGuardrail,
+    input_masks,
+)
+from agentkit_py.lifecycle.network_run import NetworkRun, RunOutputT
 from agentkit_py.messages import UserMessage
+from agentkit_py.output.types import is_of, type_name
 from agentkit_py.processors.apply import as_processors, steps_of
 from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.processors.redaction import Redactor
@@ -63,6 +61,8 @@ from agentkit_py.routing import (
 )
 from agentkit_py.runs import Runnable, begin
 from agentkit_py.state import State, StateT
+from agentkit_py.tools.definition import Tool, ToolGuardrail
+from agentkit_py.tools.values import InvalidArguments
 
 __all__ = [
     "DEFAULT_MAX_ITER",

@@ -13,15 +13,15 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
 from agentkit_py._core.validation import meant
 from agentkit_py._engine.handoffs import Handoff
-from agentkit_py._engine.lifecycle import AgentContext, Lifecycle, ResultContext
 from agentkit_py._engine.network_loop import Routed, RouterContext, RouterFunction, Together
-from agentkit_py._engine.network_run import HandedOver, HandoffHistory
 from agentkit_py._engine.option_checks import expect_context
-from agentkit_py._engine.tool import ToolContext, create_tool
 from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.errors import ConfigurationError, RoutingError
+from agentkit_py.lifecycle.hooks import AgentContext, Lifecycle, ResultContext
+from agentkit_py.lifecycle.network_run import HandedOver, HandoffHistory
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.state import StateT
+from agentkit_py.tools.definition import ToolContext, create_tool
 
 __all__ = [
     "HandedOver",

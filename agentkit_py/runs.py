@@ -12,7 +12,6 @@ from agentkit_py._core.tracebacks import is_own_code
 from agentkit_py._engine.driver import RunBody, RunPlan, drive
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py._engine.limits import RunLimits
-from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.option_checks import OnThread, check_answers, id_of_thread
 from agentkit_py._engine.pausing import (
     PENDING,
@@ -25,7 +24,6 @@ from agentkit_py._engine.pausing import (
 )
 from agentkit_py._engine.run_context import begin_run
 from agentkit_py._engine.run_options import RunOptions
-from agentkit_py._engine.tool import Approver
 from agentkit_py._engine.tool_sources import ToolSource, opened
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import Answered
@@ -33,10 +31,12 @@ from agentkit_py.events.types import Event, Observer
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.stopping import STOPPED
+from agentkit_py.lifecycle.network_run import AgentLike
 from agentkit_py.messages import UserMessage
 from agentkit_py.runtime.current import close_shared_runtime, is_in_durable_function
 from agentkit_py.runtime.journal import RunPaused
 from agentkit_py.state import State
+from agentkit_py.tools.definition import Approver
 
 __all__ = [
     "Approver",

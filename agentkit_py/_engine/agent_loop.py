@@ -18,7 +18,6 @@ from agentkit_py._engine.model_calls import CallModel, ModelAnswer, emit_context
 from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder
 from agentkit_py._engine.parts import Inference, Part, TakeTurn, empty_result, finished, parts_of
 from agentkit_py._engine.run_context import RunContext
-from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_calls import ToolRunner
 from agentkit_py._engine.written_replies import WrittenReply
 from agentkit_py.errors import MissingModelError, ModelStreamError
@@ -27,6 +26,7 @@ from agentkit_py.messages import ToolResultMessage
 from agentkit_py.models.base import Model
 from agentkit_py.results import AgentResult, is_unmeant
 from agentkit_py.runtime.containing import contained
+from agentkit_py.tools.definition import Tool
 
 MAX_PAUSES = 10
 """The most times that a turn continues a paused reply; these do not count otherwise."""

@@ -9,7 +9,6 @@ from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, Turn, TurnOpt
 from agentkit_py._engine.answers import with_earlier_output
 from agentkit_py._engine.driver import RunBody, drive
 from agentkit_py._engine.limits import MAX_STEPS
-from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.pausing import PENDING
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.transcript import INTERRUPTED
@@ -18,6 +17,7 @@ from agentkit_py.history.leases import STEERED
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.staff import TAKEN_OVER
+from agentkit_py.lifecycle.network_run import AgentLike
 from agentkit_py.results import NO_VALUE, AgentResult, AgentRunResult, text_of_output
 
 RunTurn: TypeAlias = Callable[[RunContext, AgentSpec, TurnOptions], Awaitable[AgentResult]]

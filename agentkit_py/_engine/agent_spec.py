@@ -10,20 +10,20 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._engine.agent_tools import AgentTools
-from agentkit_py._engine.guardrails import NO_GUARDRAILS, GuardrailSpec
 from agentkit_py._engine.handoffs import Handoff
 from agentkit_py._engine.knowledge import KnowledgeFilters
-from agentkit_py._engine.lifecycle import AgentContext, Lifecycle
-from agentkit_py._engine.network_run import AgentLike
-from agentkit_py._engine.output_types import OutputPlan, OutputSpec
-from agentkit_py._engine.tool import Tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.lifecycle.guardrails import NO_GUARDRAILS, GuardrailSpec
+from agentkit_py.lifecycle.hooks import AgentContext, Lifecycle, ModelChoice
+from agentkit_py.lifecycle.network_run import AgentLike
 from agentkit_py.models.base import Model
 from agentkit_py.models.compatible import model_named
+from agentkit_py.output.types import OutputPlan, OutputSpec
 from agentkit_py.processors.base import HistoryProcessor, Tokenizer
 from agentkit_py.runtime.keys import bind_keys
 from agentkit_py.state import StateT
+from agentkit_py.tools.definition import Tool
 
 System: TypeAlias = (
     str
@@ -72,11 +72,6 @@ def with_instructions(
 
 PrefixMode: TypeAlias = Literal["auto", "shared", "own"]
 """The sharing of requests' beginnings by a network's agents; see `Network.prefix`."""
-
-ModelChoice: TypeAlias = (
-    Model | str | Callable[[AgentContext], Model | str | Awaitable[Model | str]] | None
-)
-"""A model, its name (``"openai:gpt-4.1"``), a function of the context that chooses one, or None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._engine.knowledge import KnowledgeFilters, KnowledgeSearch
-from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_sources import AllowedTools, ToolSource, allowed_names, may_have
+from agentkit_py.lifecycle.hooks import AgentContext
 from agentkit_py.models.base import HostedTool, ToolChoice, ToolSpec
+from agentkit_py.tools.definition import Tool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

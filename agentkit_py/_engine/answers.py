@@ -12,13 +12,13 @@ from agentkit_py._core.awaiting import is_async_callable, resolve, takes_two
 from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py._engine.agent_spec import Turn
 from agentkit_py._engine.concurrency import in_thread
-from agentkit_py._engine.output_types import Member, OutputPlan, OutputSpec
 from agentkit_py._engine.run_context import RunContext
-from agentkit_py._engine.tool_values import InvalidArguments, error_content
 from agentkit_py.errors import ConfigurationError, ModelRetry
 from agentkit_py.messages import Finish, FinishReason, TextMessage, ToolCall, ToolCallMessage
+from agentkit_py.output.types import Member, OutputPlan, OutputSpec
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import NO_VALUE, AgentResult
+from agentkit_py.tools.values import InvalidArguments, error_content
 
 
 @dataclass(slots=True)
@@ -118,7 +118,7 @@ class AnswerReader:
         return answer
 
     async def _read_text(self, path: str, text: str) -> Answer:
-        from agentkit_py._engine.output_schema import read_json  # noqa: PLC0415 - loads pydantic
+        from agentkit_py.output.schema import read_json  # noqa: PLC0415 - loads pydantic
 
         member, spec = self.plan.in_text, self.plan.spec
         if member is None:
@@ -200,7 +200,7 @@ def with_earlier_output(spec: OutputSpec | None, result: AgentResult) -> AgentRe
             if call.name in members and call.malformed is None:
                 return replace(result, value=members[call.name].tool.validate(call))
         if spec.whole is not None and spec.whole.function is None and not calls:
-            from agentkit_py._engine.output_schema import read_json  # noqa: PLC0415 - loads pydantic
+            from agentkit_py.output.schema import read_json  # noqa: PLC0415 - loads pydantic
 
             return replace(result, value=read_json(spec.whole, result.text))
     return result if spec.text is None or calls else replace(result, value=result.text)

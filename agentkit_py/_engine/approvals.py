@@ -16,13 +16,6 @@ from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import Turn
 from agentkit_py._engine.call_steps import CallSteps
 from agentkit_py._engine.run_context import RunContext
-from agentkit_py._engine.tool import (
-    DEFAULT_APPROVAL_TIMEOUT,
-    NOBODY_NAMED,
-    Approver,
-    Approvers,
-)
-from agentkit_py._engine.tool_values import error_content
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
 from agentkit_py.events.for_users import DENIED, EXPIRED
@@ -30,6 +23,13 @@ from agentkit_py.events.types import HitlRequested, HitlResolved
 from agentkit_py.history.staff import Takeover
 from agentkit_py.history.thread import QuestionRecord
 from agentkit_py.messages import ToolCall
+from agentkit_py.tools.definition import (
+    DEFAULT_APPROVAL_TIMEOUT,
+    NOBODY_NAMED,
+    Approver,
+    Approvers,
+)
+from agentkit_py.tools.values import error_content
 
 
 @dataclass(slots=True)

@@ -8,26 +8,17 @@ several parallel calls are emitted at once, and those of each further one when a
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextvars import ContextVar
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import anyio.to_thread
 
 from agentkit_py._engine.instrumentation import Monitor
 from agentkit_py.events.types import Event, HitlRequested, ReplyDelta
+from agentkit_py.lifecycle.network_run import branch_schedule, scheduled_in
 from agentkit_py.runtime.port import Runtime
 
 T = TypeVar("T")
-
-_branch: ContextVar[tuple[object, list[Any]] | None] = ContextVar("agentkit_branch", default=None)
-"""The network run of a parallel call, and the agents that the call has scheduled there."""
-
-
-def scheduled_in(run: object, stack: list[T]) -> list[T]:
-    """Return the list that new entries of a run's schedule go to: its stack, or a branch's own."""
-    branch = _branch.get()
-    return cast("list[T]", branch[1]) if branch is not None and branch[0] is run else stack
 
 
 async def run_in_parallel(
@@ -54,11 +45,11 @@ async def run_in_parallel(
     schedules: list[list[Any]] = [[] for _ in calls]
 
     async def branch(index: int) -> Any:
-        token = _branch.set((run, schedules[index]))
+        token = branch_schedule.set((run, schedules[index]))
         try:
             return await events.run(index, partial(calls[index], events.monitors[index]))
         finally:
-            _branch.reset(token)
+            branch_schedule.reset(token)
 
     outcomes = await runtime.parallel([partial(branch, index) for index in range(len(calls))])
     for scheduled in schedules:

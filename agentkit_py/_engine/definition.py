@@ -15,14 +15,14 @@ from typing import Any, cast
 from agentkit_py._core.digests import code_of, short_digest
 from agentkit_py._core.json import dumps
 from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
-from agentkit_py._engine.guardrails import NO_GUARDRAILS, GuardrailSpec
-from agentkit_py._engine.network_run import AgentLike
-from agentkit_py._engine.tool import Tool
 from agentkit_py.codec import message_to_dict
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.lifecycle.guardrails import NO_GUARDRAILS, GuardrailSpec
+from agentkit_py.lifecycle.network_run import AgentLike
 from agentkit_py.messages import Message
 from agentkit_py.models.base import Model
 from agentkit_py.processors.base import HistoryProcessor
+from agentkit_py.tools.definition import Tool
 
 _HOOKS = ("enabled", "on_start", "on_response", "on_finish", "on_route")
 

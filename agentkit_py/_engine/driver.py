@@ -15,7 +15,6 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from agentkit_py._engine.instrumentation import logger
 from agentkit_py._engine.limits import MAX_ITER
-from agentkit_py._engine.network_run import DONE, AgentLike
 from agentkit_py._engine.run_context import RunContext, RunSetup
 from agentkit_py.events.types import (
     Event,
@@ -27,6 +26,7 @@ from agentkit_py.events.types import (
 from agentkit_py.history.questions import Question
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.staff import TAKEN_OVER
+from agentkit_py.lifecycle.network_run import DONE, AgentLike
 from agentkit_py.results import AgentResult
 from agentkit_py.runtime.containing import contained
 

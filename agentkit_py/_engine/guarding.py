@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, cast
 from agentkit_py._core.awaiting import resolve, takes_two
 from agentkit_py._core.json import JsonValue, dumps
 from agentkit_py._engine.agent_spec import Turn
-from agentkit_py._engine.guardrails import (
+from agentkit_py._engine.run_context import RunContext, RunSetup
+from agentkit_py._engine.run_messages import RunInput
+from agentkit_py._engine.state_changes import StateChanges
+from agentkit_py._engine.transcript import GUARDRAIL
+from agentkit_py.errors import ConfigurationError, GuardrailTripped, OutputError
+from agentkit_py.events.types import GuardrailChecked
+from agentkit_py.lifecycle.guardrails import (
     NO_GUARDRAILS,
     Checks,
     Guardrail,
@@ -19,15 +25,8 @@ from agentkit_py._engine.guardrails import (
     GuardrailVerdict,
     Tripwire,
 )
-from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.network_run import AgentLike
-from agentkit_py._engine.run_context import RunContext, RunSetup
-from agentkit_py._engine.run_messages import RunInput
-from agentkit_py._engine.state_changes import StateChanges
-from agentkit_py._engine.tool import Tool, ToolContext
-from agentkit_py._engine.transcript import GUARDRAIL
-from agentkit_py.errors import ConfigurationError, GuardrailTripped, OutputError
-from agentkit_py.events.types import GuardrailChecked
+from agentkit_py.lifecycle.hooks import AgentContext
+from agentkit_py.lifecycle.network_run import AgentLike
 from agentkit_py.messages import (
     Finish,
     Message,
@@ -39,9 +38,10 @@ from agentkit_py.messages import (
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import NO_VALUE, AgentResult
 from agentkit_py.state import State, clone_data
+from agentkit_py.tools.definition import Tool, ToolContext
 
 if TYPE_CHECKING:
-    from agentkit_py._engine.output_types import Member
+    from agentkit_py.output.types import Member
 
 T = TypeVar("T")
 

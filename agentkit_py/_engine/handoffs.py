@@ -13,14 +13,14 @@ from typing_extensions import TypeVar
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import as_object, dumps
 from agentkit_py._core.validation import TOOL_NAME, slugify
-from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.network_run import AgentLike, HandedOver, HandoffHistory
 from agentkit_py._engine.option_checks import expect_count
-from agentkit_py._engine.tool import Tool, ToolContext, create_tool
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.lifecycle.hooks import AgentContext
+from agentkit_py.lifecycle.network_run import AgentLike, HandedOver, HandoffHistory
 from agentkit_py.messages import Message, TextMessage, ToolResultMessage
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext
 from agentkit_py.results import AgentResult
+from agentkit_py.tools.definition import Tool, ToolContext, create_tool
 
 T = TypeVar("T", default=None)
 

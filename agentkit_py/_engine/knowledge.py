@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol, Self, TypeAlias
 
 from agentkit_py._core.json import JsonObject, JsonValue
-from agentkit_py._engine.tool import Tool
 from agentkit_py.state import State
+from agentkit_py.tools.definition import Tool
 
 
 class FilterLike(Protocol):

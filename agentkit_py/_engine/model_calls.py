@@ -23,7 +23,7 @@ from agentkit_py.results import NO_VALUE, AgentResult, replied
 from agentkit_py.runtime.asking import first_answer, read_reply, say_failover
 
 if TYPE_CHECKING:
-    from agentkit_py._engine.output_schema import PartialOutput
+    from agentkit_py.output.schema import PartialOutput
 
 
 class ModelAnswer(NamedTuple):
@@ -205,7 +205,7 @@ class ReplyDeltas:
     def __post_init__(self) -> None:
         """Begin to read the output, where there is one."""
         if self.turn.output is not None:
-            from agentkit_py._engine.output_schema import PartialOutput  # noqa: PLC0415 - loads pydantic
+            from agentkit_py.output.schema import PartialOutput  # noqa: PLC0415 - loads pydantic
 
             object.__setattr__(self, "output", PartialOutput(self.turn.output))
 

@@ -12,7 +12,6 @@ from agentkit_py._core.json import JsonValue
 from agentkit_py._engine.agent_spec import AgentSpec, Turn
 from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.instrumentation import CallEdit, Chains, ModelCall, Monitor, Rehearsal
-from agentkit_py._engine.lifecycle import Start, StartContext
 from agentkit_py._engine.option_checks import START, expect
 from agentkit_py._engine.prompt import join_history
 from agentkit_py._engine.reasoning import (
@@ -24,9 +23,9 @@ from agentkit_py._engine.reasoning import (
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.shared_prefix import SYSTEM, SharedPrefix
 from agentkit_py._engine.state_changes import NoChanges
-from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.written_replies import WrittenReply
 from agentkit_py.events.types import ContextActivity
+from agentkit_py.lifecycle.hooks import Start, StartContext
 from agentkit_py.messages import Message, ToolResultMessage, lineage
 from agentkit_py.models.base import Compaction, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.binding import digest_of
@@ -49,6 +48,7 @@ from agentkit_py.runtime.asking import Replied, first_answer, read_reply
 from agentkit_py.runtime.keys import bind_keys
 from agentkit_py.search.vectors import VectorIndex
 from agentkit_py.state import tenant_of
+from agentkit_py.tools.definition import Tool
 
 _CHOICES = ("auto", "any")
 

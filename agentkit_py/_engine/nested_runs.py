@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py._core.secrets import without_secrets
@@ -15,55 +15,21 @@ from agentkit_py._engine.approvals import CallDesk
 from agentkit_py._engine.driver import RunPlan, drive
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.run_options import as_state
-from agentkit_py._engine.tool import Tool, ToolContext, create_tool
 from agentkit_py._engine.tool_sources import ToolSource, may_have
 from agentkit_py.errors import ConfigurationError, NestingError, is_control_error
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.state import State
+from agentkit_py.tools.definition import Tool, ToolContext, create_tool
+from agentkit_py.tools.nested import AsToolOptions, Rights
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
-
-Rights: TypeAlias = Collection[str] | Literal["own"]
-"""Names of tools, or ``"own"``: all that it would have by itself."""
 
 MAX_LOOPS = 10
 """The default limit of inferences (of a network: agent turns) of one call."""
 
 MAX_DEPTH = 3
 """The default limit of the nesting depth of runs."""
-
-
-class AsToolOptions(TypedDict, total=False):
-    """Options of an agent or a network as a tool; all may be left out."""
-
-    name: str
-    """The tool's name; made of the agent's or network's unless given."""
-
-    description: str
-    """Describes to the model when to use it; the agent's or network's unless given."""
-
-    allowed_tools: Rights
-    """The tools of its own that it may use in such a run; none unless given."""
-
-    max_iter: int
-    """Inferences of one call (of a network: agent turns) at the most; 10 unless given."""
-
-    max_depth: int
-    """The limit of the nesting depth of such runs, the outermost being 0; 3 unless given."""
-
-    state: Callable[[], State[Any]]
-    """Makes the state of each call; an empty one unless given."""
-
-    history: HistoryConfig | None
-    """The store of its threads; its own history unless given."""
-
-    model: ModelChoice
-    """Another model than its own."""
-
-    inherit: bool
-    """True: processors of the run it is called in (its history's, its network's, and those given to
-    it) apply in it, too, before its own; not those of the calling agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,12 +24,20 @@ from agentkit_py._engine.handoffs import (
     handed_over,
 )
 from agentkit_py._engine.instrumentation import Monitor, logger
-from agentkit_py._engine.lifecycle import ResultContext
 from agentkit_py._engine.limits import LIMITS, MAX_ITER
-from agentkit_py._engine.network_run import (
+from agentkit_py._engine.run_context import RunContext
+from agentkit_py._engine.transcript import GUARDRAIL, INTERRUPTED
+from agentkit_py.errors import MissingModelError, OutputError, RoutingError
+from agentkit_py.events.types import AgentsRouted
+from agentkit_py.history.questions import Question
+from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.staff import TAKEN_OVER
+from agentkit_py.lifecycle.hooks import ResultContext
+from agentkit_py.lifecycle.network_run import (
     DONE,
     AgentLike,
     NetworkRun,
+    Scheduled,
     end_run,
     give_output,
     note_routing,
@@ -37,16 +45,8 @@ from agentkit_py._engine.network_run import (
     reach_limit,
     stop_at,
 )
-from agentkit_py._engine.output_types import is_of, read_dict, wrong_output
-from agentkit_py._engine.run_context import RunContext
-from agentkit_py._engine.state_changes import Scheduled
-from agentkit_py._engine.transcript import GUARDRAIL, INTERRUPTED
-from agentkit_py.errors import MissingModelError, OutputError, RoutingError
-from agentkit_py.events.types import AgentsRouted
-from agentkit_py.history.questions import Question
-from agentkit_py.history.runs import RunRecord
-from agentkit_py.history.staff import TAKEN_OVER
 from agentkit_py.messages import UserMessage
+from agentkit_py.output.types import is_of, read_dict, wrong_output
 from agentkit_py.results import NO_VALUE, AgentResult
 from agentkit_py.state import State, StateT
 

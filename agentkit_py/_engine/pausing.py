@@ -15,7 +15,6 @@ from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.run_options import RunOptions
-from agentkit_py._engine.tool import Tool
 from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import ConfigurationError, NotPendingError, StateError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer
@@ -26,6 +25,7 @@ from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.journal import RunPaused
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.state import State
+from agentkit_py.tools.definition import Tool
 
 D = TypeVar("D")
 logger: logging.Logger = get_logger("agentkit_py")

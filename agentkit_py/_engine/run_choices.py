@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
-from agentkit_py._engine.guardrails import NO_GUARDRAILS, GuardrailSpec
 from agentkit_py._engine.handoffs import HandedOverInput
 from agentkit_py._engine.instrumentation import Chains
 from agentkit_py._engine.knowledge import KnowledgeFilters
-from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.network_run import AgentLike, NetworkRun
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.shared_prefix import SharedPrefix, shared_prefix
 from agentkit_py._engine.tool_sources import SourceBook
+from agentkit_py.lifecycle.guardrails import NO_GUARDRAILS, GuardrailSpec
+from agentkit_py.lifecycle.hooks import AgentContext
+from agentkit_py.lifecycle.network_run import AgentLike, NetworkRun
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.processors.apply import ChosenProcessors, is_bounded
 from agentkit_py.processors.base import HistoryProcessor, Level

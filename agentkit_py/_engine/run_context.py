@@ -16,9 +16,7 @@ from agentkit_py._engine.definition import definition_of, order_free_digest
 from agentkit_py._engine.given_states import kind_of, refuse_unwrapped, warn_of_no_store
 from agentkit_py._engine.instrumentation import Chains, Monitor, logger
 from agentkit_py._engine.knowledge import described
-from agentkit_py._engine.lifecycle import AgentContext
 from agentkit_py._engine.limits import NO_LIMITS, Meter, Spending
-from agentkit_py._engine.network_run import AgentLike, NetworkLike, NetworkRun, RunReader
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_choices import RunChoices
 from agentkit_py._engine.run_memory import RunMemory
@@ -32,7 +30,6 @@ from agentkit_py._engine.run_options import (
     typed_state,
 )
 from agentkit_py._engine.state_changes import StateChanges
-from agentkit_py._engine.tool import Approver
 from agentkit_py._engine.transcript import Transcript
 from agentkit_py.errors import ConfigurationError, HistoryError, StateError, ThreadNotFoundError
 from agentkit_py.history.config import HistoryConfig
@@ -40,6 +37,8 @@ from agentkit_py.history.leases import OnBusy, ThreadLease
 from agentkit_py.history.mail import inbox_of
 from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.history.thread import Thread
+from agentkit_py.lifecycle.hooks import AgentContext
+from agentkit_py.lifecycle.network_run import AgentLike, NetworkLike, NetworkRun, RunReader
 from agentkit_py.messages import Message, UserMessage
 from agentkit_py.models.base import Model
 from agentkit_py.processors.apply import as_processors
@@ -50,6 +49,7 @@ from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.current import choose_runtime
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.state import State, differs, user_of
+from agentkit_py.tools.definition import Approver
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from agentkit_py._engine.instrumentation import Instrument, StreamingConfig
 from agentkit_py._engine.knowledge import KnowledgeFilters
 from agentkit_py._engine.limits import RunBudget, RunLimits
 from agentkit_py._engine.option_checks import expect, expect_model
-from agentkit_py._engine.tool import Approver
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.leases import OnBusy
 from agentkit_py.processors.base import Processors
 from agentkit_py.runtime.port import Runtime
 from agentkit_py.state import State
+from agentkit_py.tools.definition import Approver
 
 
 class RunOptions(TypedDict, total=False):

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
 from agentkit_py._engine.instrumentation import Chains
-from agentkit_py._engine.network_run import AgentLike
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.tool_sources import allowed_names
+from agentkit_py.lifecycle.network_run import AgentLike
 from agentkit_py.messages import Message, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.encoding import role_message

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, Protocol, cast
 
 from agentkit_py._core.json import JsonValue
-from agentkit_py._engine.concurrency import scheduled_in
+from agentkit_py.lifecycle.network_run import Scheduled, scheduled_in
 from agentkit_py.results import AgentResult
 from agentkit_py.state import State, differs, restore_data
-
-Scheduled: TypeAlias = str | tuple[str, ...]
-"""The name of an agent that is next, or of several that run at the same time."""
 
 
 class Schedule(Protocol):

@@ -21,21 +21,8 @@ from agentkit_py._engine.guarding import Guards, Trip, TurnStopped
 from agentkit_py._engine.instrumentation import CallTool, Monitor, logger
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.state_changes import StateChanges
-from agentkit_py._engine.tool import (
-    DEFAULT_APPROVAL_TIMEOUT,
-    NOBODY_NAMED,
-    Approvers,
-    Tool,
-    ToolContext,
-)
 from agentkit_py._engine.tool_errors import ToolTimeout, is_first, log_failure
 from agentkit_py._engine.tool_handlers import call_handler
-from agentkit_py._engine.tool_values import (
-    InvalidArguments,
-    data_content,
-    error_content,
-    raised_content,
-)
 from agentkit_py.errors import (
     AgentKitError,
     ConfigurationError,
@@ -49,6 +36,19 @@ from agentkit_py.messages import Finish, Message, ToolCall, ToolCallMessage, Too
 from agentkit_py.results import AgentResult
 from agentkit_py.runtime.containing import contained
 from agentkit_py.state import State
+from agentkit_py.tools.definition import (
+    DEFAULT_APPROVAL_TIMEOUT,
+    NOBODY_NAMED,
+    Approvers,
+    Tool,
+    ToolContext,
+)
+from agentkit_py.tools.values import (
+    InvalidArguments,
+    data_content,
+    error_content,
+    raised_content,
+)
 
 
 def calls_of(messages: Sequence[Message]) -> list[ToolCall]:

@@ -13,11 +13,11 @@ import anyio.from_thread
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.validation import wrong_number
 from agentkit_py._engine.concurrency import in_thread
-from agentkit_py._engine.tool import Tool, ToolContext
-from agentkit_py._engine.tool_values import data_content
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.types import Progress
 from agentkit_py.runtime.containing import as_error
+from agentkit_py.tools.definition import Tool, ToolContext
+from agentkit_py.tools.values import data_content
 
 Report: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 """Hands out the progress of a call."""

@@ -9,9 +9,9 @@ from typing import Any, Protocol, TypeAlias
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py._engine.instrumentation import ListTools
-from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.tool import Tool
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.lifecycle.hooks import AgentContext
+from agentkit_py.tools.definition import Tool
 
 AllowedTools: TypeAlias = (
     Collection[str]

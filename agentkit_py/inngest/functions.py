@@ -17,9 +17,7 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.validation import slugify
 from agentkit_py._engine.agent_run import ENDS_IN_ORDER
 from agentkit_py._engine.limits import MAX_STEPS
-from agentkit_py._engine.network_run import output_json
 from agentkit_py._engine.option_checks import expect_one_of
-from agentkit_py._engine.tool import inngest_tool_maker
 from agentkit_py.agent import Agent
 from agentkit_py.errors import (
     AgentKitError,
@@ -47,6 +45,7 @@ from agentkit_py.inngest.runtime import (
 )
 from agentkit_py.inngest.sending import cancel_by_event, stop_function
 from agentkit_py.inngest.steps import from_exact, refuse_rounded, to_exact
+from agentkit_py.lifecycle.network_run import output_json
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.results import USER, AgentResult
@@ -56,6 +55,7 @@ from agentkit_py.state import State
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 from agentkit_py.tools import Tool, ToolContext, create_tool
+from agentkit_py.tools.definition import inngest_tool_maker
 
 logger: logging.Logger = get_logger("agentkit_py.inngest")
 

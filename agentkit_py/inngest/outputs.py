@@ -12,10 +12,10 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, find_non_json
-from agentkit_py._engine.network_run import NetworkRun
 from agentkit_py.codec import message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.inngest.steps import find_rounded, from_exact, to_exact
+from agentkit_py.lifecycle.network_run import NetworkRun
 from agentkit_py.messages import Message, UserMessage
 from agentkit_py.results import AgentResult, AgentRunResult
 from agentkit_py.state import State

@@ -17,7 +17,6 @@ from referencing.jsonschema import EMPTY_REGISTRY
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_object
 from agentkit_py._core.validation import TOOL_NAME
-from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import ToolDefinitionError
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.models.capabilities import OPENAI
@@ -28,6 +27,7 @@ from agentkit_py.models.schema import (
     openai_form,
     resolved,
 )
+from agentkit_py.tools.values import InvalidArguments
 
 _MAX_NAME = 64
 _MAX_NODES = 10_000

@@ -17,12 +17,12 @@ from agentkit_py import (
     ToolContext,
     tool,
 )
-from agentkit_py._engine.ready_tools import todos_of
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.lifecycle import AgentContext
 from agentkit_py.routing import mention_router, mentioned
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.tools import todo_write
+from agentkit_py.tools.ready import todos_of
 
 from .runner import Runner
 

@@ -15,7 +15,6 @@ import pytest
 
 from agentkit_py import Agent, gemini, openai
 from agentkit_py._core.validation import TOOL_NAME
-from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.errors import ConfigurationError, ToolSourceError
 from agentkit_py.mcp import (
     SSE,
@@ -34,6 +33,7 @@ from agentkit_py.models.base import ModelRequest
 from agentkit_py.server import create_app
 from agentkit_py.server.chat import agents_of
 from agentkit_py.testing import ScriptedModel
+from agentkit_py.tools.values import InvalidArguments
 
 from .world import ProgressLog, eventually, handwritten, is_alive, modern, notes, said, text_of
 

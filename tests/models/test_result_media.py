@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from agentkit_py import AgentResult, anthropic, gemini, openai
-from agentkit_py._engine.tool_values import data_content
 from agentkit_py.messages import (
     FileContent,
     ImageContent,
@@ -29,6 +28,7 @@ from agentkit_py.models.base import ModelRequest, ToolSpec
 from agentkit_py.models.encoding import warn_of_words
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.tokenizers import IMAGE_TOKENS, ApproximateTokenizer, count_text
+from agentkit_py.tools.values import data_content
 
 BYTES = base64.b64encode(b"picture" * 100).decode()
 IMAGE = ImageContent(BYTES, None, "image/png")

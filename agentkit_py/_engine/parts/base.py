@@ -11,11 +11,11 @@ from agentkit_py._engine.agent_spec import Turn
 from agentkit_py._engine.guarding import Guards
 from agentkit_py._engine.model_calls import CallModel
 from agentkit_py._engine.run_context import RunContext
-from agentkit_py._engine.tool import Tool
 from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py.messages import EMPTY, ToolCall
 from agentkit_py.models.blocks import without_empty_marks
 from agentkit_py.results import AgentResult
+from agentkit_py.tools.definition import Tool
 
 TakeTurn: TypeAlias = Callable[[], Awaitable[AgentResult]]
 """Takes an agent's turn; returns its last result."""

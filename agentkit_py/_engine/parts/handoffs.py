@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._engine.handoffs import handed_over
 from agentkit_py._engine.parts.base import Inference, Part
-from agentkit_py._engine.tool import Tool
-from agentkit_py._engine.tool_values import error_content
+from agentkit_py.tools.definition import Tool
+from agentkit_py.tools.values import error_content
 
 
 class Handoffs(Part):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._engine.definition import digest_of_messages
-from agentkit_py._engine.lifecycle import ResultContext
 from agentkit_py._engine.option_checks import RESULT, expect
 from agentkit_py._engine.parts.base import Inference, Part
+from agentkit_py.lifecycle.hooks import ResultContext
 from agentkit_py.results import AgentResult
 
 

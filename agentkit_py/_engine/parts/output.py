@@ -9,11 +9,11 @@ from typing import Any
 from agentkit_py._engine.answers import Answer, AnswerReader
 from agentkit_py._engine.model_calls import CallModel, ModelAnswer
 from agentkit_py._engine.parts.base import Inference, Part
-from agentkit_py._engine.tool import Tool
 from agentkit_py.errors import EmptyReplyError, OutputError
 from agentkit_py.events.types import OutputDelta
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import NO_VALUE, AgentResult
+from agentkit_py.tools.definition import Tool
 
 _FINAL = ("refusal", "content_filter", "error")
 """Ends of replies after which another try would end alike."""

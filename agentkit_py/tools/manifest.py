@@ -1,57 +1,12 @@
-"""Tools: functions that a model may call, and how front ends learn of them."""
+"""The manifest of tools: JSON Schemas of their inputs and outputs, for front ends."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, TypedDict, get_type_hints
+from typing import Any, TypedDict, get_type_hints
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py._engine.nested_runs import AsToolOptions
-from agentkit_py._engine.provider_tools import provider_tool
-from agentkit_py._engine.tool import (
-    Check,
-    Condition,
-    Tool,
-    ToolContext,
-    ToolLike,
-    ToolTraits,
-    as_tool,
-    create_tool,
-    tool,
-)
-from agentkit_py.events.types import Progress
-
-if TYPE_CHECKING:
-    from agentkit_py._engine.ready_tools import Todo, ask_person, todo_write, todos_of
-
-__all__ = [
-    "AsToolOptions",
-    "Check",
-    "Condition",
-    "Progress",
-    "Todo",
-    "Tool",
-    "ToolContext",
-    "ToolLike",
-    "ToolSchemas",
-    "ToolTraits",
-    "as_tool",
-    "ask_person",
-    "create_tool",
-    "create_tool_manifest",
-    "provider_tool",
-    "todo_write",
-    "todos_of",
-    "tool",
-]
-
-if not TYPE_CHECKING:  # else every misspelled name would be an Any
-    from agentkit_py._core.lazy import lazily as _lazily
-
-    __getattr__ = _lazily(
-        __name__,
-        {"agentkit_py._engine.ready_tools": "Todo ask_person todo_write todos_of"},
-    )
+from agentkit_py.tools.definition import Tool, ToolLike, as_tool
 
 
 class ToolSchemas(TypedDict):

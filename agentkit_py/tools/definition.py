@@ -33,19 +33,24 @@ from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonValue, as_object, copied
 from agentkit_py._core.spellings import option_hint, spelled_here
 from agentkit_py._core.validation import TOOL_NAME, wrong_number
-from agentkit_py._engine.argument_repair import Reading, repaired
-from agentkit_py._engine.guardrails import NO_GUARDRAILS, Guardrail, GuardrailSpec, GuardrailVerdict
-from agentkit_py._engine.network_run import AgentLike, NetworkRun
-from agentkit_py._engine.tool_values import Arguments, InvalidArguments
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer, ApprovalRequest
 from agentkit_py.history.staff import Takeover
+from agentkit_py.lifecycle.guardrails import (
+    NO_GUARDRAILS,
+    Guardrail,
+    GuardrailSpec,
+    GuardrailVerdict,
+)
+from agentkit_py.lifecycle.network_run import AgentLike, NetworkRun
 from agentkit_py.messages import ToolCall
 from agentkit_py.models.base import ToolSpec
 from agentkit_py.models.schema import restore_arguments
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.runtime.steps import ToolSteps
 from agentkit_py.state import State, StateT
+from agentkit_py.tools.argument_repair import Reading, repaired
+from agentkit_py.tools.values import Arguments, InvalidArguments
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -431,7 +436,7 @@ def create_tool(
     Raises:
         ToolDefinitionError: Name, parameters or handler cannot be used.
     """
-    from agentkit_py._engine.tool_schema import arguments_of  # noqa: PLC0415 - loads pydantic
+    from agentkit_py.tools.schema import arguments_of  # noqa: PLC0415 - loads pydantic
 
     arguments = arguments_of(name, parameters)
     return _build(name, description, arguments, _by_position(name, handler), handler, traits)
@@ -479,7 +484,7 @@ def tool(
     """
 
     def make(target: Callable[..., Any]) -> Tool:
-        from agentkit_py._engine.tool_schema import (  # noqa: PLC0415 - loads pydantic
+        from agentkit_py.tools.schema import (  # noqa: PLC0415 - loads pydantic
             ModelArguments,
             model_of_signature,
             summary_of,
@@ -689,7 +694,7 @@ def _by_position(name: str, handler: Callable[..., Any]) -> _Invoke:
 
 
 def _by_name(function: Callable[..., Any], context_name: str | None) -> _Invoke:
-    from agentkit_py._engine.tool_schema import field_name  # noqa: PLC0415 - loads pydantic
+    from agentkit_py.tools.schema import field_name  # noqa: PLC0415 - loads pydantic
 
     parameters = [name for name in inspect.signature(function).parameters if name != context_name]
     fields = {name: field_name(name) for name in parameters}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentkit_py._engine.lifecycle import (
+from agentkit_py.lifecycle.hooks import (
     AgentContext,
     Lifecycle,
     ResultContext,

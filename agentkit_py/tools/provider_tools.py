@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_object
-from agentkit_py._engine.tool import Tool, ToolTraits, create_tool
-from agentkit_py._engine.tool_values import InvalidArguments
 from agentkit_py.models.provider_tools import defined
+from agentkit_py.tools.definition import Tool, ToolTraits, create_tool
+from agentkit_py.tools.values import InvalidArguments
 
 
 def provider_tool(

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar, Literal, cast
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py._engine.tool import Tool, ToolContext, create_tool, tool
 from agentkit_py.errors import StateError
+from agentkit_py.tools.definition import Tool, ToolContext, create_tool, tool
 
 KEY = "todos"
 MAX_TODOS = 50

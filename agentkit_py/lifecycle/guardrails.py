@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cas
 
 from agentkit_py._core.awaiting import is_async_callable
 from agentkit_py._core.json import JsonValue
-from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.network_run import AgentLike
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.lifecycle.hooks import AgentContext
+from agentkit_py.lifecycle.network_run import AgentLike
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.state import StateT
 

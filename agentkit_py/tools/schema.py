@@ -18,8 +18,8 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, JsonSchemaV
 from pydantic_core import core_schema
 
 from agentkit_py._core.json import JsonObject, JsonValue
-from agentkit_py._engine.tool_values import Arguments, InvalidArguments
 from agentkit_py.errors import MissingDependencyError, ToolDefinitionError
+from agentkit_py.tools.values import Arguments, InvalidArguments
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agentkit_py._engine.output_types import (
+from agentkit_py.errors import ModelRetry, OutputError
+from agentkit_py.output.types import (
     EndStrategy,
     NativeOutput,
     OutputItem,
@@ -11,7 +12,6 @@ from agentkit_py._engine.output_types import (
     PromptedOutput,
     ToolOutput,
 )
-from agentkit_py.errors import ModelRetry, OutputError
 from agentkit_py.results import NO_VALUE, AgentRunResult
 
 __all__ = [

@@ -15,7 +15,11 @@ from pydantic_core import SchemaError, from_json
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_object, dumps, strict_loads
 from agentkit_py._core.validation import TOOL_NAME
-from agentkit_py._engine.output_types import (
+from agentkit_py.errors import ConfigurationError, ToolDefinitionError
+from agentkit_py.messages import Delta, TextDelta, ToolCallDelta
+from agentkit_py.models.base import ToolSpec
+from agentkit_py.models.schema import resolved, restore_arguments
+from agentkit_py.output.types import (
     FINAL_RESULT,
     EndStrategy,
     Member,
@@ -26,19 +30,15 @@ from agentkit_py._engine.output_types import (
     PromptedOutput,
     ToolOutput,
 )
-from agentkit_py._engine.tool import Tool, context_parameter
-from agentkit_py._engine.tool_schema import (
+from agentkit_py.results import NO_VALUE
+from agentkit_py.tools.definition import Tool, context_parameter
+from agentkit_py.tools.schema import (
     issues_of,
     model_of_signature,
     plain_schema,
     plain_schema_of,
 )
-from agentkit_py._engine.tool_values import InvalidArguments
-from agentkit_py.errors import ConfigurationError, ToolDefinitionError
-from agentkit_py.messages import Delta, TextDelta, ToolCallDelta
-from agentkit_py.models.base import ToolSpec
-from agentkit_py.models.schema import resolved, restore_arguments
-from agentkit_py.results import NO_VALUE
+from agentkit_py.tools.values import InvalidArguments
 
 RESPONSE = "response"
 """The member in which an output stands that is no object."""

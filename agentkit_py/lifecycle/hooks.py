@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from agentkit_py._core.spellings import options_spelled_here, spelled_here
-from agentkit_py._engine.network_run import AgentLike, NetworkRun
+from agentkit_py.lifecycle.network_run import AgentLike, NetworkRun
 from agentkit_py.messages import Message, Messages
+from agentkit_py.models.base import Model
 from agentkit_py.processors.apply import apply_processors
 from agentkit_py.processors.base import Processor, ProcessorContext
 from agentkit_py.results import AgentResult
@@ -38,6 +39,12 @@ class AgentContext(Generic[StateT]):
     def tenant(self) -> str | None:
         """The tenant for whom the run is: ``tenant`` or ``tenant_id`` of the state's data."""
         return tenant_of(self.state)
+
+
+ModelChoice: TypeAlias = (
+    Model | str | Callable[[AgentContext], Model | str | Awaitable[Model | str]] | None
+)
+"""A model, its name (``"openai:gpt-4.1"``), a function of the context that chooses one, or None."""
 
 
 @spelled_here

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Literal, Protocol, Self, TypeAlias, cast, overload
 
@@ -11,10 +12,6 @@ from typing_extensions import TypeVar
 
 from agentkit_py._core.json import dumps
 from agentkit_py._core.spellings import spelled_here
-from agentkit_py._engine.concurrency import scheduled_in
-from agentkit_py._engine.limits import Meter
-from agentkit_py._engine.state_changes import Scheduled
-from agentkit_py._engine.transcript import Transcript
 from agentkit_py.errors import OutputError
 from agentkit_py.history.questions import Question
 from agentkit_py.messages import Usage
@@ -47,6 +44,20 @@ RunOutputT = TypeVar("RunOutputT", default=Any)
 """The type of a network's output."""
 
 T = TypeVar("T")
+
+Scheduled: TypeAlias = str | tuple[str, ...]
+"""The name of an agent that is next, or of several that run at the same time."""
+
+branch_schedule: ContextVar[tuple[object, list[Any]] | None] = ContextVar(
+    "agentkit_branch", default=None
+)
+"""The network run of a parallel call, and the agents that the call has scheduled there."""
+
+
+def scheduled_in(run: object, stack: list[T]) -> list[T]:
+    """Return the list that new entries of a run's schedule go to: its stack, or a branch's own."""
+    branch = branch_schedule.get()
+    return cast("list[T]", branch[1]) if branch is not None and branch[0] is run else stack
 
 
 class AgentLike(Generic[AnswerT]):
@@ -95,6 +106,32 @@ class NetworkLike(Protocol):
     agents: Any
 
 
+class RunEntries(Protocol):
+    """The entries of a run, as its transcript holds them."""
+
+    @property
+    def state(self) -> State:
+        """The run's state."""
+        ...
+
+    def of_this_run(self) -> Sequence[AgentResult]:
+        """Return the entries of this run, in order."""
+        ...
+
+    def results(self) -> list[AgentResult]:
+        """Return the results of this run that are in the state, in order."""
+        ...
+
+
+class RunUsage(Protocol):
+    """The use of models by a run, as its meter counts it."""
+
+    @property
+    def usage(self) -> Usage:
+        """Tokens of all model calls."""
+        ...
+
+
 class RunServices(Protocol):
     """The part of a run's choices that readers of a network's run may use."""
 
@@ -111,8 +148,8 @@ class RunServices(Protocol):
 class RunReader:
     """The parts of a run that its `NetworkRun` reads."""
 
-    transcript: Transcript
-    meter: Meter
+    transcript: RunEntries
+    meter: RunUsage
     services: RunServices
 
 
@@ -277,7 +314,7 @@ class NetworkRun(Generic[StateT, RunOutputT]):
         """Return an agent's tools as far as they are known: servers are asked when it runs."""
         return self._reader.services.known_tools(agent)
 
-    def frozen(self, transcript: Transcript) -> Self:
+    def frozen(self, transcript: RunEntries) -> Self:
         """Return the run as it is now, on another state: what changes it changes only that."""
         found = copy.copy(self)
         found.state = cast("State[StateT]", transcript.state)

@@ -1,6 +1,6 @@
 """Output types: what an agent can be asked to end with, and what is made of that when it runs.
 
-Loading this module loads no pydantic; `agentkit_py._engine.output_schema` does.
+Loading this module loads no pydantic; `agentkit_py.output.schema` does.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import (
 
 from typing_extensions import TypeVar
 
-from agentkit_py._engine.lifecycle import AgentContext
-from agentkit_py._engine.tool import Tool
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError
+from agentkit_py.lifecycle.hooks import AgentContext
 from agentkit_py.models.base import Model, ToolSpec
 from agentkit_py.models.fallback import FallbackModel
 from agentkit_py.results import OutputT
 from agentkit_py.state import StateT
+from agentkit_py.tools.definition import Tool
 
 T = TypeVar("T")
 
