@@ -333,14 +333,20 @@ class NetworkLoop(RunBody[NetworkRun]):
         forks = [context.fork(context.monitor) for _ in names]
         options = [self._options(name) for name in names]
         known = {name for entry in run.state.transcript for name in _names_of(entry)}
+        releases = self._releases([one.path for one in options])
 
         async def turn(index: int, monitor: Monitor) -> AgentResult:
             fork = forks[index].with_monitor(monitor)
             spec = fork.choices.spec_of(run.agents[names[index]])
-            return await run_agent(fork, spec, options[index])
+            call = partial(run_agent, fork, spec, options[index])
+            return await (fork.thread.run_branch(options[index].path, call) if releases else call())
 
         turns = [partial(turn, index) for index in range(len(names))]
         outcomes = await run_in_parallel(context.runtime, context.monitor, run, run.stack, turns)
+        if releases:
+            await context.thread.join_branches(
+                f"{options[0].path}.together", [one.path for one in options]
+            )
         context.spending.meter.add_forks([fork.spending.meter for fork in forks])
         errors = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
         transcripts = [fork.state.transcript for fork in forks]
@@ -355,6 +361,20 @@ class NetworkLoop(RunBody[NetworkRun]):
         run.state.merge([(n, fork.state) for n, fork in zip(names, forks, strict=True)])
         stopped = [one for one in outcomes if one.stop_reason == GUARDRAIL]
         return (stopped or outcomes)[-1]
+
+    def _releases(self, paths: Sequence[str]) -> bool:
+        """Return whether an agent that has waited and ended lets others have the thread.
+
+        Runs that came here before that was so go on without it.
+        """
+        runtime, thread = self.context.runtime, self.context.thread
+        if thread.lease is None and thread.outer_lease is None:
+            return False
+        key = f"{paths[0]}.releases"
+        if runtime.recorded(key) is None and any(runtime.remembers(f"{one}.") for one in paths):
+            return False
+        runtime.decide(key, lambda: True, "Agents that have waited release the thread at their end")
+        return True
 
     def _limit_reached(self) -> str | None:
         context, run = self.context, self.network_run

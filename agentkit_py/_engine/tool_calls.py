@@ -363,10 +363,8 @@ class ToolRunner:
             branch = replace(run, monitor=monitor)
             guards = None if self.guards is None else replace(self.guards, run=branch)
             runner = replace(self, run=branch, guards=guards)
-            result = await runner.run_one(one, fork)
-            if releases:
-                await run.thread.branch_ended(one.step_id)
-            return result
+            work = partial(runner.run_one, one, fork)
+            return await (run.thread.run_branch(one.step_id, work) if releases else work())
 
         calls = [partial(call, one, fork) for one, (_, fork) in zip(prepared, forks, strict=True)]
         network = run.network

@@ -438,8 +438,21 @@ class Thread:
         self.note_wait()
         return found
 
-    async def branch_ended(self, step_id: str) -> None:
-        """Let others have the thread where a call has waited, and calls beside it may wait on."""
+    async def run_branch(self, step_id: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Do one of several things at a time; others may have the thread once it has ended.
+
+        So it is where it has waited, since what runs beside it may wait on.
+        """
+        try:
+            found = await work()
+        except Exception as error:
+            if self.steps.runtime.repeats(error):
+                await self._branch_ended(step_id)
+            raise
+        await self._branch_ended(step_id)
+        return found
+
+    async def _branch_ended(self, step_id: str) -> None:
         for lease in (self.lease, self.outer_lease):
             if lease is not None:
                 await lease.branch_ended(step_id)
