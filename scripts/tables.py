@@ -269,7 +269,8 @@ CHUNKS: dict[str, str] = {
     "tool_call.arguments.delta": "A piece of the JSON that a tool is called with.",
     "tool_call.output.delta": "The result of a tool, or a piece of it.",
     "part.completed": "The part is whole; `finalContent` holds.",
-    "part.failed": "The part broke off; a reader shows it as such.",
+    "part.failed": "The part broke off, or was taken back. A text with `cut` stands as far as it "
+    "came: its thread has it.",
     "hitl.requested": "Calls wait for a person.",
     "hitl.resolved": "A person answered, or the time is over; `resolution` is `approved`, "
     "`denied`, `partial` or `expired`.",

@@ -432,9 +432,10 @@ class Chat:
             count = len(await store.messages(thread_id))
         self.console.print(f"{count} messages so far; the last ones:", style="dim")
         results = [one.result for one in (await store.newest(thread_id, 2 * _SHOWN))[1]]
-        texts = [(r.agent_name, m.text) for r in results for m in r.output if m.type == "text"]
-        for name, text in texts[-_SHOWN:]:
-            self.printer.past("you" if name == USER else name, text, is_user=name == USER)
+        texts = [(r, m.text) for r in results for m in r.output if m.type == "text"]
+        for result, text in texts[-_SHOWN:]:
+            name, is_user = result.agent_name, result.agent_name == USER
+            self.printer.past("you" if is_user else name, text, is_user=is_user, cut=result.cut)
 
     async def _show_help(self, _: str) -> None:
         self.console.print(_HELP, markup=False)

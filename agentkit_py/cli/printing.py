@@ -69,12 +69,15 @@ class RunPrinter:
         self._line(Text(f"● {name}", _USER))
         await self._say(text)
 
-    def past(self, name: str, text: str, *, is_user: bool = False) -> None:
-        """Print a message of an earlier run."""
+    def past(
+        self, name: str, text: str, *, is_user: bool = False, cut: Finish | None = None
+    ) -> None:
+        """Print a message of an earlier run, with the reason why it is ``cut``, if it is."""
         style = _USER if is_user else f"bold {self._colour(name)}"
         self._line(Text(f"● {name}", style))
         for line in wrap(self._console, text, 2):
             self._line(Text(f"  {line}", "dim"))
+        self._end(cut)
 
     async def _reply(self, messages: Sequence[Message]) -> None:
         for message in messages:

@@ -225,6 +225,10 @@ class StreamedPart:
     by_staff: bool = False
     """True if a staff member wrote it; ``agent`` is the person's name."""
 
+    cut: str = ""
+    """Why a text ends before its end, as the thread has it: a finish reason, ``"error"`` where it
+    was stopped or broke off. Empty: it is whole."""
+
     approval: PartApproval | None = None
     """The question to a person about this call, where the front end asks it (`Reply`)."""
 

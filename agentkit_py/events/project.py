@@ -223,7 +223,9 @@ class Projector:
             # Parts of a reply that broke off.
             why = str(event.error) if isinstance(event, RunFailed) else "interrupted"
             for part in self._take_live(event.message_id):
-                yield self._failed(event, part, why)
+                name, data = self._failed(event, part, why)
+                # What was seen of a text stands; it is not taken back.
+                yield name, {**data, "cut": "error"} if part.kind == "text" else data
         if isinstance(event, RunInterrupted):
             yield "run.interrupted", {**self._ended(event), "reason": "cancelled"}
         elif isinstance(event, RunFailed):

@@ -171,8 +171,9 @@ def part_to_dict(part: StreamedPart) -> dict[str, Any]:
 
 
 def author_of(part: StreamedPart) -> dict[str, Any]:
-    """Return the marker of a part that no agent wrote: nothing where an agent did."""
-    return {"byStaff": True} if part.by_staff else {}
+    """Return the marker of a part that no agent wrote, and of a cut text; else nothing."""
+    found: dict[str, Any] = {"byStaff": True} if part.by_staff else {}
+    return {**found, "cut": part.cut} if part.cut else found
 
 
 def reply_id(message_id: str) -> str:
@@ -380,7 +381,8 @@ def is_same_reply(one: Sequence[StreamedPart], other: Sequence[StreamedPart]) ->
 def _shown(part: StreamedPart) -> tuple[Any, ...]:
     text = part.text if part.type in ("text", "reasoning") else ""
     approval = part.approval and (part.approval.id, part.approval.approved, part.approval.reason)
-    return part.type, part.agent, part.by_staff, part.tool, text, part.input, part.output, approval
+    about = part.type, part.agent, part.by_staff, part.cut
+    return *about, part.tool, text, part.input, part.output, approval
 
 
 def error_of(part: StreamedPart) -> tuple[str, str] | None:

@@ -59,6 +59,10 @@ class _NumberedMessages:
         return [message_json(message, self.tokenizer) for message in self.messages]
 
 
+CUT = ("length", "content_filter", "refusal", "context_window", "error")
+"""Why a text ends before its end."""
+
+
 def message_json(message: Message, tokenizer: Tokenizer | None = None) -> dict[str, Any]:
     """Return a message as the page shows it; with a tokenizer also its tokens."""
     found: dict[str, Any] = {
@@ -70,6 +74,8 @@ def message_json(message: Message, tokenizer: Tokenizer | None = None) -> dict[s
     match message.type:
         case "text":
             found["text"] = message.text
+            if message.stop_reason in CUT:
+                found["cut"] = message.stop_reason
             if not isinstance(message.content, str):
                 found["media"] = [p.type for p in message.content if p.type != "text"]
         case "reasoning":

@@ -25,7 +25,9 @@ from agentkit_py.events.types import (
     AgentsRouted,
     ContextActivity,
     Event,
+    GuardrailChecked,
     HitlResolved,
+    ModelFailedOver,
     ModelReplied,
     ReplyDelta,
     RunCompleted,
@@ -33,6 +35,7 @@ from agentkit_py.events.types import (
     RunInterrupted,
     RunStarted,
     ToolFinished,
+    ToolProgressed,
     ToolStarted,
 )
 from agentkit_py.messages import Finish, ToolCallDelta, Usage
@@ -51,7 +54,7 @@ _REPEATED = frozenset(
     {
         *("replied", "activity", "routed", "state.changed", "call.started", "call.ended"),
         *("tool.began", "tool.ended", "tool.started", "tool.finished"),
-        *("listing.began", "listing.ended"),
+        *("listing.began", "listing.ended", "taken.back"),
     }
 )
 """What a run that goes on does again in a replay, where nothing is really done."""
@@ -265,10 +268,8 @@ class Recorder(Instrumentation):
                 self.record("delta", **where, **part, **tool)
             case ModelReplied():
                 self._replied(event)
-            case ToolStarted() | ToolFinished() | HitlResolved():
-                self._tool_event(event)
             case _:
-                pass
+                self._other_event(event)
 
     def _replied(self, event: ModelReplied) -> None:
         waiting = self._unanswered[event.run_id]
@@ -282,6 +283,21 @@ class Recorder(Instrumentation):
             name=event.name,
             messages=[message_json(message) for message in event.messages],
         )
+
+    def _other_event(self, event: Event) -> None:
+        match event:
+            case ModelFailedOver() | GuardrailChecked(verdict="tripped"):
+                self.record("taken.back", runId=event.run_id, name=event.name)
+            case ToolStarted() | ToolFinished() | HitlResolved():
+                self._tool_event(event)
+            case _:
+                pass
+
+    async def progress(self, event: ToolProgressed) -> None:
+        """Record what a tool reports."""
+        running = self._running[event.run_id, event.call.id]
+        key = running[0] if running else event.call.id
+        self.record("tool.progressed", tool=key, runId=event.run_id, **event.progress.to_dict())
 
     def _tool_event(self, event: ToolStarted | ToolFinished | HitlResolved) -> None:
         if isinstance(event, HitlResolved):

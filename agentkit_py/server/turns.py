@@ -102,6 +102,9 @@ def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
         parts = list(parts_of(result.agent_name, result.output, result.tool_calls))
         for part in parts:
             part.by_staff = result.staff is not None
+        if result.cut is not None:
+            for part in [one for one in parts if one.type == "text"][-1:]:
+                part.cut = result.cut.reason
         turn.parts += parts
     return found
 

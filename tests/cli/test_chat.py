@@ -207,6 +207,17 @@ def test_a_thread_can_be_read_without_asking_anything(folder: Path, provider: Fa
     assert len(provider.requests) == 1
 
 
+def test_a_cut_text_of_an_earlier_run_is_said_to_be_cut(
+    folder: Path, provider: FakeProvider
+) -> None:
+    """It looks like an answer otherwise."""
+    provider.reply({"text": "Yes, red", "finish": "length"})
+    first = chat(folder, provider, "shop:shop", "--db", "chat.db", lines="Any hats?\n")
+    resumed = ["shop:shop", "--db", "chat.db", "--thread", thread_in(first.stdout)]
+    shown = chat(folder, provider, *resumed).stdout
+    assert "  Yes, red\n  ■ the reply is not whole: length\n" in shown
+
+
 def test_a_new_thread_belongs_to_the_user_that_was_named(
     folder: Path, provider: FakeProvider
 ) -> None:

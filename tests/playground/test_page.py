@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+import threading
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from agentkit_py.evals import read_cases
 from agentkit_py.mcp import MCPServer, Stdio
 from agentkit_py.playground.app import BrokenTarget, create_playground
 from agentkit_py.playground.runs import Playground
-from agentkit_py.testing import ScriptedModel
+from agentkit_py.testing import Raw, ScriptedModel, tool_call
+from agentkit_py.tools import Progress
 from tests.mcp_servers.world import modern
 from tests.playground.conftest import PATIENCE, Served
 from tests.playground.world import playground
@@ -227,6 +229,52 @@ def test_a_person_approves_or_denies_on_a_card(page: Page) -> None:
     page.locator(".card").get_by_role("button", name="Deny").click()
     expect(page.locator(".card")).to_contain_text("denied: Not today.")
     expect(page.locator("#chat .said").last).to_contain_text("A person refused")
+
+
+def test_a_reply_that_broke_off_stays_and_is_said_to_be_cut(browser: Browser) -> None:
+    """As the thread has it, also when the page is loaded again."""
+    words = "Your refund of 120 EUR was approved. " * 5
+    model = ScriptedModel(Raw(reply=words, cut_after=2500))
+    agent = Agent(name="desk", system="S", model=model, history=MemoryHistory())
+    with Served(create_playground(Playground(agent))) as served:
+        page = browser.new_page()
+        page.goto(served.address)
+        say(page, "Hello")
+        said = page.locator(".said:not(.user)")
+        for _ in range(2):
+            expect(said).to_have_count(1)
+            expect(said).to_contain_text("Your refund")
+            expect(said).to_contain_text("This reply is not whole")
+            page.reload()
+        page.close()
+
+
+def test_the_progress_of_a_tool_is_shown_until_it_has_its_result(browser: Browser) -> None:
+    """Its words and a bar, on the line of the call."""
+    go = threading.Event()
+
+    def pack(order: str) -> Generator[Any]:
+        """Pack an order."""
+        yield Progress(f"Packing {order}", fraction=0.5)
+        go.wait()
+        yield "packed"
+
+    model = ScriptedModel(tool_call("pack", {"order": "A7"}), "Done.")
+    agent = Agent(name="desk", system="S", model=model, tools=[pack], history=MemoryHistory())
+    with Served(create_playground(Playground(agent))) as served:
+        page = browser.new_page()
+        try:
+            page.goto(served.address)
+            say(page, "Pack it", wait=False)
+            line = page.locator("#chat .tool summary")
+            expect(line).to_contain_text("Packing A7")
+            expect(line.get_by_role("progressbar")).to_have_attribute("value", "0.5")
+        finally:
+            go.set()
+        expect(page.locator(".turn .foot .link")).to_have_count(1)
+        expect(line.get_by_role("progressbar")).to_have_count(0)
+        expect(line).not_to_contain_text("Packing")
+        page.close()
 
 
 def test_a_run_is_cancelled(page: Page) -> None:

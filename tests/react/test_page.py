@@ -193,6 +193,8 @@ def test_text_is_streamed_and_can_be_stopped(desk: Desk) -> None:
     assert END_OF_POLICY not in written
     stopped = desk.page.get_by_text("The answer was stopped.")
     expect(stopped).to_be_visible()
+    expect(desk.log).to_contain_text("This answer is not whole.")
+    desk.says("thirty days")
     desk.look("stopped")
     desk.button("Try again").click()
     expect(stopped).to_be_hidden()

@@ -15,7 +15,7 @@ from agentkit_py import AgentResult, MemoryHistory, SqliteHistory, TextMessage, 
 from agentkit_py.errors import ToolError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.server import HubLimits
-from agentkit_py.testing import error, tool_call, tool_calls
+from agentkit_py.testing import Raw, error, tool_call, tool_calls
 from agentkit_py.tools import Progress
 from tests.server.world import NO_LIMIT, app_of, client_of, served, support, waiting
 
@@ -613,3 +613,37 @@ async def test_ag_ui_gets_the_progress_of_a_tool_as_custom_events() -> None:
     assert [one for one in reports if "toolName" in one] == [
         {"toolCallId": start["toolCallId"], **one} for one in REPORTS
     ]
+
+
+LONG = "Your refund of 120 EUR was approved and will arrive on Monday. " * 3
+
+
+async def test_a_text_that_broke_off_is_marked_as_cut_in_stream_and_thread() -> None:
+    """The client shows what the thread holds, and can say that it is not whole."""
+    for path, body in (("vercel", said("Hi")), ("ag-ui", run_input("Hi"))):
+        async with client_of(app_of(support(Raw(reply=LONG, cut_after=2500)))) as client:
+            streamed = await events(client, f"/api/{path}", body)
+            shown = (await client.get(f"/api/{path}/t1")).json()["messages"][-1]
+        if path == "vercel":
+            (stored,) = shown["parts"]
+            marks, text = stored["providerMetadata"]["agentkit"], stored["text"]
+            last = [one for one in streamed if one["type"] == "text-start"][-1]["providerMetadata"]
+            assert last == stored["providerMetadata"]
+        else:
+            marks, text = shown["metadata"], shown["content"]
+            snapshots = [one for one in streamed if one["type"] == "MESSAGES_SNAPSHOT"]
+            assert snapshots[-1]["messages"][-1] == shown
+        assert marks["cut"] == "error"
+        assert text
+        assert LONG.startswith(text)
+
+
+async def test_a_text_that_reached_its_limit_is_marked_and_a_whole_one_is_not() -> None:
+    """The mark is the reason."""
+    cut = {"text": "Your refund of", "finish": "length"}
+    async with client_of(app_of(support(cut, "Whole."))) as client:
+        await events(client, "/api/vercel", said("Hi"))
+        await events(client, "/api/vercel", said("And?", "m2"))
+        messages = (await client.get("/api/vercel/t1")).json()["messages"]
+    marks = [p["providerMetadata"]["agentkit"] for m in messages[1::2] for p in m["parts"]]
+    assert marks == [{"agent": "clerk", "cut": "length"}, {"agent": "clerk"}]

@@ -27,6 +27,7 @@ export function Desk({ me, session, onLost }) {
   const authors = useRef(new Map()); // who wrote which part
   const byPeople = useRef(new Set()); // messages of the staff, which end no run
   const failedParts = useRef(new Set()); // parts that were taken back
+  const cutParts = useRef(new Set()); // texts that were stopped or broke off
   const paused = useRef(new Map()); // messages whose replies wait for a person, by thread
   const shown = useRef([]);
   const agent = useAgent({
@@ -42,7 +43,7 @@ export function Desk({ me, session, onLost }) {
         beginAgain(data.threadId);
         setStopped((one) => (one === data.threadId ? null : one));
       }
-      if (event === "part.failed") failedParts.current.add(data.partId);
+      if (event === "part.failed") (data.cut ? cutParts : failedParts).current.add(data.partId);
       if (event === "run.started" && data.scope === "agent") setSpeaker(data.name);
       if (event === "run.interrupted") setStopped(data.threadId);
       if (event === "run.failed") {
@@ -241,6 +242,7 @@ export function Desk({ me, session, onLost }) {
           messages={agent.messages}
           authors={authors.current}
           failedParts={failedParts.current}
+          cutParts={cutParts.current}
           {...{ title, waits, writing }}
           onEdit={edit}
         />

@@ -16,7 +16,7 @@ export function Avatar({ name, staff = false }) {
   );
 }
 
-export function Messages({ messages, authors, failedParts, title, waits, writing, onEdit }) {
+export function Messages({ messages, authors, failedParts, cutParts, title, waits, writing, onEdit }) {
   const end = useRef(null);
   const turns = turnsOf(messages, authors, failedParts);
   const toEnd = () => end.current?.scrollIntoView({ block: "nearest" });
@@ -46,6 +46,7 @@ export function Messages({ messages, authors, failedParts, title, waits, writing
           before={turns[index - 1]}
           title={title}
           waits={waits}
+          cutParts={cutParts}
           onEdit={onEdit}
         />
       ))}
@@ -90,7 +91,7 @@ function isVisible(part) {
   return part.type === "tool-call" || (part.type === "text" && part.content !== "");
 }
 
-function Turn({ turn, before, title, waits, onEdit }) {
+function Turn({ turn, before, title, waits, cutParts, onEdit }) {
   const { author, message } = turn;
   const name = author === null ? "You" : words(author.name);
   const time = new Date(message.timestamp);
@@ -117,7 +118,11 @@ function Turn({ turn, before, title, waits, onEdit }) {
             <time dateTime={time.toISOString()}>{clock.format(time)}</time>
           </h2>
           {turn.parts.map((part) => (
-            <Part key={part.id ?? part.toolCallId} {...{ part, author, title, waits }} />
+            <Part
+              key={part.id ?? part.toolCallId}
+              isCut={part.isCut || cutParts.has(part.id)}
+              {...{ part, author, title, waits }}
+            />
           ))}
           {message.status === "failed" && (
             <p className="problem">
@@ -133,11 +138,18 @@ function Turn({ turn, before, title, waits, onEdit }) {
   );
 }
 
-function Part({ part, author, title, waits }) {
+function Part({ part, author, title, waits, isCut }) {
   if (part.type === "tool-call") {
     return <ToolLine part={part} title={title} waits={waits.some((call) => isOf(call, part))} />;
   }
-  if (author !== null) return <Markdown text={part.content} />;
+  if (author !== null) {
+    return (
+      <>
+        <Markdown text={part.content} />
+        {isCut && <small>This answer is not whole.</small>}
+      </>
+    );
+  }
   return <OwnText text={part.content} />;
 }
 

@@ -99,12 +99,16 @@ function userMessage({ message_id: id, content, createdAt }) {
   return { id, role: "user", parts, timestamp: new Date(createdAt), status: "sent" };
 }
 
+// Why a text ends before its end; "error": it was stopped or broke off.
+const CUT = ["error", "length", "content_filter", "refusal", "context_window"];
+
 function agentMessage({ message_id: id, agentName, staff, data, createdAt }) {
   const author = { name: agentName, staff: staff !== undefined };
   const parts = data.output.flatMap((message, index) => {
     if (message.type === "text") {
       const content = textOf(message.content);
-      return [{ type: "text", id: `${id}-${index}`, content, status: "complete", author }];
+      const isCut = CUT.includes(message.stop_reason);
+      return [{ type: "text", id: `${id}-${index}`, content, status: "complete", author, isCut }];
     }
     return (message.tools ?? []).map((tool) => ({ ...toolPart(tool, data.toolCalls), author }));
   });

@@ -120,8 +120,11 @@ function agentMessage(agent, message, pick) {
   if (message.type === "reasoning") {
     return h("details.reasoning", h("summary", "Reasoning"), h("div.text", message.text));
   }
-  return h("div.said", h("div.who", agentName(agent), pick), h("div.text", message.text));
+  return h("div.said", h("div.who", agentName(agent), pick), h("div.text", message.text),
+    message.cut ? h("div.note", `This reply is not whole: ${CUT[message.cut] ?? message.cut}.`) : null);
 }
+
+const CUT = { error: "it was stopped or broke off", length: "it reached the limit of tokens" };
 
 function runSection(run) {
   const label = run.status === "running" ? "A run in progress" : `A run, ${run.status}`;
@@ -162,10 +165,19 @@ function toolLine(call, tool, key, stored = false) {
   return h(`details.tool${result?.isError ? ".bad" : ""}`,
     { data: { key: `tool-${key}` } },
     h("summary", h("span.sign", { "aria-hidden": "true" }, sign), h("span.hidden", status),
-      h("span.name", call.name), h("span.args", callText(call).slice(call.name.length))),
+      h("span.name", call.name), result || !tool.progress ? null : progressOf(tool.progress),
+      h("span.args", callText(call).slice(call.name.length))),
     h("pre", JSON.stringify(call.input, null, 2)),
     result ? h("pre.result", resultText(result)) : null,
     tool.traceback ? h("pre.result", tool.traceback) : null);
+}
+
+/** What a tool reports while it runs. */
+function progressOf({ text, fraction, data }) {
+  return h("span.progress",
+    fraction === undefined ? null : h("progress", { max: "1", value: fraction, "aria-label": "Progress" }),
+    text ? h("span", text) : null,
+    data === undefined ? null : h("span.args", JSON.stringify(data)));
 }
 
 function live(reply) {

@@ -96,6 +96,13 @@ const STEPS = {
     const part = (parts.parts[event.index] ??= { kind: event.part, tool: event.tool, text: "" });
     part.text += event.text;
   },
+  "taken.back"(run, event) {
+    run.live.delete(event.runId);
+  },
+  "tool.progressed"(run, event) {
+    const tool = run.tools.get(event.tool);
+    if (tool) tool.progress = event;
+  },
   replied(run, event) {
     run.live.delete(event.runId);
     for (const message of event.messages) run.items.push({ type: "message", agent: event.name, runId: event.runId, message, call: event.call });
@@ -154,12 +161,24 @@ const STEPS = {
     run.error = event.error;
     run.final = event.state;
     run.totals = { usage: event.usage, cost: event.cost };
+    if (event.status !== "completed") keepCut(run);
     run.live.clear();
     for (const agent of run.agents.values()) agent.end ??= event.at;
     for (const tool of run.tools.values()) tool.end ??= event.at;
     for (const wait of [...run.waits, ...run.servers]) wait.end ??= event.at;
   },
 };
+
+/** Of replies that were stopped or broke off the texts stay, as they do in the thread. */
+function keepCut(run) {
+  for (const [runId, { agent, parts }] of run.live) {
+    for (const part of parts) {
+      if (part?.kind !== "TextDelta" || !part.text.trim()) continue;
+      const message = { type: "text", role: "assistant", text: part.text, cut: "error" };
+      run.items.push({ type: "message", agent, runId, message });
+    }
+  }
+}
 
 function ended(run, event, facts) {
   const agent = run.agents.get(event.runId);
