@@ -51,6 +51,7 @@ from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.processors.tool_results import ToolCallFilter
+from agentkit_py.results import USER, AgentResult
 from agentkit_py.routing import (
     Router,
     check_names,
@@ -70,6 +71,7 @@ __all__ = [
     "NetworkRun",
     "create_network",
     "explain",
+    "explain_thread",
     "index_thread",
 ]
 
@@ -381,6 +383,87 @@ async def explain(
     own = state.clone() if isinstance(state, State) else state
     options: RunOptions = {"state": own, "thread_id": thread_id, "model": model}
     builder = await _input_builder(target, _chosen(target, agent), input, options)
+    return (await builder.build()).report
+
+
+async def explain_thread(
+    target: Target, thread_id: str, *, model: ModelChoice = None
+) -> list[AgentResult]:
+    """Return a stored thread's results, each with a report of what its call would be sent now.
+
+    For each result the thread is taken as it was before it. Processors and functions are those of
+    today and see a state with the thread's messages and default data, and no model is called: what
+    runs of this process really sent is in their own results. A `ContextMatrix` shows both.
+
+    Args:
+        target: The agent or network that the thread is with.
+        thread_id: The stored thread.
+        model: Overrides the agents'.
+
+    Returns:
+        The thread's entries. ``context`` is None on user turns, on messages of staff, and on
+        results of agents that the target does not have, which are logged.
+
+    Raises:
+        ConfigurationError: The target has no history.
+        MissingModelError: An agent has no model, whose name and window matter here.
+        ThreadNotFoundError: There is no such thread.
+    """
+    if target.history is None:
+        raise ConfigurationError(
+            f"{target.name!r} has no history, so it has no thread {thread_id!r}; pass history=…"
+        )
+    entries = await _stored(target, thread_id)
+    agents = {a.name: a for a in (target.agents if isinstance(target, Network) else [target])}
+    unknown = {e.agent_name for e in entries if e.staff is None} - {USER, *agents}
+    if unknown:
+        logger.warning(
+            "Thread %r has results of %s, which %r does not have: they are not explained",
+            *(thread_id, ", ".join(map(repr, sorted(unknown))), target.name),
+        )
+    explained: list[AgentResult] = []
+    for place, entry in enumerate(entries):
+        agent = None if entry.staff is not None else agents.get(entry.agent_name)
+        if agent is None or entry.agent_name == USER:
+            explained.append(entry)
+            continue
+        report = await _report_at(target, agent, entries[:place], (thread_id, model))
+        explained.append(replace(entry, context=report))
+    return explained
+
+
+async def _stored(target: Target, thread_id: str) -> Sequence[AgentResult]:
+    """Return all entries of a thread."""
+    body = begin(target, "", {"thread_id": thread_id})
+    await body.context.begin(body.agents, dry=True)
+    pages = body.context.thread.pages
+    while pages.older is not None:
+        await pages.load_older()
+    return list(body.context.state.transcript)
+
+
+async def _report_at(
+    target: Target,
+    agent: Agent[Any, Any],
+    before: Sequence[AgentResult],
+    options: tuple[str, ModelChoice],
+) -> ContextReport:
+    """Return what an agent would be sent after ``before``, which ends with its run's results."""
+    thread_id, model = options
+    questions = (i for i in reversed(range(len(before))) if before[i].agent_name == USER)
+    place = next(questions, None)
+    said: str | UserMessage = ""
+    past = before
+    if place is not None:
+        asked, past = before[place], before[:place]
+        content = [m.content for m in asked.output if m.type == "text"]
+        text = content[0] if content else ""
+        said = UserMessage(text, asked.id, client_timestamp=asked.created_at)
+    # An empty state would be filled with the whole thread.
+    state = State[Any](results=past, thread_id=thread_id if past else None)
+    builder = await _input_builder(target, agent, said, {"state": state, "model": model})
+    for entry in before[len(past) + 1 :] if place is not None else ():
+        builder.run.transcript.add(entry)
     return (await builder.build()).report
 
 

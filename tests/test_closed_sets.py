@@ -147,6 +147,8 @@ MADE_BY_THE_LIBRARY = {
     "Tool.generator",
     "apply_processors.level",  # any name may stand in a report
     "stream_response.format",  # the HTTP API calls it
+    "MatrixCell.fate",
+    "MatrixRow.section",
 }
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from typing import Annotated, Any, TypeAlias
+from collections.abc import Awaitable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import typer
 from rich.console import Console
@@ -13,12 +14,13 @@ from rich.text import Text
 
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.json import dumps
-from agentkit_py.cli.console import shorten
+from agentkit_py.cli.console import counted, shorten
 from agentkit_py.cli.target import DbOption, TargetArgument, load_target, with_history
+from agentkit_py.matrix import AS_NOW, ContextMatrix, matrix_page
 from agentkit_py.messages import Message, text_of
-from agentkit_py.network import Target
+from agentkit_py.network import Target, explain_thread
 from agentkit_py.network import explain as explain_context
-from agentkit_py.playground.levels import MessageRow, overview_of
+from agentkit_py.processors.fates import MessageRow, overview_of
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.stores import HistoryStore
@@ -30,10 +32,12 @@ _TITLE = "What each agent saw (its last model call of this turn)"
 _CHANGES = {"kept": (" ", ""), "removed": ("-", "red"), "added": ("+", "green")}
 _REWRITTEN = ("~", "yellow")
 
+T = TypeVar("T")
+
 _Cells: TypeAlias = tuple[str, str, str, str, str, str]
 
 
-def explain(
+def explain(  # noqa: PLR0913 - each is an option of the command
     ctx: typer.Context,
     target: TargetArgument,
     *,
@@ -46,6 +50,12 @@ def explain(
     ] = "",
     db: DbOption = None,
     diff: Annotated[bool, typer.Option("--diff", help="Show it message by message.")] = False,
+    matrix: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write a page: each message of the thread in each model call."
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
 ) -> None:
     """Show what an agent would be sent now, level by level.
@@ -54,7 +64,21 @@ def explain(
     that would call a model only says so.
     """
     found, _ = with_history(load_target(target), db, create=False)
-    report = run_interruptibly(_report(found, agent, thread, text))
+    if matrix is not None:
+        if thread is None or agent is not None or text or diff:
+            raise typer.BadParameter("--matrix takes a --thread, and no agent, input or diff.")
+        made = ContextMatrix.of(run_interruptibly(_closing(found, explain_thread(found, thread))))
+        page = matrix_page(made, f"{found.name}: thread {thread}", AS_NOW)
+        matrix.write_text(page, encoding="utf-8")
+        if as_json:
+            typer.echo(json.dumps(made.to_dict(), indent=2))
+            return
+        size = f"{counted(len(made.rows), 'message')} in {counted(len(made.calls), 'model call')}"
+        ctx.obj.console.print(Text(f"{size}, written to {matrix}. It holds the conversation."))
+        return
+    report = run_interruptibly(
+        _closing(found, explain_context(found, agent, thread_id=thread, input=text))
+    )
     rows = list(overview_of(report)) if diff else []
     if as_json:
         record = report.to_dict()
@@ -68,11 +92,10 @@ def explain(
         _print_diff(console, rows, report)
 
 
-async def _report(
-    target: Target, agent: str | None, thread: str | None, text: str
-) -> ContextReport:
+async def _closing(target: Target, making: Awaitable[T]) -> T:
+    """Return what is made of a target's thread, and close its store."""
     try:
-        return await explain_context(target, agent, thread_id=thread, input=text)
+        return await making
     finally:
         if isinstance(target.history, HistoryStore):
             await target.history.close()

@@ -38,6 +38,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agentkit_py._core.urls import host_name, is_loopback
 from agentkit_py.errors import AgentKitError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer
+from agentkit_py.matrix import AS_NOW, VIEWER, ContextMatrix, matrix_json
+from agentkit_py.network import explain_thread
 from agentkit_py.playground.describe import (
     CALL_FIELDS,
     call_json,
@@ -197,6 +199,7 @@ def create_playground(
         Route("/dev-api/target", api.target),
         Route("/dev-api/threads", api.threads),
         Route("/dev-api/threads/{thread:path}", api.thread),
+        Route("/dev-api/matrix/{thread:path}", api.matrix),
         Route("/dev-api/events", api.events),
         Route("/dev-api/runs", api.start, methods=["POST"]),
         Route("/dev-api/runs/{run}/cancel", api.cancel, methods=["POST"]),
@@ -206,6 +209,7 @@ def create_playground(
         Route("/dev-api/runs/{run}/calls/{call:int}/again", api.again, methods=["POST"]),
         Route("/dev-api/approvals/{request}", api.approve, methods=["POST"]),
         Mount("/static", StaticFiles(directory=_STATIC)),
+        Mount("/matrix", StaticFiles(directory=VIEWER, html=True)),
     ]
     app = Starlette(
         routes=routes,
@@ -295,6 +299,13 @@ class _Endpoints:
         position = int(after) if after.isdecimal() else None
         thread = request.path_params["thread"]
         return self._masked(await thread_json(self.playground, thread, position))
+
+    async def matrix(self, request: Request) -> Response:
+        """Explain each model call of a thread, with the processors as they are now."""
+        target, thread = self.playground.target, request.path_params["thread"]
+        made = ContextMatrix.of(await explain_thread(target, thread))
+        title = f"{target.name}: thread {thread}"
+        return self._masked(matrix_json(made, title, AS_NOW))
 
     async def events(self, request: Request) -> Response:
         """Stream events of a thread's runs as they happen."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import runpy
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,27 @@ def test_an_error_is_one_line_with_an_exit_status(
     assert done.exit_code == status
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_the_matrix_of_a_thread_is_a_page_and_json(folder: Path) -> None:
+    """The page holds what the JSON says; nothing is asked."""
+    arguments = ("desk:network", "--thread", "t1", "--matrix", "matrix.html")
+    found = explained(folder, *arguments)
+    assert [call["agent"] for call in found["calls"]] == ["clerk", "clerk"]
+    assert [row["type"] for row in found["rows"]] == [
+        *("text", "text", "tool_call", "tool_result", "text")
+    ]
+    page = (folder / "matrix.html").read_text(encoding="utf-8")
+    (data,) = re.findall(r'<script id="data" type="application/json">(.*?)</script>', page)
+    assert found.items() <= json.loads(data).items()
+    done = explain(folder, *arguments)
+    assert "5 messages in 2 model calls, written to matrix.html" in done.stdout
+
+
+@pytest.mark.parametrize("extra", [(), ("--thread", "t1", "--agent", "clerk")])
+def test_a_matrix_is_of_a_whole_thread(folder: Path, extra: tuple[str, ...]) -> None:
+    """Without a thread, or for an agent, it is refused before anything is written."""
+    done = explain(folder, "desk:network", "--matrix", "none.html", *extra)
+    assert done.exit_code == 2
+    assert "--matrix takes a --thread" in " ".join(done.stderr.replace("│", " ").split())
+    assert not (folder / "none.html").exists()

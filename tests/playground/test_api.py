@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import AsyncIterator
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -626,4 +627,22 @@ async def test_a_question_of_this_page_is_answered_once(
     (decided,) = [event for event in asked.events.values() if event["kind"] == "decided"]
     assert (decided["resolution"], decided["reason"]) == ("denied", "Too late.")
     assert "Too late." in str(going_on.events)
+    await played.close()
+
+
+async def test_the_matrix_of_a_thread_shows_each_message_in_each_model_call(
+    tmp_path: Path,
+) -> None:
+    """Its page is served beside it."""
+    played = playground(tmp_path)
+    async with client(create_playground(played)) as api:
+        done = await run(api, played, "Where is order 7?")
+        found = (await api.get(f"/dev-api/matrix/{done.thread_id}")).json()
+        page = await api.get(f"/matrix/?thread={done.thread_id}")
+        missing = await api.get("/dev-api/matrix/none")
+    assert len(found["calls"]) == len(done.recorder.calls)
+    assert {call["agent"] for call in found["calls"]} == {"greeter", "clerk"}
+    assert "processors of today" in found["note"]
+    assert "viewer.js" in page.text
+    assert missing.status_code == HTTPStatus.NOT_FOUND
     await played.close()

@@ -16,8 +16,9 @@ from agentkit_py.messages import (
     ToolCallMessage,
     ToolResultMessage,
 )
-from agentkit_py.playground.levels import levels_json, message_json, rows_of
+from agentkit_py.playground.levels import levels_json, message_json
 from agentkit_py.processors import MessageWindow, TruncateToolResults
+from agentkit_py.processors.fates import rows_of
 from agentkit_py.processors.report import ContextReport
 from agentkit_py.testing import ScriptedModel
 

@@ -69,7 +69,7 @@ async def test_words_that_the_store_masks_are_masked_on_the_page(tmp_path: Path)
         begun = (await api.post("/dev-api/runs", json={"text": said})).json()
         await until_done(played, begun["run"])
         run = played.runs[begun["run"]]
-        paths = ["threads", f"threads/{begun['thread']}"]
+        paths = ["threads", f"threads/{begun['thread']}", f"matrix/{begun['thread']}"]
         paths += [f"runs/{run.id}/calls/{number}" for number in run.recorder.calls]
         answers = {path: (await api.get(f"/dev-api/{path}")).text for path in paths}
         call = f"/dev-api/runs/{run.id}/calls/3"

@@ -198,6 +198,8 @@ function controls() {
   const run = running();
   byId("cancel").hidden = !run;
   byId("send").hidden = Boolean(run);
+  byId("matrix").hidden = !state.thread || Boolean(run);
+  byId("matrix").href = `/matrix/?thread=${encodeURIComponent(state.thread ?? "")}`;
   byId("send").disabled = sending || Boolean(state.target?.broken);
 }
 
