@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -44,13 +45,19 @@ from agentkit_py._engine.knowledge import (
 from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, names_of
 from agentkit_py._engine.option_checks import (
     expect,
+    expect_bool,
+    expect_callback,
     expect_context,
     expect_count,
     expect_function,
     expect_history,
     expect_list,
+    expect_method,
     expect_model,
     expect_one_of,
+    expect_text,
+    expect_type,
+    wrong,
 )
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunSetup
@@ -72,7 +79,7 @@ from agentkit_py.lifecycle.guardrails import (
 )
 from agentkit_py.lifecycle.hooks import NO_HOOKS, Lifecycle
 from agentkit_py.lifecycle.network_run import AgentLike
-from agentkit_py.models.base import HostedTool, Model, ToolChoice, ToolSpec
+from agentkit_py.models.base import HostedTool, ToolChoice, ToolSpec
 from agentkit_py.models.provider_tools import is_run_by_program
 from agentkit_py.output.types import EndStrategy, OutputSpec, OutputType, OutputValidator
 from agentkit_py.processors.apply import as_processors
@@ -294,6 +301,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
     def _as_spec(self) -> AgentSpec:
         self._check_kinds()
+        self._check_features(f"Agent {self.name!r}")
         tools, search = self.tool_map, self._knowledge_search()
         if search is not None:
             tools.setdefault(search.tool.name, search.tool)
@@ -399,30 +407,45 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         system: object = self.system
         if not isinstance(system, str) or self.instructions != () or self.markdown is not False:
             self._check_instructions(where)
-        if not (system is None or isinstance(system, str) or callable(system)):
-            raise ConfigurationError(
-                f"{where}: system must be a text or a function that gives one, got {system!r:.80}"
-            )
-        if not isinstance(self.model, Model):
-            expect_model(where, "model", self.model)
-        if self.history is not None:
-            expect_history(where, self.history)
+        if isinstance(system, type) or not (system is None or isinstance(system, str | Callable)):
+            raise wrong(where, "system", "a text or a function that gives one", system)
+        expect_context(where, "system", system, or_none=True)
+        expect_model(where, "model", self.model)
+        for name in _FLAGS:
+            expect_bool(where, name, getattr(self, name))
+        for name in ("description", "assistant"):
+            expect_text(where, name, getattr(self, name))
+        expect_type(where, "state_type", self.state_type)
+        expect_history(where, self.history)
         expect(where, "lifecycle", self.lifecycle, Lifecycle, "a Lifecycle(…)")
-        if not isinstance(system, str):
-            expect_context(where, "system", system, or_none=True)
         for hook in dataclasses.fields(Lifecycle) if self.lifecycle not in (None, NO_HOOKS) else ():
             given = getattr(self.lifecycle, hook.name)
             if given is not None:
                 expect_function(where, hook.name, given)
                 expect_context(where, hook.name, given)
-        expect_list(where, "tools", self.tools)
-        expect_list(where, "handoffs", self.handoffs)
+        for name in ("tools", "handoffs"):
+            expect_list(where, name, getattr(self, name))
         expect_count(where, "max_iter", self.max_iter)
         expect_one_of(where, "history_mode", self.history_mode, get_args(HistoryMode))
-        expect(where, "description", self.description, str, "a text")
-        expect(where, "assistant", self.assistant, str, "a text")
-        expect(where, "keep_cut_replies", self.keep_cut_replies, bool, "True or False")
-        expect(where, "repair_arguments", self.repair_arguments, bool, "True or False")
+
+    def _check_features(self, where: str) -> None:
+        """Refuse values of options that few agents have."""
+        for name in ("mcp_servers", "output_validators"):
+            expect_list(where, name, getattr(self, name))
+        expect_method(where, "knowledge", self.knowledge, "search_for", "Knowledge(…) or the like")
+        known = get_args(FilterPrecedence)
+        expect_one_of(where, "filter_precedence", self.filter_precedence, known)
+        for function in self.output_validators:
+            expect_function(where, "each of output_validators", function)
+        if self.output_validators and self.output_type is None:
+            raise ConfigurationError(
+                f"{where}: output_validators check outputs of an output_type; give it one, e.g. "
+                "output_type=str, or use output_guardrails=[…]"
+            )
+        if callable(self.allowed_tools):
+            expect_callback(where, "allowed_tools", self.allowed_tools, "ctx")
+        if inspect.isfunction(self.token_counter):
+            expect_callback(where, "token_counter", self.token_counter, "text")
 
     def _check_instructions(self, where: str) -> None:
         given: object = self.instructions
@@ -430,13 +453,9 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         if not isinstance(items, list | tuple) or not all(
             isinstance(one, str) and one for one in cast("Sequence[object]", items)
         ):
-            raise ConfigurationError(
-                f"{where}: instructions must be a text or a list of texts, got {given!r:.80}"
-            )
+            raise wrong(where, "instructions", "a text or a list of texts", given)
         if self.system is None and not items:
             raise ConfigurationError(f"{where} needs system=…, or instructions=[…]")
-        if not isinstance(self.markdown, bool):
-            raise ConfigurationError(f"{where}: markdown must be True or False")
 
     def _knowledge_search(self) -> KnowledgeSearch | None:
         filters = self.knowledge_filters
@@ -619,7 +638,12 @@ _LISTS = itemgetter(
     "tool_input_guardrails",
     "tool_output_guardrails",
 )
+_FLAGS = (
+    *("markdown", "search_knowledge", "enable_agentic_knowledge_filters"),
+    *("stream_before_response", "parallel_tools", "repair_arguments", "keep_cut_replies"),
+)
 _NAMES = (
+    *("filter_precedence", "output_validators"),
     *("mcp_servers", "knowledge", "knowledge_filters", "enable_agentic_knowledge_filters"),
     *("tool_choice", "output_type", "handoffs", "allowed_tools", "processors", "token_counter"),
     *("input_guardrails", "output_guardrails"),
@@ -661,10 +685,10 @@ def _check_hosted(where: str, hosted: Sequence[HostedTool]) -> None:
     given: object = hosted
     if given == ():
         return
-    if isinstance(given, str) or not all(isinstance(one, str | Mapping) for one in hosted):
-        raise ConfigurationError(
-            f"{where}: hosted_tools must be a list of names and dicts, got {given!r:.80}"
-        )
+    if not isinstance(given, list | tuple) or not all(
+        isinstance(one, str | Mapping) for one in hosted
+    ):
+        raise wrong(where, "hosted_tools", "a list of names and dicts", given)
     for one in hosted:
         if not isinstance(one, str) and is_run_by_program(one):
             raise ConfigurationError(

@@ -20,12 +20,15 @@ from agentkit_py._engine.nested_runs import AsToolOptions, Nested, NestedCall, n
 from agentkit_py._engine.network_loop import NetworkLoop, RouterContext
 from agentkit_py._engine.option_checks import (
     expect,
+    expect_callback,
     expect_count,
-    expect_function,
     expect_history,
     expect_list,
     expect_model,
     expect_one_of,
+    expect_text,
+    expect_type,
+    wrong,
 )
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunSetup
@@ -45,7 +48,7 @@ from agentkit_py.lifecycle.guardrails import (
 )
 from agentkit_py.lifecycle.network_run import NetworkRun, RunOutputT
 from agentkit_py.messages import UserMessage
-from agentkit_py.output.types import is_of, type_name
+from agentkit_py.output.types import is_of, is_type, type_name
 from agentkit_py.processors.apply import as_processors, steps_of
 from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.processors.redaction import Redactor
@@ -201,6 +204,9 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             ConfigurationError: It cannot run like this.
         """
         where = f"Network {self.name!r}"
+        expect_text("A network", "name", self.name, empty=False)
+        expect_text(where, "description", self.description)
+        expect_type(where, "state_type", self.state_type)
         expect_list(where, "agents", self.agents)
         for agent in self.agents:
             expect(where, "each of agents", agent, Agent, "an Agent")
@@ -222,7 +228,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             check_names(self.name, self.agents, options.get("router") or self.router)
         output: object = self.output
         if output is not None and not isinstance(output, Agent):
-            expect_function(where, "output", output)
+            expect_callback(where, "output", output, "ctx")
         self._check_output_type(where, options.get("router") or self.router)
         given = options.get("max_iter")
         return NetworkSpec(
@@ -242,6 +248,8 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     def _check_output_type(self, where: str, router: object) -> None:
         """Refuse an output type that no agent of the network could give."""
         wanted: Any = self.output_type
+        if not is_type(wanted):
+            raise wrong(where, "output_type", "a type, or a list of types", wanted)
         is_open = inspect.isfunction(router) and not named_by(router)  # it may bring agents along
         if wanted is None or self.output is not None or is_open or not self.agents:
             return

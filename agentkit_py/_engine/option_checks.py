@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol, cast
+from typing import Any, Protocol, cast, get_origin
 
 from agentkit_py._core.validation import wrong_word
 from agentkit_py.errors import ConfigurationError
@@ -20,6 +20,11 @@ RESULT = "an AgentResult, e.g. ctx.result.with_messages([…]), or None"
 HISTORY = 'a store or HistoryConfig, e.g. SqliteHistory("support.db")'
 
 
+def wrong(where: str, name: str, wanted: str, value: object) -> ConfigurationError:
+    """Return the error of a value that an option does not take."""
+    return ConfigurationError(f"{where}: {name} must be {wanted}, got {value!r:.80}")
+
+
 def expect(
     where: str, name: str, value: object, kinds: type | tuple[type, ...], wanted: str
 ) -> None:
@@ -29,7 +34,141 @@ def expect(
         ConfigurationError: It is of another kind.
     """
     if value is not None and not isinstance(value, kinds):
-        raise ConfigurationError(f"{where}: {name} must be {wanted}, got {value!r:.80}")
+        raise wrong(where, name, wanted, value)
+
+
+def expect_list(where: str, name: str, value: object) -> None:
+    """Refuse anything but a list, e.g. an item that was not put into a list.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    if isinstance(value, list | tuple):  # nearly always, and much quicker to tell
+        return
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ConfigurationError(
+            f"{where}: {name} must be a list, got {value!r:.80}; put it into [ ]"
+        )
+
+
+def expect_function(where: str, name: str, value: object) -> None:
+    """Refuse anything but a function.
+
+    Raises:
+        ConfigurationError: It cannot be called.
+    """
+    if not callable(value):
+        raise wrong(where, name, "a function", value)
+
+
+def expect_one_of(where: str, name: str, value: object, known: tuple[object, ...]) -> None:
+    """Refuse a value that is not among the known ones.
+
+    Raises:
+        ConfigurationError: It is not among them.
+    """
+    problem = wrong_word(name, value, known)
+    if problem:
+        raise ConfigurationError(f"{where}: {problem}")
+
+
+def expect_count(where: str, name: str, value: object) -> None:
+    """Refuse anything but a whole number of 0 or more.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    expect(where, name, value, int, "a whole number")
+    if isinstance(value, bool) or (isinstance(value, int) and value < 0):
+        raise ConfigurationError(f"{where}: {name} must be 0 or more, got {value}")
+
+
+def expect_bool(where: str, name: str, value: object) -> None:
+    """Refuse anything but True and False.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    if value is not True and value is not False:
+        raise wrong(where, name, "True or False", value)
+
+
+def expect_text(where: str, name: str, value: object, *, empty: bool = True) -> None:
+    """Refuse anything but a text; None is allowed.
+
+    Raises:
+        ConfigurationError: It is something else, or is empty where it must not be.
+    """
+    if value is not None and (not isinstance(value, str) or not (value or empty)):
+        raise wrong(where, name, "a text" if empty else "a text that is not empty", value)
+
+
+def expect_texts(where: str, name: str, value: object, wanted: str = "a list of texts") -> None:
+    """Refuse anything but a list or another collection of texts.
+
+    Raises:
+        ConfigurationError: It is something else; a text alone is, too.
+    """
+    given: object = value
+    is_many = isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
+    if not is_many or not all(isinstance(item, str) for item in cast("Collection[object]", value)):
+        raise wrong(where, name, wanted, given)
+
+
+def expect_type(where: str, name: str, value: object) -> None:
+    """Refuse anything but a class; None is allowed.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    if value is not None and not isinstance(get_origin(value) or value, type):
+        raise wrong(where, name, "a class, e.g. a dataclass", value)
+
+
+def expect_callback(where: str, name: str, value: object, *parameters: str) -> None:
+    """Refuse anything but a function that takes these parameters; None is allowed.
+
+    Raises:
+        ConfigurationError: It is something else, or takes others.
+    """
+    if value is None:
+        return
+    words = ", ".join(parameters)
+    if not callable(value) or isinstance(value, type):
+        raise wrong(where, name, f"a function of ({words})", value)
+    try:
+        signature = inspect.signature(value)
+    except (TypeError, ValueError):  # built in
+        return
+    try:
+        signature.bind(*parameters)
+    except TypeError:
+        taken = ", ".join(signature.parameters)
+        message = f"{where}: {name} is called with ({words}); it takes ({taken})"
+        raise ConfigurationError(message) from None
+
+
+def expect_method(where: str, name: str, value: object, method: str, wanted: str) -> None:
+    """Refuse anything but an object with a method; None is allowed.
+
+    Raises:
+        ConfigurationError: It has no such method, or is a class.
+    """
+    if value is not None and (isinstance(value, type) or not hasattr(value, method)):
+        raise wrong(where, name, wanted, value)
+
+
+def expect_items(where: str, name: str, value: object, kind: type[Any], wanted: str) -> None:
+    """Refuse anything but a list of objects of a class.
+
+    Raises:
+        ConfigurationError: It is something else, or holds something else.
+    """
+    if not isinstance(value, list | tuple):
+        raise wrong(where, name, f"a list of {wanted}s", value)
+    for item in cast("list[object]", value):
+        if not isinstance(item, kind):
+            raise ConfigurationError(f"{where}: {name} holds {item!r:.80}, which is no {wanted}")
 
 
 def expect_context(where: str, name: str, function: object, *, or_none: bool = False) -> None:
@@ -93,52 +232,8 @@ def expect_model(where: str, name: str, value: object) -> None:
         )
     elif not callable(value):
         expect(where, name, value, Model, MODEL)
-
-
-def expect_list(where: str, name: str, value: object) -> None:
-    """Refuse anything but a list, e.g. an item that was not put into a list.
-
-    Raises:
-        ConfigurationError: It is something else.
-    """
-    if isinstance(value, list | tuple):  # nearly always, and much quicker to tell
-        return
-    if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ConfigurationError(
-            f"{where}: {name} must be a list, got {value!r:.80}; put it into [ ]"
-        )
-
-
-def expect_function(where: str, name: str, value: object) -> None:
-    """Refuse anything but a function.
-
-    Raises:
-        ConfigurationError: It cannot be called.
-    """
-    if not callable(value):
-        raise ConfigurationError(f"{where}: {name} must be a function, got {value!r:.80}")
-
-
-def expect_one_of(where: str, name: str, value: object, known: tuple[object, ...]) -> None:
-    """Refuse a value that is not among the known ones.
-
-    Raises:
-        ConfigurationError: It is not among them.
-    """
-    wrong = wrong_word(name, value, known)
-    if wrong:
-        raise ConfigurationError(f"{where}: {wrong}")
-
-
-def expect_count(where: str, name: str, value: object) -> None:
-    """Refuse anything but a whole number of 0 or more.
-
-    Raises:
-        ConfigurationError: It is something else.
-    """
-    expect(where, name, value, int, "a whole number")
-    if isinstance(value, bool) or (isinstance(value, int) and value < 0):
-        raise ConfigurationError(f"{where}: {name} must be 0 or more, got {value}")
+    elif not isinstance(value, Model):
+        expect_context(where, name, value)
 
 
 class OnThread(Protocol):

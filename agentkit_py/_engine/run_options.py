@@ -11,7 +11,7 @@ from agentkit_py._engine.given_states import refuse_unknown
 from agentkit_py._engine.instrumentation import Instrument, StreamingConfig
 from agentkit_py._engine.knowledge import KnowledgeFilters
 from agentkit_py._engine.limits import RunBudget, RunLimits
-from agentkit_py._engine.option_checks import expect, expect_model
+from agentkit_py._engine.option_checks import expect, expect_callback, expect_count, expect_model
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.types import Observer
 from agentkit_py.history.leases import OnBusy
@@ -82,9 +82,10 @@ _OPTIONS: dict[str, tuple[type, str]] = {
     "thread_id": (str, "a text"),
     "limits": (RunLimits, "RunLimits(…)"),
     "streaming": (StreamingConfig, "StreamingConfig(…)"),
-    "max_iter": (int, "a whole number"),
 }
-_FUNCTIONS = ("observer", "approver")
+_FUNCTIONS = {"observer": "event", "approver": "request"}
+"""What functions among them are called with."""
+
 _WITH_METHODS = {
     "budget": ("begin", "a budget of somebody, Budgets(…).of(user=…)"),
     "runtime": ("infer", "a runtime, DirectRuntime(…)"),
@@ -101,10 +102,12 @@ def check_options(options: RunOptions) -> None:
     for name, value in options.items():
         if name == "model":
             expect_model("run()", name, value)
+        elif name == "max_iter":
+            expect_count("run()", name, value)
         elif name in _OPTIONS:
             expect("run()", name, value, *_OPTIONS[name])
-        elif name in _FUNCTIONS and value is not None and not callable(value):
-            raise ConfigurationError(f"run(): {name} must be a function, got {value!r:.80}")
+        elif name in _FUNCTIONS:
+            expect_callback("run()", name, value, _FUNCTIONS[name])
         elif name in _WITH_METHODS and value is not None:
             method, wanted = _WITH_METHODS[name]
             if not hasattr(value, method):

@@ -17,7 +17,7 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.validation import slugify
 from agentkit_py._engine.agent_run import ENDS_IN_ORDER
 from agentkit_py._engine.limits import MAX_STEPS
-from agentkit_py._engine.option_checks import expect_one_of
+from agentkit_py._engine.option_checks import expect_items, expect_method, expect_one_of, wrong
 from agentkit_py.agent import Agent
 from agentkit_py.errors import (
     AgentKitError,
@@ -122,6 +122,15 @@ def create_functions(
             that is none, two names with one slug, encryption
             that ``inference="offload"`` would go round, or a store that carries no streams.
     """
+    where = "create_functions"
+    expect_method(where, "client", client, "create_function", "an inngest.Inngest(…)")
+    expect_items(where, "agents", agents, Agent, "Agent")
+    expect_items(where, "networks", networks, Network, "Network")
+    if local is not None and not isinstance(cast("object", local), DirectRuntime):
+        raise wrong(where, "local", "a DirectRuntime(…)", local)
+    for name, given in _options_of(options).items():
+        if not isinstance(given, FunctionOptions):
+            raise wrong(where, f"options[{name!r}]", "FunctionOptions(…)", given)
     expect_one_of("create_functions", "inference", inference, get_args(Inference))
     expect_one_of("create_functions", "realtime", realtime, (False, True, *get_args(Realtime)))
     named = [("agent", agent) for agent in agents] + [("network", net) for net in networks]
@@ -145,6 +154,17 @@ def create_functions(
     if not kept:
         return made
     return [*made, stop_function(client, kept, made, streams=realtime == "store")]
+
+
+def _options_of(options: object) -> Mapping[str, object]:
+    """Return options by name.
+
+    Raises:
+        ConfigurationError: They are no mapping.
+    """
+    if options is not None and not isinstance(options, Mapping):
+        raise wrong("create_functions", "options", "a dict of FunctionOptions by name", options)
+    return cast("Mapping[str, object]", options or {})
 
 
 def _check_carries(targets: Sequence[Target]) -> None:

@@ -281,6 +281,15 @@ def read_dict(wanted: Any, value: object) -> tuple[object, Sequence[str]]:
     return given, problems
 
 
+def is_type(kind: object) -> bool:
+    """Return whether a value is a type as annotations have them, or a list of such types."""
+    if isinstance(kind, list | tuple):
+        return all(map(is_type, cast("Sequence[object]", kind)))
+    if kind is None or isinstance(kind, type) or get_origin(kind) is not None:
+        return True
+    return type(kind).__module__ in ("typing", "types", "typing_extensions")
+
+
 def is_of(kind: Any, value: object) -> bool:
     """Return whether a value is of a type, or of one in a list, as far as `isinstance` can tell.
 

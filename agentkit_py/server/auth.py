@@ -20,6 +20,7 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.urls import host_name, is_loopback
+from agentkit_py._engine.option_checks import expect_callback, expect_text, expect_texts
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.server.schemas import ApiError, internal, unauthorized
 
@@ -55,6 +56,9 @@ class Authenticator:
         if auth is None or (auth != "local" and not callable(auth)):
             got = "" if auth is None else f" Got {auth!r:.80}."
             raise ConfigurationError(_NEEDED + got)
+        if auth != "local":
+            expect_callback("create_app", "auth", auth, "request")
+        expect_texts("create_app", "origins", origins, "a list of pages' origins")
         for origin in origins:
             parts = urlsplit(origin)
             if not parts.netloc or "*" in origin or origin != f"{parts.scheme}://{parts.netloc}":
@@ -153,6 +157,7 @@ class StreamTokens:
     def __init__(
         self, secret: str | None = None, seconds: int = 600, clock: Callable[[], float] = time
     ) -> None:
+        expect_text("create_app", "secret", secret)
         if secret is not None and len(secret.strip()) < _SHORTEST_SECRET:
             raise ConfigurationError(
                 f"create_app: secret must have at least {_SHORTEST_SECRET} characters, since "

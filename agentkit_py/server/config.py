@@ -7,6 +7,13 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, TypeAlias, TypedDict
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._engine.option_checks import (
+    expect_bool,
+    expect_callback,
+    expect_text,
+    expect_texts,
+    wrong,
+)
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
@@ -92,6 +99,17 @@ NewState: TypeAlias = Callable[[str], Any]
 awaitable."""
 
 _MOST_LISTED = 1000
+
+_CALLBACKS: Mapping[str, Sequence[str]] = {
+    "may_answer": ("user_id", "question"),
+    "may_take_over": ("user_id", "takeover"),
+    "notify": ("user_id", "notice"),
+    "new_state": ("user_id",),
+    "tenant_of": ("user_id",),
+}
+"""What functions among the options are called with."""
+
+_LIMITS: Mapping[str, type] = {"limits": ServerLimits, "hub_limits": HubLimits}
 
 _OWNER_KEYS = frozenset({"user_id", "userId", *TENANT_KEYS})
 """Keys of the state that say whose something is."""
@@ -213,10 +231,7 @@ class ServerSettings:
 
     def __post_init__(self) -> None:
         """Refuse clients that could name another user, and approvals that nobody could give."""
-        for name in ("approvers", "staff", "across_tenants"):
-            if isinstance(getattr(self, name), str):
-                given = getattr(self, name)
-                raise ConfigurationError(f"{name} is a list of users' ids, not {given!r}")
+        self._check_kinds()
         if self.across_tenants and self.tenant_of is None:
             raise ConfigurationError("across_tenants: pass tenant_of=…; without it are no tenants")
         if not self.approvers and self.may_answer is None:
@@ -229,6 +244,26 @@ class ServerSettings:
             self._check_memory(self.memory)
         for target in self.targets.values():
             self._check_state(target)
+
+    def _check_kinds(self) -> None:
+        """Refuse values of kinds that an option does not take."""
+        where = "create_app"
+        for name in ("approvers", "staff", "across_tenants"):
+            expect_texts(where, name, getattr(self, name), "a list of users' ids")
+        expect_texts(where, "client_state", self.client_state, "a list of keys")
+        for name in ("thread_url", "user_key", "realtime_url"):
+            expect_text(where, name, getattr(self, name))
+        for name in ("client_history", "leases", "extended"):
+            expect_bool(where, name, getattr(self, name))
+        for name, parameters in _CALLBACKS.items():
+            expect_callback(where, name, getattr(self, name), *parameters)
+        for name, kind in _LIMITS.items():
+            if not isinstance(given := getattr(self, name), kind):
+                raise wrong(where, name, f"{kind.__name__}(…)", given)
+        if self.run_limits is not None and not isinstance(self.run_limits, RunLimits):
+            raise wrong(where, "run_limits", "RunLimits(…)", self.run_limits)
+        if self.realtime not in ("inngest", "store"):
+            raise wrong(where, "realtime", "'inngest' or 'store'", self.realtime)
 
     def _check_state(self, target: Target) -> None:
         """Refuse a typed state that no run could begin with."""

@@ -110,7 +110,7 @@ async def test_the_applications_rule_decides_but_never_for_the_customer() -> Non
 
 def test_staff_is_a_list_of_ids() -> None:
     """A text would be a list of letters."""
-    with pytest.raises(ConfigurationError, match="staff is a list"):
+    with pytest.raises(ConfigurationError, match="staff must be a list"):
         app_of(support(), staff="mia")
 
 

@@ -215,5 +215,5 @@ def test_across_tenants_needs_tenants_and_a_list() -> None:
     """Both mistakes are refused when the server is made."""
     with pytest.raises(ConfigurationError, match="tenant_of"):
         app_of(support(), across_tenants=["hq"])
-    with pytest.raises(ConfigurationError, match="across_tenants is a list"):
+    with pytest.raises(ConfigurationError, match="across_tenants must be a list"):
         app_of(support(), across_tenants="hq", tenant_of=TENANTS.get)

@@ -1,0 +1,1 @@
+"""Mistakes of developers, generated for every parameter."""
