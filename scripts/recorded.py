@@ -4,13 +4,14 @@
     scripts/recorded.py DIR [--list]
     scripts/recorded.py DIR --conversations FILE
 
-DIR holds VCR cassettes (YAML); recordings of others stay outside of this repository. Each exchange
-in a format of ours is checked:
+DIR holds recordings of any project, at any depth, in the formats that `recordings.py` reads; they
+stay outside of this repository. Each exchange in a format of ours is checked:
 
 - accepted: what the provider took, the stand-in takes;
 - refused: what the provider refused for its form, the stand-in refuses;
 - request: a request that is read into our messages and encoded again has lost nothing;
 - reply: all of a reply is in the next request;
+- stream: a streamed reply is what `reference_streams.py` makes of the same events;
 - cut: a stream that breaks off, wherever it does, is an error or the whole reply.
 
 A table counts exchanges and failures per format and host; `--list` names each failure with its
@@ -30,10 +31,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import httpx
-import yaml
+from atoms import atoms, lost
+from recordings import Recording, recordings
+from reference_streams import events, reply_of
 
 from agentkit_py import anthropic, gemini
 from agentkit_py.errors import ModelError
@@ -45,9 +48,10 @@ from agentkit_py.models.chat import ChatAdapter
 from agentkit_py.models.conversations import read_conversation
 from agentkit_py.models.responses import ResponsesAdapter
 from agentkit_py.testing import FakeProvider, ReceivedRequest
+from agentkit_py.testing._provider.endpoints import provider_of, route
 from agentkit_py.testing.provider import Raw
 
-CHECKS = ("accepted", "refused", "request", "reply", "cut")
+CHECKS = ("accepted", "refused", "request", "reply", "stream", "cut")
 
 _OK = 200
 _REFUSALS = (400, 422)
@@ -55,33 +59,31 @@ _FORMATS = (
     ("chat", re.compile(r".*/chat/completions")),
     ("responses", re.compile(r".*/responses")),
     ("anthropic", re.compile(r".*/v1/messages")),
+    ("anthropic", re.compile(r".*/publishers/anthropic/models/(?P<model>[^/:]+):\w*[rR]awPredict")),
+    ("anthropic", re.compile(r".*/model/(?P<model>[^/]+)/invoke(?:-with-response-stream)?")),
     ("gemini", re.compile(r".*/models/(?P<model>[^/:]+):(?:g|streamG)enerateContent")),
 )
+_INVOKE = re.compile(r"/invoke(?:-with-response-stream)?$")
+_CONVERSE = re.compile(r"/converse(?:-stream)?$")
 _STAND_INS = {
-    "chat": "https://{host}/v1/chat/completions",
+    "chat": "https://api.openai.com/v1/chat/completions",
     "responses": "https://api.openai.com/v1/responses",
     "anthropic": "https://api.anthropic.com/v1/messages",
     "gemini": "https://generativelanguage.googleapis.com/v1beta/models/{model}:generateContent",
 }
-# Hosts with chat completions in a dialect of their own, which the stand-in recognises.
-_COMPATIBLE = (
-    "cerebras.ai",
-    "crusoecloud.com",
-    "deepseek.com",
-    "groq.com",
-    "huggingface.co",
-    "mistral.ai",
-    "ollama.com",
-    "openrouter.ai",
-    "snowflakecomputing.com",
-    "z.ai",
-)
+_NO_HOST = "host.invalid"
+"""The host of exchanges whose recorder has left it out, or that speak another provider's format."""
+
 _KEYS = {"authorization": "Bearer x", "x-api-key": "x", "x-goog-api-key": "x"}
 _SENT_HEADERS = ("anthropic-beta", "anthropic-version", "content-type")
 
 _BETAS = {
     "tool_addition": "mid-conversation-tool-changes-2026-07-01",
     "tool_removal": "mid-conversation-tool-changes-2026-07-01",
+    "compaction": "compact-2026-01-12",
+    "compact_20260112": "compact-2026-01-12",
+    "clear_tool_uses_20250919": "context-management-2025-06-27",
+    "clear_thinking_20251015": "context-management-2025-06-27",
 }
 """Types of blocks that Claude's API takes under a beta, and the beta."""
 
@@ -93,7 +95,15 @@ _NOT_STRUCTURAL = (
     ("no such model", re.compile(r"does not exist|model_not_found")),
     ("a property of this model", re.compile(r"(?:not supported|does not support).*this model")),
     ("this model does not take it", re.compile(r"this model does not support", re.I)),
-    ("what a link leads to", re.compile(r"[Cc]annot fetch content|unsupported_file")),
+    (
+        "what a link or a file holds",
+        re.compile(r"[Cc]annot fetch content|unsupported_file|invalid_image|unsupported image"),
+    ),
+    (
+        "its length",
+        re.compile(r"context_length_exceeded|prompt is too long|token count .* exceeds"),
+    ),
+    ("the key", re.compile(r"API key not valid|API_KEY_INVALID")),
     ("what the model wrote", re.compile(r"tool_use_failed")),
 )
 
@@ -108,70 +118,72 @@ class Exchange:
     format: str
     host: str
     model: str
+    path: str
+    cloud: bool
+    """Whether the host is a cloud that has Claude under bodies of its own."""
+
     headers: Mapping[str, str] = field(repr=False)
     body: dict[str, Any] = field(repr=False)
     status: int
     answer: Any = field(repr=False)
-    """The answer's JSON, or its events as text."""
+    """The answer's JSON, its events as text, or the bytes of an event stream."""
+
+    date: str
 
 
-# ------------------------------------------------------------------------------------- cassettes
+# ------------------------------------------------------------------------------------- exchanges
 
 
-def exchanges(folder: Path) -> Iterator[Exchange]:
-    """Yield the exchanges of all cassettes under a folder that are in a format of ours."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    for path in sorted(folder.rglob("*.y*ml")):
-        found = yaml.load(path.read_bytes(), loader)  # noqa: S506 - both loaders are safe
-        listed = found.get("interactions") if isinstance(found, dict) else None
-        for number, one in enumerate(listed or ()):
-            if "request" not in one:  # a recording of another protocol
-                continue
-            exchange = _exchange(f"{path.relative_to(folder)}#{number}", one)
-            if exchange is not None:
-                yield exchange
+def exchanges(folder: Path, skipped: Counter[str] | None = None) -> Iterator[Exchange]:
+    """Yield the exchanges under a folder that are in a format of ours; count others by reason."""
+    unread: Counter[str] = Counter()
+    for recording in recordings(folder, unread):
+        exchange = _exchange(recording)
+        if exchange is not None:
+            yield exchange
+        elif skipped is not None and (why := _no_format(recording)):
+            skipped[why] += 1
+    if skipped is not None:
+        skipped.update({f"a file that cannot be read: {why}": n for why, n in unread.items()})
 
 
-def _exchange(where: str, one: dict[str, Any]) -> Exchange | None:
-    request, response = one["request"], one["response"]
-    url = urlsplit(request["uri"])
+def _no_format(recording: Recording) -> str:
+    """Return why an exchange with a model cannot be checked; empty if it is none."""
+    path = urlsplit(recording.url).path
+    if _CONVERSE.search(path):
+        return "Bedrock's Converse, which no model of ours speaks"
+    if _INVOKE.search(path):
+        return "Bedrock's own bodies of models that are not Claude"
+    if any(pattern.fullmatch(path) for _, pattern in _FORMATS):
+        return "a request without a JSON body"
+    return ""
+
+
+def _exchange(recording: Recording) -> Exchange | None:
+    url = urlsplit(recording.url)
     form, found = next(
         ((name, match) for name, end in _FORMATS if (match := end.fullmatch(url.path))), ("", None)
     )
-    body = _content(request)
-    if found is None or not isinstance(body, dict) or request["method"].upper() != "POST":
+    body = recording.body
+    if found is None or not isinstance(body, dict) or recording.method != "POST":
+        return None
+    cloud = "anthropic_version" in body
+    if _INVOKE.search(url.path) and not cloud:
         return None
     model = found.groupdict().get("model") or str(body.get("model"))
-    given = request.get("headers") or {}
-    headers = {name.lower(): _first(values) for name, values in given.items()}
     return Exchange(
-        where=where,
+        where=recording.where,
         format=form,
-        host=url.hostname or "",
-        model=model,
-        headers={name: headers[name] for name in _SENT_HEADERS if name in headers},
+        host=url.hostname or _NO_HOST,
+        model=unquote(model),
+        path=url.path + (f"?{url.query}" if url.query else ""),
+        cloud=cloud,
+        headers={n: recording.headers[n] for n in _SENT_HEADERS if n in recording.headers},
         body=body,
-        status=response["status"]["code"],
-        answer=_content(response),
+        status=recording.status,
+        answer=recording.answer,
+        date=recording.date,
     )
-
-
-def _first(values: Any) -> str:
-    return str(values[0]) if isinstance(values, list) else str(values)
-
-
-def _content(message: dict[str, Any]) -> Any:
-    """Return what a request or response holds: JSON, or the text of a stream."""
-    if "parsed_body" in message:
-        return message["parsed_body"]
-    found = message.get("body")
-    text = found.get("string") if isinstance(found, dict) else found
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
-    try:
-        return json.loads(text)
-    except (TypeError, ValueError):
-        return text
 
 
 # -------------------------------------------------------------------------------- the stand-in
@@ -187,21 +199,33 @@ class StandIn:
 
     async def ask(self, exchange: Exchange) -> ReceivedRequest:
         """Send the request; return it with why it was refused, if it was."""
-        known = any(exchange.host.endswith(host) for host in _COMPATIBLE)
-        host = exchange.host if known else "api.openai.com"
-        url = _STAND_INS[exchange.format].format(model=exchange.model, host=host)
+        url = _STAND_INS[exchange.format].format(model=exchange.model)
         headers = {**_KEYS, "anthropic-version": "2023-06-01", **exchange.headers}
         if "anthropic-version" not in exchange.headers:  # the recorder has left headers out
             headers["anthropic-beta"] = _betas(exchange.body)
+        if exchange.cloud:
+            url = f"https://{exchange.host}{exchange.path}"
+        elif exchange.format == "chat":
+            url = _chat_url(exchange)
         await self._client.post(url, json=exchange.body, headers=headers)
         received = self._fake.requests[-1]
         self._fake.requests.clear()
         return received
 
 
+def _chat_url(exchange: Exchange) -> str:
+    """Return the exchange's own URL where the stand-in knows the host, else any host's."""
+    if exchange.host.endswith("openai.com"):
+        return _STAND_INS["chat"]
+    if route(exchange.host, exchange.path.partition("?")[0]):
+        return f"https://{exchange.host}{exchange.path}"
+    known = provider_of(exchange.host, "/compatible/v1/chat/completions") == "compatible"
+    return f"https://{exchange.host if known else _NO_HOST}/compatible/v1/chat/completions"
+
+
 def _betas(body: Mapping[str, Any]) -> str:
     """Return the betas that Claude's API must have been asked for, as it took the request."""
-    text = json.dumps(body.get("messages"))
+    text = json.dumps([body.get("messages"), body.get("context_management")])
     return ", ".join(beta for kind, beta in _BETAS.items() if f'"type": "{kind}"' in text)
 
 
@@ -236,6 +260,9 @@ class Report:
     not_ours: Counter[str] = field(default_factory=Counter[str])
     """Requests and answers that no message of ours stands for."""
 
+    streams: int = 0
+    """Streams that were held against the reference."""
+
     typed: Counter[str] = field(default_factory=Counter[str])
     """Replies that say nothing, by the error that says so."""
 
@@ -268,173 +295,6 @@ class Report:
         return "\n".join(line.rstrip() for line in lines)
 
 
-# ------------------------------------------------------------- what a conversation is made of
-
-Atom = tuple[str, str]
-"""A kind and a value: a text, a call, a result, an image, a block of the provider's own."""
-
-_MARKS = frozenset({"cache_control", "prompt_cache_breakpoint"})
-
-
-def atoms(form: str, body: Mapping[str, Any]) -> Counter[Atom]:
-    """Return what a request's conversation is made of, in no order."""
-    return Counter(atom for atom in _ATOMS[form](body) if atom[1].strip() or atom[0] == "call")
-
-
-def _canonical(value: Any) -> str:
-    return json.dumps(value, sort_keys=True, ensure_ascii=False)
-
-
-def _json_of(text: Any) -> Any:
-    """Return the JSON in a text, else the text: how it is written does not count."""
-    try:
-        found = json.loads(text)
-    except (TypeError, ValueError):
-        return text
-    return found if isinstance(found, dict | list) else text
-
-
-def _own_block(block: Mapping[str, Any]) -> Atom:
-    kept = {k: v for k, v in block.items() if v is not None and k not in _MARKS}
-    return str(block.get("type", "block")), _canonical(kept)
-
-
-def _listed(content: Any) -> list[Any]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
-
-
-def _chat_atoms(body: Mapping[str, Any]) -> Iterator[Atom]:
-    for message in body["messages"]:
-        side = "assistant" if message["role"] == "assistant" else "other"
-        kind = "result" if message["role"] in ("tool", "function") else f"{side} text"
-        for part in _listed(message.get("content")):
-            if part.get("type") == "text":
-                yield kind, part["text"]
-            else:
-                yield _own_block(part)
-        if message.get("refusal"):
-            yield kind, message["refusal"]
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            arguments = _json_of(function.get("arguments")) or {}
-            yield "call", _canonical([function["name"], arguments])
-        for name in ("reasoning_content", "reasoning", "reasoning_details"):
-            if message.get(name):
-                yield name, _canonical(message[name])
-
-
-def _responses_atoms(body: Mapping[str, Any]) -> Iterator[Atom]:
-    given = body["input"]
-    for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
-        kind = item.get("type", "message")
-        if kind == "message":
-            side = "assistant" if item.get("role") == "assistant" else "other"
-            for part in _listed(item.get("content")):
-                text = part.get("text", part.get("refusal"))
-                yield (f"{side} text", text) if text is not None else _own_block(part)
-        elif kind == "function_call":
-            yield "call", _canonical([item["name"], _json_of(item["arguments"])])
-        elif kind == "function_call_output":
-            for part in _listed(item["output"]):
-                yield ("result", part["text"]) if "text" in part else _own_block(part)
-        else:
-            yield _own_block({k: v for k, v in item.items() if k != "status"})
-
-
-def _anthropic_atoms(body: Mapping[str, Any]) -> Iterator[Atom]:
-    for block in _listed(body.get("system")):
-        yield "other text", block["text"]
-    for message in body["messages"]:
-        side = "assistant" if message["role"] == "assistant" else "other"
-        for block in _listed(message["content"]):
-            match block["type"]:
-                case "text":
-                    yield f"{side} text", block["text"]
-                    if block.get("citations"):
-                        yield "citations", _canonical(block["citations"])
-                case "tool_use":
-                    yield "call", _canonical([block["name"], block["input"]])
-                case "tool_result":
-                    for part in _listed(block.get("content")):
-                        known = part["type"] == "text"
-                        yield ("result", part["text"]) if known else _own_block(part)
-                case _:
-                    yield _own_block(block)
-
-
-def _gemini_atoms(body: Mapping[str, Any]) -> Iterator[Atom]:
-    system = body.get("systemInstruction") or {}
-    for part in system.get("parts") or ():
-        yield "other text", part["text"]
-    for content in body["contents"]:
-        side = "assistant" if content.get("role") == "model" else "other"
-        for raw in content.get("parts") or ():
-            yield from _gemini_part(_camel(raw), side)
-
-
-def _gemini_part(part: dict[str, Any], side: str) -> Iterator[Atom]:
-    if part.get("thoughtSignature"):
-        yield "signature", part["thoughtSignature"]
-    if "functionCall" in part:
-        call = part["functionCall"]
-        yield "call", _canonical([call["name"], call.get("args") or {}])
-    elif "functionResponse" in part:
-        found = part["functionResponse"]
-        given = found.get("response")
-        ours = isinstance(given, dict) and given.keys() == {"name", "content"}
-        value = _json_of(given["content"]) if ours else given
-        yield "result", value if isinstance(value, str) else _canonical(value)
-        for one in found.get("parts") or ():
-            yield _gemini_bytes(_camel(one))
-    elif part.get("thought"):
-        if part.get("thoughtSignature"):  # without one it carries nothing over
-            yield "thought", part.get("text") or ""
-    elif "text" in part:
-        yield f"{side} text", part["text"]
-    elif "inlineData" in part or "fileData" in part:
-        yield _gemini_bytes(part)
-    elif part.keys() - {"videoMetadata", "thoughtSignature"}:
-        yield _own_block(part)
-
-
-def _gemini_bytes(part: dict[str, Any]) -> Atom:
-    found = part.get("inlineData") or part.get("fileData") or {}
-    data = str(found.get("data") or found.get("fileUri"))
-    return "media", data.replace("-", "+").replace("_", "/")
-
-
-def _camel(value: Any) -> Any:
-    if not isinstance(value, dict):
-        return value
-    found: dict[str, Any] = {}
-    for name, inner in value.items():
-        head, *rest = name.split("_")
-        key = head + "".join(word.title() for word in rest)
-        found[key] = inner if key in ("args", "response") else _camel(inner)
-    return found
-
-
-_ATOMS = {
-    "chat": _chat_atoms,
-    "responses": _responses_atoms,
-    "anthropic": _anthropic_atoms,
-    "gemini": _gemini_atoms,
-}
-
-
-def lost(before: Counter[Atom], after: Counter[Atom]) -> list[Atom]:
-    """Return what of a conversation is not in another: texts may have been joined, results too."""
-    texts: dict[str, str] = {}
-    for kind, value in after:
-        texts[kind] = texts.get(kind, "") + "\n" + value
-    missing: list[Atom] = []
-    for (kind, value), count in (before - after).items():
-        joined = kind.endswith("text") or kind == "result"
-        if not (joined and value.strip() in texts.get(kind, "")):
-            missing += [(kind, value)] * count
-    return missing
-
-
 # ------------------------------------------------------------------------------------ our models
 
 
@@ -455,8 +315,20 @@ def model_of(exchange: Exchange) -> Model:
 
 def with_parameters(model: Model, body: Mapping[str, Any]) -> Model:
     """Return the model with the parameters of a request, but for its conversation and functions."""
-    kept = ("thinking", "mcp_servers", "reasoning", "container", "tools")
-    return model.with_parameters(**{name: body[name] for name in kept if name in body})
+    kept = (
+        "container",
+        "context_management",
+        "include",
+        "mcp_servers",
+        "reasoning",
+        "store",
+        "thinking",
+        "tools",
+    )
+    given = {name: body[name] for name in kept if name in body}
+    if "input" in body:  # what a server stores is sent by its id alone
+        given = {"store": True, **given}
+    return model.with_parameters(**given)
 
 
 def encoded_again(exchange: Exchange, messages: tuple[Message, ...]) -> dict[str, Any]:
@@ -471,7 +343,7 @@ def encoded_again(exchange: Exchange, messages: tuple[Message, ...]) -> dict[str
 _NOT_OURS = {
     "chat": re.compile(r'"type": "(?:video_url|document_url)"|"file_id"|"file_data": "http'),
     "responses": re.compile(
-        r'"file_id"|"type": "item_reference"|"previous_response_id"|"conversation"'
+        r'"prompt": \{|"file_id"|"type": "item_reference"|"previous_response_id"|"conversation"'
         r'|"execution": "client"|"type": "additional_tools"'
     ),
     "anthropic": re.compile(
@@ -509,40 +381,75 @@ def compare(
 
 
 def reply_body(exchange: Exchange, report: Report) -> Any:
-    """Return the JSON of a reply, put together where it was streamed; None: it is none.
+    """Return the JSON of a reply, put together by the reference where it was streamed, or None.
 
-    Each event is followed by a look at whether the reply may end there, as where a connection
-    breaks: a reply that is whole before its end must be the same as at its end.
+    The library's own assembler is held against it. After each event it is asked whether the reply
+    may end there, as where a connection breaks: a reply that is whole before its end must be the
+    same as at its end.
     """
-    if isinstance(exchange.answer, dict):
-        return exchange.answer
+    answer = exchange.answer
+    if isinstance(answer, dict):
+        return answer
     model = model_of(exchange)
     assembler = model.adapter.assembler(model)
-    if assembler is None or not isinstance(exchange.answer, str):
+    if assembler is None or not answer:
         return None
+    reference = reply_of(exchange.format, answer)
     early: list[Any] = []
-    for event, data in events_of(exchange.answer):
-        assembler.feed(event, data)
+    for event, data in events(answer):
+        assembler.feed(event, json.dumps(data))
         if assembler.whole:
             early.append(json.dumps(assembler.finish()))
     if not early:
+        if reference is not None:
+            report.fail(exchange, "stream", "the library finds no end of this reply")
         return None
-    final = model.decode(json.loads(early[-1])).messages
+    ours = json.loads(early[-1])
+    final = model.decode(ours).messages
     for body in early[:-1]:
         if model.decode(json.loads(body)).messages != final:
             report.fail(exchange, "cut", "a stream that ends earlier looks whole and is not")
             break
-    return json.loads(early[-1])
+    compare_streams(exchange, reference, ours, report)
+    return reference or ours
 
 
-def events_of(text: str) -> Iterator[tuple[str | None, str]]:
-    """Yield the events of a stream as (name, data)."""
-    for block in re.split(r"\r?\n\r?\n", text):
-        lines = block.splitlines()
-        data = [line[5:].removeprefix(" ") for line in lines if line.startswith("data:")]
-        name = next((line[6:].strip() for line in lines if line.startswith("event:")), None)
-        if data:
-            yield name, "\n".join(data)
+def compare_streams(exchange: Exchange, reference: Any, ours: Any, report: Report) -> None:
+    """Note where the library's assembler and the reference differ."""
+    if reference is None:
+        report.fail(exchange, "stream", "the library finds an end that the reference does not")
+        return
+    report.streams += 1
+    said, heard = said_in(exchange.format, reference), said_in(exchange.format, ours)
+    if said is None or heard is None:
+        if said != heard:
+            report.fail(exchange, "stream", "a reply to the library or the reference alone")
+        return
+    one, other = atoms(exchange.format, said), atoms(exchange.format, heard)
+    for kind, value in lost(one, other):
+        report.fail(exchange, "stream", f"lost {kind}: {value[:300]}")
+    for kind, value in lost(other, one):
+        report.fail(exchange, "stream", f"added {kind}: {value[:300]}")
+    for name, expected in ends_of(exchange.format, reference).items():
+        if ends_of(exchange.format, ours)[name] != expected:
+            report.fail(exchange, "stream", f"{name} is not {expected}")
+
+
+def ends_of(form: str, body: dict[str, Any]) -> dict[str, Any]:
+    """Return how a reply ended, and what it cost."""
+    match form:
+        case "chat":
+            usage = body.get("usage") or {}
+            counts = [usage.get("prompt_tokens"), usage.get("completion_tokens")]
+            return {"end": body["choices"][0].get("finish_reason"), "usage": counts}
+        case "gemini":
+            usage = body.get("usageMetadata") or {}
+            counts = [usage.get("promptTokenCount"), usage.get("candidatesTokenCount")]
+            return {"end": body["candidates"][0].get("finishReason"), "usage": counts}
+        case _:
+            usage = body.get("usage") or {}
+            counts = [usage.get("input_tokens"), usage.get("output_tokens")]
+            return {"end": body.get("stop_reason", body.get("status")), "usage": counts}
 
 
 def check_reply(exchange: Exchange, report: Report) -> None:
@@ -579,7 +486,7 @@ def check_reply(exchange: Exchange, report: Report) -> None:
 def said_in(form: str, body: dict[str, Any]) -> dict[str, Any] | None:
     """Return a reply as the part of a request that it becomes; None: it is no reply."""
     match form:
-        case "chat" if body.get("choices"):
+        case "chat" if body.get("choices") and "message" in body["choices"][0]:
             return {"messages": [{**body["choices"][0]["message"], "role": "assistant"}]}
         case "responses" if "output" in body:
             return {"input": body["output"]}
@@ -611,7 +518,7 @@ async def run(folder: Path) -> Report:
     """Check all exchanges under a folder."""
     report = Report()
     stand_in = StandIn()
-    for exchange in exchanges(folder):
+    for exchange in exchanges(folder, report.not_ours):
         report.exchanges[exchange.format, exchange.host] += 1
         await judge(exchange, stand_in, report)
         for name, check in (("request", check_request), ("reply", check_reply)):
@@ -661,6 +568,7 @@ def main() -> int:
             shown = " ".join(reason.split())
             print(f"{check}\t{exchange.format}\t{exchange.where}\t{exchange.model}\t{shown}")
     print(report.table())
+    print(f"streams held against the reference: {report.streams}")
     for why, count in report.refusals.most_common():
         print(f"refused by the provider: {count} ({why})")
     for what, count in (report.not_ours + report.typed).most_common():

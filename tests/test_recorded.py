@@ -114,7 +114,8 @@ def test_recordings_that_are_kept_whole_pass(tmp_path: Path, root: Path) -> None
     assert "refused by the provider: 1 (structural)" in printed
     assert "refused by the provider: 1 (no such model)" in printed
     last = next(line for line in printed.splitlines() if line.startswith("all"))
-    assert last.split() == ["all", "8", "0", "0", "0", "0", "0"]
+    assert last.split() == ["all", "8", "0", "0", "0", "0", "0", "0"]
+    assert "streams held against the reference: 1" in printed
 
 
 BAD: dict[str, tuple[str, dict[str, Any]]] = {
@@ -154,3 +155,78 @@ def test_a_folder_without_recordings_is_an_error(tmp_path: Path, root: Path) -> 
     status, printed = run(tmp_path, root)
     assert status == 1
     assert "no recorded exchange" in printed
+
+
+REQUEST = json.dumps({"model": "gpt-4.1", "messages": [HI]})
+ANSWER = json.dumps(said("Hello."))
+HTTP = (
+    f"POST {CHAT} HTTP/1.1\r\nHost: api.openai.com\r\n\r\n{REQUEST}",
+    f"HTTP/2.0 200 OK\r\nContent-Type: application/json\r\n\r\n{ANSWER}",
+)
+DIALECTS: dict[str, Any] = {
+    "ruby.yml": {
+        "http_interactions": [
+            {
+                "request": {"method": "post", "uri": CHAT, "body": {"string": REQUEST}},
+                "response": {"status": {"code": 200}, "body": {"string": ANSWER}},
+            }
+        ]
+    },
+    "r.yml": {
+        "http_interactions": [
+            {
+                "request": {"method": "POST", "uri": CHAT, "body": {"string": REQUEST}},
+                "response": {"status": 200, "body": {"string": ANSWER}},
+            }
+        ]
+    },
+    "go.yaml": {
+        "version": 2,
+        "interactions": [
+            {
+                "request": {"method": "POST", "url": CHAT, "body": REQUEST},
+                "response": {"status": "200 OK", "code": 200, "body": ANSWER},
+            }
+        ],
+    },
+    "lists.yaml": {
+        "requests": [{"method": "POST", "uri": CHAT, "body": REQUEST}],
+        "responses": [{"status": {"code": 200}, "body": {"string": ANSWER}}],
+    },
+    "polly.har": {
+        "log": {
+            "entries": [
+                {
+                    "request": {"method": "POST", "url": CHAT, "postData": {"text": REQUEST}},
+                    "response": {"status": 200, "content": {"text": ANSWER}},
+                }
+            ]
+        }
+    },
+    "agent.json": {
+        "request": {"method": "POST", "url": CHAT, "headers": {}, "body": REQUEST},
+        "response": {"status": {"code": 200}, "headers": {}, "body": ANSWER},
+    },
+    "nock.json": [
+        {
+            "scope": "https://api.openai.com:443",
+            "method": "POST",
+            "path": "/v1/chat/completions",
+            "body": json.loads(REQUEST),
+            "status": 200,
+            "response": json.loads(ANSWER),
+        }
+    ],
+    "go.httprr": f"httprr trace v1\n{len(HTTP[0])} {len(HTTP[1])}\n{HTTP[0]}{HTTP[1]}",
+}
+
+
+def test_recordings_of_every_tool_are_read(tmp_path: Path, root: Path) -> None:
+    """VCR of four languages, lists of requests and responses, HAR, ddapm, nock and httprr."""
+    for name, content in DIALECTS.items():
+        text = content if isinstance(content, str) else json.dumps(content)
+        (tmp_path / name).write_bytes(text.encode())
+    status, printed = run(tmp_path, root)
+    assert status == 0, printed
+    last = next(line for line in printed.splitlines() if line.startswith("all"))
+    assert last.split()[1] == str(len(DIALECTS)), printed

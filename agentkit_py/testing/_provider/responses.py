@@ -384,7 +384,7 @@ def reasoning_without_following(request: Request) -> Iterator[Problem]:
         kind = _kind(after)
         led_to = kind in _AFTER_REASONING and (kind != "message" or after["role"] == "assistant")
         if _kind(item) == "reasoning" and not led_to:
-            words = f"Item '{item['id']}' of type 'reasoning' was provided without its required"
+            words = f"Item '{item.get('id')}' of type 'reasoning' was provided without its required"
             yield Problem(f"{words} following item.", "input")
 
 
@@ -393,7 +393,7 @@ def reasoning_before_message_without_id(request: Request) -> Iterator[Problem]:
     """A message right after a reasoning item has the id with which it came."""
     for (_, item), (_, after) in pairwise(_items(request)):
         if _kind(item) == "reasoning" and _kind(after) == "message" and not after.get("id"):
-            words = f"Item '{item['id']}' of type 'reasoning' was provided without its required"
+            words = f"Item '{item.get('id')}' of type 'reasoning' was provided without its required"
             yield Problem(f"{words} following item.", "input")
 
 
