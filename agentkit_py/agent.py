@@ -29,6 +29,7 @@ from agentkit_py._engine.agent_run import AgentRun, TurnBody
 from agentkit_py._engine.agent_spec import (
     AgentSpec,
     ModelChoice,
+    ReplyStreaming,
     System,
     TurnOptions,
     with_instructions,
@@ -334,7 +335,6 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             history=self.history,
             tokenizer=self.tokenizer,
             max_iter=self.max_iter,
-            stream_before_response=self.stream_before_response,
             output=self._output(tools),
             handoffs=self._kept(
                 "handoffs",
@@ -342,7 +342,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
                 lambda: handoff_map(self.name, self.handoffs),
             ),
             guardrails=self._guardrails(),
-            keep_cut_replies=self.keep_cut_replies,
+            streaming=ReplyStreaming(self.stream_before_response, self.keep_cut_replies),
         )
 
     def _kept(self, what: str, given: object, make: Callable[[], T]) -> T:

@@ -800,7 +800,7 @@ Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
 class _Memo:
     """Facts about a message that are computed once."""
 
-    text: str | None = None
+    counted_text: str | None = None
     tokens: dict[str, float] = field(default_factory=dict[str, float])
     """Token counts by tokenizer key."""
 
@@ -828,9 +828,9 @@ def text_of(message: Message) -> str:
     if isinstance(message, TextMessage) and isinstance(message.content, str):
         return message.content
     memo = _memo(message)
-    if memo.text is None:
-        memo.text = _countable(message)
-    return memo.text
+    if memo.counted_text is None:
+        memo.counted_text = _countable(message)
+    return memo.counted_text
 
 
 def _countable(message: Message) -> str:

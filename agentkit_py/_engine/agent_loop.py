@@ -234,12 +234,11 @@ class _AgentLoop:
             TurnStopped: A guardrail tripped.
         """
         run, turn = self.run, self.turn
-        call_model = self._model_caller(builder, model_input)
-        if not (self._streams and self.options.keep and turn.agent.keep_cut_replies):
-            return await call_model()
+        if not (self._streams and self.options.keep and turn.agent.streaming.keep_cut):
+            return await self._model_caller(builder, model_input)()
         if turn.output is not None or run.choices.mode == "typescript":
-            return await call_model()
-        written = builder.written = WrittenReply(
+            return await self._model_caller(builder, model_input)()
+        written = WrittenReply(
             agent=turn.agent.name,
             id=reply_id,
             report=model_input.report,
@@ -248,7 +247,7 @@ class _AgentLoop:
         )
         run.memory.open_replies[reply_id] = written
         try:
-            answer = await call_model()
+            answer = await self._model_caller(builder, model_input, written)()
         except ModelStreamError as error:
             written.break_off(error)
             raise
@@ -261,14 +260,23 @@ class _AgentLoop:
     @property
     def _streams(self) -> bool:
         return self.run.monitor.wants_tokens and (
-            self.turn.agent.stream_before_response
+            self.turn.agent.streaming.before_response
             or not any(part.replaces_replies for part in self.parts)
         )
 
-    def _model_caller(self, builder: ModelInputBuilder, model_input: ModelInput) -> CallModel:
+    def _model_caller(
+        self,
+        builder: ModelInputBuilder,
+        model_input: ModelInput,
+        written: WrittenReply | None = None,
+    ) -> CallModel:
         hides_reasoning = any(part.hides_reasoning for part in self.parts)
         call_model = model_caller(
-            builder, model_input, streams=self._streams, hides_reasoning=hides_reasoning
+            builder,
+            model_input,
+            streams=self._streams,
+            hides_reasoning=hides_reasoning,
+            written=written,
         )
         for part in reversed(self.parts):
             call_model = part.around_call(call_model)

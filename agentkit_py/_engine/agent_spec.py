@@ -74,6 +74,16 @@ PrefixMode: TypeAlias = Literal["auto", "shared", "own"]
 """The sharing of requests' beginnings by a network's agents; see `Network.prefix`."""
 
 
+class ReplyStreaming(NamedTuple):
+    """What users see of an agent's replies before these are whole."""
+
+    before_response: bool = False
+    """Pieces are emitted although a hook or a guardrail may replace the reply."""
+
+    keep_cut: bool = True
+    """Threads keep what users saw of replies that were stopped or broke off."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSpec:
     """An agent in one run. What is assigned to the agent later counts from the next run on."""
@@ -89,7 +99,9 @@ class AgentSpec:
     history: HistoryConfig | None
     tokenizer: Tokenizer
     max_iter: int
-    stream_before_response: bool
+    streaming: ReplyStreaming
+    """What users see of replies before these are whole."""
+
     output: OutputSpec | None = None
     """The type of its outputs; None: text."""
 
@@ -99,8 +111,6 @@ class AgentSpec:
     """Its handoffs and their tools, by the tools' names."""
 
     guardrails: GuardrailSpec = NO_GUARDRAILS
-    keep_cut_replies: bool = True
-    """Threads keep what users saw of replies that were stopped or broke off."""
 
     def confined_to(self, filters: KnowledgeFilters) -> AgentSpec:
         """Return the agent with more filters on its knowledge; without knowledge, as it is.

@@ -75,6 +75,7 @@ def model_caller(
     *,
     streams: bool,
     hides_reasoning: bool = False,
+    written: WrittenReply | None = None,
 ) -> CallModel:
     """Return the call of an agent's model, or of its alternatives one after the other.
 
@@ -83,9 +84,10 @@ def model_caller(
         model_input: The input.
         streams: Emit the reply piece by piece,
         hides_reasoning: but not its reasoning.
+        written: Collects the reply as it is streamed; None: it is not streamed, or not kept.
     """
     step_id = f"{builder.path}.infer"
-    request = _Request(builder, model_input, step_id, streams, hides_reasoning)
+    request = _Request(builder, model_input, step_id, streams, hides_reasoning, written)
     if isinstance(builder.turn.model, FallbackModel):
         return partial(_call_alternatives, request)
     return request.call
@@ -129,6 +131,7 @@ class _Request:
     step_id: str
     streams: bool
     hides_reasoning: bool
+    written: WrittenReply | None
 
     async def call(self) -> ModelAnswer:
         """Send the request, a second time with less where the provider refuses it."""
@@ -160,10 +163,10 @@ class _Request:
         run, call = self.builder.run, self.builder.model_call(self.step_id, self.input)
         on_delta = None
         if self.streams:
-            written = self.builder.written
-            if written is not None:
-                written.begin()
-            on_delta = ReplyDeltas(run.monitor, self.builder.turn, self.hides_reasoning, written)
+            if self.written is not None:
+                self.written.begin()
+            turn = self.builder.turn
+            on_delta = ReplyDeltas(run.monitor, turn, self.hides_reasoning, self.written)
 
         def watched() -> dict[str, Any]:
             run.monitor.request_sent(call)  # here, since a replay makes no body

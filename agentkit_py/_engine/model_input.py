@@ -23,7 +23,6 @@ from agentkit_py._engine.reasoning import (
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.shared_prefix import SYSTEM, SharedPrefix
 from agentkit_py._engine.state_changes import NoChanges
-from agentkit_py._engine.written_replies import WrittenReply
 from agentkit_py.events.types import ContextActivity
 from agentkit_py.lifecycle.hooks import Start, StartContext
 from agentkit_py.messages import Message, ToolResultMessage, lineage
@@ -154,9 +153,6 @@ class ModelInputBuilder:
 
     services: TurnServices | None = None
     """Services for processors, made here unless given; None in a dry build."""
-
-    written: WrittenReply | None = None
-    """The reply as it is streamed; None: it is not, or what came of it is not kept."""
 
     def __post_init__(self) -> None:
         """Read agent, shared prefix and services from the turn."""

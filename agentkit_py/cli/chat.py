@@ -507,7 +507,7 @@ class Chat:
         ask = TerminalApprover(self.console)
         while questions:
             question = questions[0]
-            answers = {question.id: await ask(question.as_request())}
+            answers = {question.id: await ask(question.request)}
             run: Any = await self.target.resume(
                 self.thread_id, answers, model=self.model, observer=self.printer
             )

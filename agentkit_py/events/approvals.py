@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any, Literal, TypeAlias, cast
 
 from agentkit_py._core.json import as_object
@@ -29,7 +30,7 @@ class ApprovalRequest:
     """The reason why a person is asked, or the question."""
 
     timeout: float
-    """Seconds until the question lapses."""
+    """Seconds until the question lapses; infinite: it does not."""
 
     asked_at: datetime | None = None
     approvers: tuple[str, ...] = ()
@@ -43,8 +44,10 @@ class ApprovalRequest:
 
     @property
     def expires_at(self) -> datetime | None:
-        """The time at which the question expires."""
-        return self.asked_at and self.asked_at + timedelta(seconds=self.timeout)
+        """The time at which the question expires; None: it does not, or was not asked yet."""
+        if self.asked_at is None or self.timeout == inf:
+            return None
+        return self.asked_at + timedelta(seconds=self.timeout)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as JSON (camelCase), with TypeScript's names."""

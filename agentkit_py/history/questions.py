@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal, TypeAlias, get_args
+from math import inf
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
@@ -35,8 +36,8 @@ answer yet."""
 class Question:
     """A question to a person, as it was asked and as it was answered."""
 
-    id: str
-    """Names the question; the answer carries it as ``approvalId``."""
+    request: ApprovalRequest
+    """The question as it was asked."""
 
     thread_id: str
     run_id: str | None = None
@@ -45,25 +46,9 @@ class Question:
     execution: str | None = None
     """The execution of that run, where it can be stopped from outside."""
 
-    agent: str
     user_id: str | None = None
     """The owner of the thread; stores fill it in."""
 
-    calls: tuple[ToolCall, ...] = ()
-    """The tool calls that wait; none where a tool asks by itself."""
-
-    message: str = ""
-    """The reason why a person is asked, or the question."""
-
-    asked_at: datetime
-    expires_at: datetime | None = None
-    approvers: tuple[str, ...] = ()
-    """The people who may answer: see `ApprovalRequest.approvers`."""
-
-    escalates_at: datetime | None = None
-    """The time from which `escalate_to` may answer as well."""
-
-    escalate_to: tuple[str, ...] = ()
     parts: tuple[str, ...] = ()
     """Ids of the calls in the stream of the run, where there is one."""
 
@@ -80,46 +65,65 @@ class Question:
     received_at: datetime | None = None
     """The time at which the run had the answer."""
 
-    def as_request(self) -> ApprovalRequest:
-        """Return the question as approvers in a process get it."""
-        left = 0.0 if self.expires_at is None else (self.expires_at - self.asked_at).total_seconds()
-        return ApprovalRequest(
-            id=self.id,
-            agent=self.agent,
-            calls=self.calls,
-            message=self.message,
-            timeout=left,
-            asked_at=self.asked_at,
-            approvers=self.approvers,
-            escalates_at=self.escalates_at,
-            escalate_to=self.escalate_to,
-        )
+    def __post_init__(self) -> None:
+        """Check that the time of the question is known.
 
-    @classmethod
-    def of(
-        cls,
-        request: ApprovalRequest,
-        *,
-        thread_id: str,
-        run_id: str | None,
-        execution: str | None,
-        now: datetime,
-    ) -> Question:
-        """Return the record of a question that is asked now."""
-        return cls(
-            id=request.id,
-            thread_id=thread_id,
-            run_id=run_id,
-            execution=execution,
-            agent=request.agent,
-            calls=request.calls,
-            message=request.message,
-            asked_at=request.asked_at or now,
-            expires_at=request.expires_at,
-            approvers=request.approvers,
-            escalates_at=request.escalates_at,
-            escalate_to=request.escalate_to,
-        )
+        Raises:
+            ConfigurationError: It is not.
+        """
+        if self.request.asked_at is None:
+            raise ConfigurationError(
+                f"Question {self.id!r} has no time: give its ApprovalRequest asked_at=…"
+            )
+
+    @property
+    def id(self) -> str:
+        """The question's id; the answer carries it as ``approvalId``."""
+        return self.request.id
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent that asks."""
+        return self.request.agent
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The tool calls that wait; none where a tool asks by itself."""
+        return self.request.calls
+
+    @property
+    def message(self) -> str:
+        """The reason why a person is asked, or the question."""
+        return self.request.message
+
+    @property
+    def asked_at(self) -> datetime:
+        """The time at which it was asked."""
+        return cast("datetime", self.request.asked_at)
+
+    @property
+    def expires_at(self) -> datetime | None:
+        """The time at which it expires; None: it does not."""
+        return self.request.expires_at
+
+    @property
+    def approvers(self) -> tuple[str, ...]:
+        """The people who may answer: see `ApprovalRequest.approvers`."""
+        return self.request.approvers
+
+    @property
+    def escalates_at(self) -> datetime | None:
+        """The time from which `escalate_to` may answer as well."""
+        return self.request.escalates_at
+
+    @property
+    def escalate_to(self) -> tuple[str, ...]:
+        """The people who may answer from `escalates_at` on."""
+        return self.request.escalate_to
+
+    def as_request(self) -> ApprovalRequest:
+        """Return the question as approvers in a process get it: `request`."""
+        return self.request
 
     def is_due(self, now: datetime) -> bool:
         """Return whether the question is open and its time is over."""
@@ -200,8 +204,29 @@ class Question:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as JSON (camelCase)."""
-        answer = self.answer and self.answer.to_dict()
-        return {**record_of(self), "calls": calls_to_json(self.calls), "answer": answer}
+        asked = self.request
+        return {
+            "id": asked.id,
+            "threadId": self.thread_id,
+            "runId": self.run_id,
+            "execution": self.execution,
+            "agent": asked.agent,
+            "userId": self.user_id,
+            "calls": calls_to_json(asked.calls),
+            "message": asked.message,
+            "askedAt": record_of(self.asked_at),
+            "expiresAt": record_of(asked.expires_at),
+            "approvers": list(asked.approvers),
+            "escalatesAt": record_of(asked.escalates_at),
+            "escalateTo": list(asked.escalate_to),
+            "parts": list(self.parts),
+            "status": self.status,
+            "answer": self.answer and self.answer.to_dict(),
+            "answeredBy": self.answered_by,
+            "reason": self.reason,
+            "answeredAt": record_of(self.answered_at),
+            "receivedAt": record_of(self.received_at),
+        }
 
     @classmethod
     def from_dict(cls, record: object, *, where: str) -> Question:
@@ -219,23 +244,27 @@ class Question:
             reading = "status"
             status = _STATUSES[str(fields["status"])]
             reading = "id, threadId, agent or a time"
-            return cls(
+            asked_at, expires_at = time_of(fields["askedAt"]), time_or_none(fields.get("expiresAt"))
+            request = ApprovalRequest(
                 id=str(fields["id"]),
-                thread_id=str(fields["threadId"]),
-                run_id=_text(fields, "runId"),
-                execution=_text(fields, "execution"),
                 agent=str(fields["agent"]),
-                user_id=_text(fields, "userId"),
                 calls=tuple(
                     ToolCall(str(one["toolCallId"]), str(one["toolName"]), one.get("toolInput"))
                     for one in calls
                 ),
                 message=_text(fields, "message") or "",
-                asked_at=time_of(fields["askedAt"]),
-                expires_at=time_or_none(fields.get("expiresAt")),
+                timeout=inf if expires_at is None else (expires_at - asked_at).total_seconds(),
+                asked_at=asked_at,
                 approvers=_texts(fields.get("approvers")),
                 escalates_at=time_or_none(fields.get("escalatesAt")),
                 escalate_to=_texts(fields.get("escalateTo")),
+            )
+            return cls(
+                request=request,
+                thread_id=str(fields["threadId"]),
+                run_id=_text(fields, "runId"),
+                execution=_text(fields, "execution"),
+                user_id=_text(fields, "userId"),
                 parts=_texts(fields.get("parts")),
                 status=status,
                 answer=None if answer is None else ApprovalAnswer.from_dict(answer),

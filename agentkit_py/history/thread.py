@@ -372,12 +372,12 @@ class Thread:
         store, thread_id = self.config, self.state.thread_id
         if thread_id is None or not isinstance(store, QuestionStore):
             return None
-        question = Question.of(
-            request,
+        now = datetime.now(UTC)
+        question = Question(
+            request=request if request.asked_at else replace(request, asked_at=now),
             thread_id=thread_id,
             run_id=None if self.message is None else self.message.id,
             execution=self.steps.runtime.execution,
-            now=datetime.now(UTC),
         )
         return QuestionRecord(store, question)
 

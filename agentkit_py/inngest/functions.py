@@ -447,7 +447,7 @@ def _state(data: Mapping[str, Any], item: Target) -> State[Any]:
         )
     else:
         state = default.clone() if default is not None else State()
-    state.thread_id = _thread(data.get("threadId")) or _thread(state.thread_id)
+    state.enter_thread(_thread(data.get("threadId")) or _thread(state.thread_id))
     state.goes_on_with = as_object(data.get(GOES_ON_WITH)) or ({} if plain is None else None)
     return state
 
@@ -466,9 +466,14 @@ def _given_state(given: State[Any], default: State[Any] | None) -> State[Any]:
     """Return the event's state, its data of the kind that the network's default state has."""
     if default is None or isinstance(default.data, dict):
         return given
-    typed: State[Any] = State(default.data, messages=given.messages, results=given.transcript)
+    typed: State[Any] = State(
+        default.data,
+        messages=given.messages,
+        results=given.transcript,
+        thread_id=given.thread_id,
+    )
     typed.load(given.data)
-    typed.thread_id, typed.not_loaded = given.thread_id, given.not_loaded
+    typed.leave_out(given.not_loaded)
     return typed
 
 

@@ -28,7 +28,6 @@ from agentkit_py.messages import (
     FinishReason,
     Message,
     OpaqueMessage,
-    ReasoningMessage,
     StopReason,
     TextMessage,
     ToolCallMessage,
@@ -58,21 +57,18 @@ def with_origin(metadata: JsonObject | None, host: str, **facts: Any) -> dict[st
     return {**(metadata or {}), ORIGIN: {"host": host, **origin_of_block(metadata), **facts}}
 
 
-def without_empty_marks(messages: Sequence[Message]) -> list[Message]:
-    """Return the messages of a reply that says nothing as the provider sent them."""
-    found: list[Message] = []
-    for message in messages:
+def with_empty_marks(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """Return the messages of a reply that says nothing, marked for the next request.
+
+    The request has a user's turn in their place, which asks the model to continue.
+    """
+    last = len(messages) - 1
+    marked: list[Message] = []
+    for index, message in enumerate(messages):
         metadata = message.provider_metadata
-        origin = origin_of_block(metadata)
-        if EMPTY not in origin:
-            found.append(message)
-            continue
-        rest = {name: value for name, value in origin.items() if name not in (EMPTY, "host")}
-        own = {name: value for name, value in (metadata or {}).items() if name != ORIGIN}
-        if not (isinstance(message, ReasoningMessage) and not message.content and not own):
-            own |= {ORIGIN: {"host": origin.get("host"), **rest}} if rest or own else {}
-            found.append(replace(message, provider_metadata=own or None))
-    return found
+        origin = {**origin_of_block(metadata), EMPTY: "end" if index == last else "part"}
+        marked.append(replace(message, provider_metadata={**(metadata or {}), ORIGIN: origin}))
+    return tuple(marked)
 
 
 def kept(model: Model, key: str, block: Block, ours: object = None) -> dict[str, Any] | None:

@@ -265,8 +265,9 @@ class GeminiAdapter(Adapter):
         usage = _usage(as_object(found.get("usageMetadata")))
         messages = adjoined(model, messages)
         if finish.reason == "stop" and not any(map(says, messages)):
+            # Now and then, mostly after a tool's result; the engine asks for the rest.
+            # Source: github.com/google-gemini/gemini-cli, issues 13592 and 28351.
             finish = replace(finish, reason="pause", details={EMPTY: True})
-            messages = _empty(model, messages)
         elif finish.reason == "pause":
             token = text_or_empty(first.get("continuationToken"))
             finish = finish if token else replace(finish, reason="length")
@@ -333,6 +334,7 @@ class _Turns(TurnWriter):
 
     def _say(self, message: Said) -> None:
         if nothing := origin_of_block(message.provider_metadata).get(EMPTY):
+            # A model's turn of thoughts alone is none, so a user's turn stands in its place.
             self._add("user", [self._text(CLOSING_TURN)] if nothing == "end" else [])
             return
         if message.role == "assistant":
@@ -537,26 +539,6 @@ def _paused(model: Model, messages: Sequence[Message], token: str) -> list[Messa
         own = with_origin(message.provider_metadata, host_of(model), **{_CONTINUATION: token})
         marked.append(replace(message, provider_metadata=own))
     return marked
-
-
-def _empty(model: Model, messages: Sequence[Message]) -> list[Message]:
-    """Return the messages of a reply that ended well and says nothing, for the model to go on.
-
-    Gemini gives such replies now and then, mostly after a tool's result. In the next request a
-    user's turn stands in its place, without its thoughts: a model's turn of these alone is none.
-    Source: github.com/google-gemini/gemini-cli, issues 13592 and 28351.
-    """
-    held = messages or [ReasoningMessage("")]
-    last = len(held) - 1
-    return [
-        replace(
-            message,
-            provider_metadata=with_origin(
-                message.provider_metadata, host_of(model), **{EMPTY: "end" if n == last else "part"}
-            ),
-        )
-        for n, message in enumerate(held)
-    ]
 
 
 def _split_paused(

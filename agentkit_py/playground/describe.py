@@ -111,7 +111,7 @@ async def thread_json(
     store, count = playground.store, 0
     if store is not None and await store.thread_exists(thread_id):
         found = await playground.questions(thread_id)
-        questions = [question.as_request().to_dict() for question in found]
+        questions = [question.request.to_dict() for question in found]
         count = await store.count_results(thread_id)
         wanted = MAX_RESULTS if after is None or after > count else min(count - after, MAX_RESULTS)
         page = await store.page(thread_id, count, wanted) if wanted else []

@@ -236,7 +236,7 @@ class Playground:
         asked = [one for one in await self.questions(run.thread_id) if one.id not in shown]
         for question in asked:
             run.asked.add(question.id)
-            run.recorder.record("asked", request=question.as_request().to_dict())
+            run.recorder.record("asked", request=question.request.to_dict())
         return bool(asked)
 
     async def answer(self, request_id: str, answer: ApprovalAnswer, thread: str | None) -> bool:
@@ -260,7 +260,7 @@ class Playground:
         asked = [one for one in await self.questions(thread) if one.id == request_id]
         if not asked:
             return False
-        resolution = resolution_of(asked[0].as_request(), answer)
+        resolution = resolution_of(asked[0].request, answer)
         facts = {"request": request_id, "resolution": resolution, "reason": answer.reason}
         for run in [run for run in self.runs.values() if request_id in run.asked]:
             run.recorder.record("decided", **facts)

@@ -29,6 +29,7 @@ from tests.server.world import (
     message,
     once,
     post,
+    question_of,
     said,
     served,
     support,
@@ -86,7 +87,7 @@ async def test_a_customers_own_question_is_listed_behind_a_thousand_of_others() 
         await store.add_thread(user, user_id=user)
     questions = [("bob", f"q{n}") for n in range(1000)] + [("ada", "mine")]
     for thread, name in questions:
-        await store.save_question(Question(id=name, thread_id=thread, agent="clerk", asked_at=now))
+        await store.save_question(question_of(name, thread, now))
     app = app_of(support(), history=store, approvers=["mia"])
     async with client_of(app) as ada:
         found = (await ada.get("/api/approvals")).json()["approvals"]
@@ -160,7 +161,8 @@ async def test_a_question_whose_run_died_is_refused_and_closed_and_the_message_a
     async with client_of(second) as ada:
         (lost,) = (await ada.get("/api/approvals")).json()["approvals"]
         before = datetime.now(UTC) - timedelta(minutes=1)  # a run may still be about to pause
-        await store.change_question(lost["id"], lambda known: replace(known, asked_at=before))
+        asked = question_of(lost["id"], "t1", before, run="m1").request
+        await store.change_question(lost["id"], lambda known: replace(known, request=asked))
         answer = await ada.post(f"/api/approvals/{lost['id']}", json={"action": "approve"})
         assert (answer.status_code, answer.json()["error"]["code"]) == (409, "run_lost")
         assert (await ada.get("/api/threads/t1")).json()["pending"] == []
@@ -194,7 +196,7 @@ async def test_a_question_whose_run_died_long_ago_is_closed_by_the_server() -> N
     await store.add_thread("t1", user_id="ada")
     await store.save_run("t1", RunRecord(id="kept", status="paused", journal={}))
     for name in ("kept", "lost"):
-        question = Question(id=name, thread_id="t1", run_id=name, agent="clerk", asked_at=old)
+        question = question_of(name, "t1", old, run=name)
         await store.save_question(question)
     async with served(app_of(support(), history=store)):
         while len(await store.list_questions()) > 1:  # noqa: ASYNC110 - a look of the server's

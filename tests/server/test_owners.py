@@ -36,6 +36,7 @@ from tests.server.world import (
     listening,
     message,
     post,
+    question_of,
     said,
     served,
     support,
@@ -366,7 +367,7 @@ async def test_a_stop_does_not_close_the_question_of_a_run_that_is_at_work() -> 
     async with client_of(app) as ada:
         await ada.post("/api/threads", json={"threadId": "t1"})
         await store.save_run("t1", RunRecord(id="m1", status="running", worker=worker))
-        question = Question(id="q", thread_id="t1", run_id="m1", agent="clerk", asked_at=now)
+        question = question_of("q", "t1", now, run="m1")
         await store.save_question(question)
         await ada.post("/api/chat/cancel", json={"threadId": "t1"})
     assert [one.status for one in await store.list_questions(status=None)] == ["open"]

@@ -30,6 +30,7 @@ from tests.server.world import (
     listening,
     message,
     post,
+    question_of,
     said,
     served,
     support,
@@ -372,7 +373,7 @@ async def test_all_streams_of_approvals_live_on_one_read() -> None:
     store, streams = Gated(), list[Stream]()
     await store.add_thread("t", user_id="ada")
     now = datetime.now(UTC)
-    await store.save_question(Question(id="q", thread_id="t", agent="clerk", asked_at=now))
+    await store.save_question(question_of("q", "t", now))
     app = app_of(support("Hello."), approvers=["mia"], history=store)
     async with served(app) as url, AsyncExitStack() as stack:
         for _ in range(8):

@@ -8,6 +8,8 @@ import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
+from math import inf
 from typing import Any
 from uuid import uuid4
 
@@ -17,6 +19,8 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 
 from agentkit_py import Agent, MemoryHistory, Network, RouterContext, Tool, tool
+from agentkit_py.events import ApprovalRequest
+from agentkit_py.history.questions import Question
 from agentkit_py.server import Hub, create_app
 from agentkit_py.testing import ScriptedModel
 
@@ -40,6 +44,12 @@ def support(*replies: Any, tools: tuple[Tool, ...] = (), **options: Any) -> Netw
     model = ScriptedModel(*replies)
     clerk = Agent(name="clerk", system="You sell hats.", tools=list(tools), max_iter=5)
     return Network(name="support", agents=[clerk], router=once, default_model=model, **options)
+
+
+def question_of(name: str, thread: str, asked_at: datetime, *, run: str | None = None) -> Question:
+    """A question of the clerk's, without calls."""
+    request = ApprovalRequest(id=name, agent="clerk", timeout=inf, asked_at=asked_at)
+    return Question(request=request, thread_id=thread, run_id=run)
 
 
 def app_of(network: Network, **options: Any) -> Starlette:

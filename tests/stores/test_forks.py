@@ -23,6 +23,7 @@ from agentkit_py.errors import (
     ThreadBusyError,
     ThreadNotFoundError,
 )
+from agentkit_py.events import ApprovalRequest
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunRecord, RunStore
@@ -426,9 +427,8 @@ async def test_a_thread_is_not_rewound_while_a_run_works_on_it(store: HistorySto
         await store.rewind("t", "q1")
     assert len(await store.load(await store.fork("t", "q1"))) == 2
     await store.unlock_thread("t", "run")
-    question = Question(
-        id="open", thread_id="t", agent="desk", calls=(), asked_at=datetime.now(UTC)
-    )
+    asked = ApprovalRequest(id="open", agent="desk", timeout=60, asked_at=datetime.now(UTC))
+    question = Question(request=asked, thread_id="t")
     await store.save_question(question)
     with pytest.raises(ThreadBusyError):
         await store.rewind("t", "q1")

@@ -18,6 +18,7 @@ from psycopg import sql
 
 from agentkit_py import Agent, Network, State, UserMessage, anthropic, openai, tool
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
+from agentkit_py.events import ApprovalRequest
 from agentkit_py.history import StaffDesk
 from agentkit_py.history.questions import Question
 from agentkit_py.messages import (
@@ -268,9 +269,8 @@ async def test_a_person_joins_a_thread_in_which_nothing_of_python_has_run(
     first, second = [await store.add_thread(user_id="ann") for _ in range(2)]
     await StaffDesk(store).join(first, by="mia", name="Mia")
     assert [one.thread_id for one in await store.list_takeovers(user_id="ann")] == [first]
-    question = Question(
-        id="q", thread_id=second, agent="desk", calls=(), asked_at=datetime.now(UTC)
-    )
+    asked = ApprovalRequest(id="q", agent="desk", timeout=60, asked_at=datetime.now(UTC))
+    question = Question(request=asked, thread_id=second)
     await store.save_question(question)
     assert [one.thread_id for one in await store.list_questions(user_id="ann")] == [second]
     assert await store.delete_thread(first)

@@ -12,9 +12,9 @@ from agentkit_py._engine.guarding import Guards
 from agentkit_py._engine.model_calls import CallModel
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool_calls import calls_of
-from agentkit_py.messages import EMPTY, ToolCall
-from agentkit_py.models.blocks import without_empty_marks
-from agentkit_py.results import AgentResult
+from agentkit_py.messages import EMPTY, ReasoningMessage, ToolCall
+from agentkit_py.models.blocks import with_empty_marks
+from agentkit_py.results import AgentResult, replied
 from agentkit_py.tools.definition import Tool
 
 TakeTurn: TypeAlias = Callable[[], Awaitable[AgentResult]]
@@ -61,7 +61,7 @@ class Inference:
 
     def __post_init__(self) -> None:
         """Find the calls."""
-        self.replace_result(self.result)
+        self.replace_result(self._continued())
 
     @property
     def continues(self) -> bool:
@@ -79,15 +79,20 @@ class Inference:
         """True if the inference counts for ``max_iter``."""
         return not (self.is_repeated or self.is_paused)
 
+    def _continued(self) -> AgentResult:
+        """Return the result; where it says nothing, as an answer or as a reply to be continued."""
+        result, finish = self.result, self.result.finish
+        if finish is None or EMPTY not in (finish.details or {}):
+            return result
+        if self.number == 0:  # before any tool's result, it may be the answer
+            return replace(result, finish=replace(finish, reason="stop", details=None))
+        nothing = replied(ReasoningMessage(""), result.agent_name)
+        return replace(result, output=with_empty_marks(result.output or [nothing]))
+
     def replace_result(self, result: AgentResult) -> None:
         """Put another result in the place of the reply's."""
         finish = result.finish
         self.is_empty = finish is not None and EMPTY in (finish.details or {})
-        if finish is not None and self.is_empty and self.number == 0:
-            # Before any tool's result, a reply that says nothing may be the answer.
-            self.is_empty, finish = False, replace(finish, reason="stop", details=None)
-            output = without_empty_marks(result.output)
-            result = replace(result, output=output, finish=finish)
         self.result, self.calls = result, calls_of(result.output)
         self.is_paused = result.finish_reason == "pause" and not self.calls
 

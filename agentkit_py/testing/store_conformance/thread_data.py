@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from math import inf
 from typing import Any
 
 from agentkit_py.errors import HistoryError, ThreadNotFoundError
-from agentkit_py.events.approvals import ApprovalAnswer, Decision
+from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, Decision
 from agentkit_py.history.mail import InboxStore, MailStore
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunRecord, RunStore
@@ -144,16 +145,23 @@ async def a_stopped_execution_gets_no_lease_and_keeps_no_notes(store: Any) -> No
 
 _NOW = datetime(2024, 1, 2, 3, 4, 5, 6, UTC)
 _QUESTION = Question(
-    id="q\0",
+    request=ApprovalRequest(
+        id="q\0",
+        agent="clerk",
+        calls=(ToolCall("c1", "pay", {"amount": 5, "to": "a\0🐟"}),),
+        message="Really?",
+        timeout=(datetime(9000, 1, 1, tzinfo=UTC) - _NOW).total_seconds(),
+        asked_at=_NOW,
+    ),
     thread_id="t",
     run_id="m1",
     execution="run",
-    agent="clerk",
-    calls=(ToolCall("c1", "pay", {"amount": 5, "to": "a\0🐟"}),),
-    message="Really?",
-    asked_at=_NOW,
-    expires_at=datetime(9000, 1, 1, tzinfo=UTC),
 )
+
+
+def _asked(**changes: Any) -> Question:
+    """Return the question with other fields of its request."""
+    return replace(_QUESTION, request=replace(_QUESTION.request, **changes))
 
 
 def _close(answer: ApprovalAnswer | None) -> Callable[[Question], Question | None]:
@@ -166,7 +174,7 @@ async def questions_are_kept_with_their_answers(store: Any) -> None:
     await store.add_thread("t", user_id="ada")
     same(await store.load_question("q\0"), None, "a question that was never asked")
     asked = replace(_QUESTION, user_id="ada")
-    for question in (_QUESTION, replace(_QUESTION, message="again")):
+    for question in (_QUESTION, _asked(message="again")):
         await store.save_question(question)
         same(await store.load_question("q\0"), asked, "the question")
         same(await store.list_questions(), [asked], "open questions")
@@ -186,10 +194,10 @@ async def questions_are_found_by_thread_user_and_status(store: Any) -> None:
     """Open ones are those that have not expired."""
     for thread, user in (("t", "ada"), ("u", "bob"), ("v", None)):
         await store.add_thread(thread, user_id=user)
-        await store.save_question(replace(_QUESTION, id=f"q-{thread}", thread_id=thread))
-    old = replace(_QUESTION, id="old", expires_at=_NOW)
+        await store.save_question(replace(_asked(id=f"q-{thread}"), thread_id=thread))
+    old = _asked(id="old", timeout=0)
     await store.save_question(old)
-    await store.save_question(replace(_QUESTION, id="lasting", expires_at=None, execution=None))
+    await store.save_question(replace(_asked(id="lasting", timeout=inf), execution=None))
 
     async def ids(**filters: Any) -> list[str]:
         return [question.id for question in await store.list_questions(**filters)]
