@@ -233,13 +233,12 @@ class World:
         wanted = [name for name in self.calls[agent] if name not in settled]
         if not wanted:
             return "Done."
-        number = len(messages)
         if agent == "packer":
             made = tool_calls(*[(name, dict[str, Any]()) for name in wanted])
         else:
             made = tool_call(wanted[0], {})
-        for index, one in enumerate(made["tool_calls"]):
-            one["id"] = f"c{number}-{index}"
+        for name, one in zip(wanted, made["tool_calls"], strict=False):
+            one["id"] = f"{name}-{len(seen.get(name, ()))}"
         return made
 
     # Snapshots.
@@ -268,7 +267,8 @@ class World:
 
     def facts(self) -> list[str]:
         """Return all that decides what can happen from here on, without times and numbers."""
-        found = sorted(map(name_of, self.requests)) + [f"wait {one}" for one in self.waits]
+        tries = [f"{name_of(one)} {one.action.args[0].attempt}" for one in self.requests]
+        found = sorted(tries) + [f"wait {one}" for one in self.waits]
         for run in self.executor.runs:
             if run.status == "running":
                 memos = [(run.recorded[key].name, memo) for key, memo in run.memos.items()]
@@ -585,7 +585,8 @@ def name_of(item: Any) -> str:
 
 _TIMES = re.compile(
     r"\d{4}-\d\d-\d\d[T ][0-9:.+Z-]+|\b1[78]\d{8,11}(\.\d+)?|01EVENT\d+|['\"]size['\"]: \d+"
-    r"|0x[0-9a-f]+|chatcmpl-\d+|at=[0-9.]+|now=[0-9.]+"
+    r"|['\"](?:prompt_|total_|input|output)[tT]okens['\"]: ?\d+"
+    r"|(?<=\.signal', )\d+|0x[0-9a-f]+|chatcmpl-\d+|at=[0-9.]+|now=[0-9.]+"
 )
 
 
@@ -620,6 +621,11 @@ def _not_made(reply: OpenReply, index: int) -> Any:
 async def _plain_call(call: Callable[[], Awaitable[T]]) -> T:
     """Let a tool's own cancellation pass through."""
     return await call()
+
+
+def _no_reply(*_: Any) -> Any:
+    """Let each request of a run fail in the same way, and change nothing."""
+    raise LookupError("the model is away")
 
 
 _answer_question = answer_question
@@ -666,6 +672,9 @@ FAULTS: dict[str, tuple[str, int, tuple[str, ...], dict[str, Any]]] = {
     "a run that waits gives up its message": (
         "approval", 1, ("twice",),
         {"agentkit_py.history.leases.HeldLease._claim_message": _no_claim},
+    ),
+    "a request fails each time and leaves all as it was": (
+        "call", 0, (), {f"{__name__}.World.reply": _no_reply},
     ),
     "a tool's own cancellation acts again": (
         "pair", 0, (), {"agentkit_py._engine.tool_calls.contained": _plain_call},
@@ -792,6 +801,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--depth", type=int, default=1, help="disturbances (1)")
     parser.add_argument("--program", default="whole", choices=PROGRAMS)
+    parser.add_argument(
+        "--kinds", nargs="*", default=[""], help="what is in the names of disturbances (all)"
+    )
     parser.add_argument("--no-lease", action="store_true", help="runs do not know of each other")
     parser.add_argument("--broken", type=int, default=5, help="stop after so many broken paths")
     parser.add_argument("--shown", action="store_true", help="print how far it is")
@@ -802,8 +814,8 @@ def main() -> int:
         return sum(map(_is_missed, FAULTS))
     found = asyncio.run(
         explore(
-            given.program, given.depth, leased=not given.no_lease, most_broken=given.broken,
-            shown=given.shown,
+            given.program, given.depth, leased=not given.no_lease, kinds=tuple(given.kinds),
+            most_broken=given.broken, shown=given.shown,
         )
     )  # fmt: skip
     for one in found.broken:
