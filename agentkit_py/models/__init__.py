@@ -1,4 +1,4 @@
-"""Models: what is sent where, and the pure translation of our messages to providers' JSON."""
+"""Models: provider settings, and the pure translation of our messages to providers' JSON."""
 
 from __future__ import annotations
 

@@ -131,7 +131,7 @@ if TYPE_CHECKING:
     from agentkit_py.models.settings import AnthropicSettings
 
 DEFAULT_MAX_TOKENS = 4096
-"""``max_tokens`` where nobody said otherwise: Anthropic requires one."""
+"""``max_tokens`` by default: Anthropic requires it."""
 
 logger: logging.Logger = get_logger("agentkit_py")
 
@@ -232,7 +232,7 @@ class AnthropicAdapter(Adapter):
         return {**betas, **Adapter.headers(self, model, api_key)}
 
     def for_request(self, model: Model, request: ModelRequest) -> AnthropicAdapter:
-        """Return the adapter with the betas of what a request holds."""
+        """Return the adapter with the betas that a request's content needs."""
         messages = request.messages
         needed = {
             TOOL_CHANGES_BETA: any(map(tool_changes, [m for m in messages if m.role == "system"])),
@@ -244,11 +244,11 @@ class AnthropicAdapter(Adapter):
         return replace(self, beta_headers=(*self.beta_headers, *missing)) if missing else self
 
     def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
-        """Return the messages without those for which Claude's summary stands."""
+        """Return the messages without those that Claude's summary replaces."""
         return compacted(model, request, FORMAT).request.messages
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        """Return the body; the model's default parameters overwrite what is put here."""
+        """Return the body; the model's default parameters overwrite these values."""
         draft = self._draft(model, request)
         body, (messages, asked) = draft.body, draft.turns.finished()
         if "messages" not in model.default_parameters:
@@ -278,7 +278,7 @@ class AnthropicAdapter(Adapter):
         asked, host = self._draft(model, request), host_of(model)
         mark = asked.turns.closed
         sent: dict[int, list[Reason | None]] = {}
-        for place in asked.places:  # one message may stand there twice
+        for place in asked.places:  # a message may occur twice
             sent.setdefault(id(place.message), []).append(place.reason)
         made = with_turn_mark(messages, mark, host) if mark else tuple(messages)
         if not reasons:
@@ -304,7 +304,7 @@ class AnthropicAdapter(Adapter):
     def _draft(self, model: Model, request: ModelRequest, reply: Sequence[Message] = ()) -> _Draft:
         """Return a request's body without its messages, and these as turns.
 
-        With the reply that was answered they show where its thinking stands.
+        With the reply to this request they contain the places of its thinking.
         """
         takes = model.takes
         request, reply, _ = compacted(model, request, FORMAT, reply)
@@ -343,16 +343,16 @@ class AnthropicAdapter(Adapter):
         return _Draft(request, body, turns, *turns.places(head))
 
     def decode(self, model: Model, body: object) -> ModelReply:
-        """Return the reply's messages: one per block, in their order.
+        """Return the reply's messages: a message per block, in their order.
 
         Blocks of which our own form would lose something are kept in `provider_metadata`, and those
-        for which there is no type as `OpaqueMessage`s, since they must go back as they came.
+        without a type of ours as `OpaqueMessage`s, since they must be sent back unchanged.
         """
         found = checked_body(model, body)
         content = found.get("content")
         known = found.get("type", "message") == "message" and {"type", "content"} & found.keys()
         if not known or (content is not None and as_list(content) is None):
-            raise unexpected(model, body, "the answer is no message")
+            raise unexpected(model, body, "the answer is not a message")
         read = _Blocks(model)
         messages = [read.message(block) for block in objects(content)]
         word = text_or_empty(found.get("stop_reason"))
@@ -364,7 +364,7 @@ class AnthropicAdapter(Adapter):
         return checked_reply(model, adjoined(model, messages), finish, usage, stop=stop)
 
     def assembler(self, model: Model) -> AnthropicAssembler:
-        """Return the assembler of one reply."""
+        """Return the assembler of a reply."""
         return AnthropicAssembler(model)
 
 
@@ -386,7 +386,7 @@ class _Settled:
 
     def __init__(self) -> None:
         self.head = ""
-        """A digest of what stands above all turns."""
+        """A digest of the content above all turns."""
 
         self.digests: list[str] = []
         """Digests of all up to each turn."""
@@ -413,7 +413,7 @@ class _Turns(TurnWriter):
         thinks = self._checks or asked not in ("", "disabled")
         self.in_blocks = model.takes.in_blocks or thinks
         self._shares = False
-        """True where all agents' requests begin alike, so that anyone's last one counts."""
+        """True where all agents' requests begin alike, so that any agent's last request counts."""
 
         self._restricts_tools = model.takes.restricts_tools
         self._media = partial(_media_block, links=model.adapter.host.media_links)
@@ -437,17 +437,17 @@ class _Turns(TurnWriter):
         if self._thinking:
             if role == "assistant":
                 parts = [*self._thinking, *parts]
-            else:  # they are gone, and others may come to have their `id()`
+            else:  # they are gone, and new objects may get their `id()`
                 for block in self._thinking:
                     del self._thoughts[id(block)]
             self._thinking = []
         if role == "user" and self.found and self.found[-1]["role"] == "system":
-            # Only an assistant's turn may follow it, and there is none of a reply that said nothing
+            # Only an assistant's turn may follow it, and an empty reply has none
             self.found.append({"role": "assistant", "content": [_text(NO_ANSWER)]})
         super()._add(role, parts)
 
     def places(self, head: list[Any]) -> tuple[list[ReasoningPlace], str]:
-        """Return where thinking stands and whether it is sent, and a digest of what is above all.
+        """Return the places of thinking with whether it is sent, and a digest of the head.
 
         Args:
             head: The system prompt and the tools.
@@ -470,14 +470,14 @@ class _Turns(TurnWriter):
         return found, above
 
     def _placed(self) -> dict[int, ReasoningPlace]:
-        """Return the places of thinking that stands in a turn."""
+        """Return the places of thinking that is in a turn."""
         if not self._thinking:
             return self._thoughts
         waiting = set(map(id, self._thinking))
         return {key: place for key, place in self._thoughts.items() if key not in waiting}
 
     def _digest(self, index: int, before: str) -> str:
-        """Return a digest of all up to a turn; note what is before its thinking."""
+        """Return a digest of all up to a turn; record the prefix of its thinking."""
         turn, said = self.found[index], list[Block]()
         for block in turn["content"]:
             place = self._thoughts.get(id(block))
@@ -510,7 +510,7 @@ class _Turns(TurnWriter):
                 place.reason = place.reason or "turn"
 
     def finished(self) -> tuple[list[WireTurn], WireTurn | None]:
-        """Return the turns as they are sent, and the one with which the last request ended.
+        """Return the turns as they are sent, and the turn with which the last request ended.
 
         That is without the thinking that is not sent, and with the beginning of a reply.
         """
@@ -529,10 +529,10 @@ class _Turns(TurnWriter):
         return sent, asked
 
     def _form(self, turn: WireTurn) -> WireTurn | None:
-        """Return a turn as it is sent; one text is sent as it is.
+        """Return a turn as it is sent; a single text is sent as a string.
 
-        But not to a model that may think: where thinking goes, a cache mark comes, or a model that
-        signs goes on, the rest must stay.
+        Models that may think always get blocks: when thinking is removed, a cache mark is added, or
+        a model with signatures continues, the other blocks must stay the same.
         """
         if self.in_blocks or not turn["content"]:
             return turn if turn["content"] else None
@@ -550,7 +550,7 @@ class _Turns(TurnWriter):
             self._note_reply(message.agent)
         if isinstance(message, ReasoningMessage):
             # "The final block in an assistant message cannot be `thinking`": a block is sent with
-            # what the assistant says next, else not at all.
+            # the assistant's next text, or not at all.
             binding = binding_of(message.provider_metadata)
             block = _own_thinking(message, self._host) if self._keep_thinking else None
             if block is not None and binding.count >= 0:
@@ -668,7 +668,7 @@ def _media_block(part: MediaContent, *, links: bool) -> Block | None:
     """Return an image or document block; Anthropic takes four kinds of images, PDF and texts."""
     is_image = isinstance(part, ImageContent)
     kind = "image" if is_image else "document"
-    # Without citations the title stands beside texts only, as in requests of earlier versions.
+    # Without citations the title comes with texts only, as in requests of earlier versions.
     cited = isinstance(part, FileContent) and part.citations
     beside: Block = {"citations": {"enabled": True}} if cited else {}
     titled = {} if isinstance(part, ImageContent) or not part.name else {"title": part.name}
@@ -698,7 +698,7 @@ def _own_thinking(message: ReasoningMessage, host: str) -> Block | None:
             return None  # unsigned thinking is refused
 
 
-_RUNS_CODE = "20260209"  # since then web tools run code on what they find
+_RUNS_CODE = "20260209"  # since then web tools run code on their results
 _WEB_TOOL = re.compile(r"web_(?:search|fetch)_(\d{8})")
 
 
@@ -717,7 +717,8 @@ def _offered(parameters: Mapping[str, Any]) -> Callable[[OpaqueMessage], bool]:
     def is_offered(message: OpaqueMessage) -> bool:
         if message.kind.startswith("mcp_"):
             return bool(servers)
-        # Code execution is one tool for the model and several in its calls: bash_code_execution, …
+        # Code execution is a single tool for the model and several in its calls:
+        # bash_code_execution, …
         return any(isinstance(n, str) and message.tool.endswith(n) for n in names)
 
     return is_offered
@@ -821,7 +822,7 @@ def _warn_of_loose(model: str, tool: str) -> None:
     """Say once that a tool is not strict."""
     logger.warning(
         "The tool %r is offered to %s without strict=True: the model takes no strict tools, the "
-        "schema holds what they cannot (recursion, open objects, tuples), or the request has more "
+        "schema has unsupported parts (recursion, open objects, tuples), or the request has more "
         "than %s of them, %s optional parameters or %s unions.",
         tool,
         model,
@@ -846,7 +847,7 @@ _WORDS: dict[str, FinishReason] = {
 
 
 class _Blocks:
-    """Reads the blocks of one reply."""
+    """Reads the blocks of a reply."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -854,7 +855,7 @@ class _Blocks:
         """Names of hosted tools by the ids of their calls."""
 
     def message(self, block: Block) -> Message:
-        if MARK in block:  # in a conversation that somebody else has sent
+        if MARK in block:  # in a conversation from an external source
             block = {name: value for name, value in block.items() if name != MARK}
         match block.get("type"):
             case "text":
@@ -901,7 +902,7 @@ _GIVEN = frozenset({"image", "document", "search_result", "tool_addition", "tool
 
 
 def _activity(block: Block) -> Activity | None:
-    """Return what a block is of a hosted tool's activity; None: it is no block of a reply's."""
+    """Return a block's role in a hosted tool's activity; None: not a block of a reply."""
     kind = text_or_empty(block.get("type"))
     if not kind or kind in _TYPED or kind in _GIVEN or "role" in block:
         return None
@@ -919,7 +920,7 @@ def _usage(usage: dict[str, Any] | None) -> Usage | None:
     if usage is None:
         return None
     # Anthropic counts cached tokens apart from the other input tokens; Usage includes them.
-    # What a summary took is said beside the message's own tokens only.
+    # A summary's tokens are reported separately, next to the message's own.
     summaries = [one for one in objects(usage.get("iterations")) if one.get("type") == COMPACTION]
     tokens = [usage, *summaries]
     cached = sum(count(one, "cache_read_input_tokens") for one in tokens)
@@ -945,7 +946,7 @@ class _WrittenBlock:
         return piece
 
     def extend(self, delta: dict[str, Any]) -> None:
-        """Take what a delta of another kind brings: texts go on, all else is new."""
+        """Apply a delta of another kind: texts are appended, other values replaced."""
         for name, value in delta.items():
             if isinstance(value, str) and name != "type":
                 self.add(name, value)
@@ -965,7 +966,7 @@ class _WrittenBlock:
 
 
 class AnthropicAssembler(BaseAssembler):
-    """Puts the events of one message together."""
+    """Assembles the events of a message."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -1007,7 +1008,7 @@ class AnthropicAssembler(BaseAssembler):
         return ()
 
     def _count(self, usage: object) -> None:
-        # The last event repeats what the first one said, or leaves it out, or says null.
+        # The last event repeats the first event's counts, omits them, or has null.
         found = as_object(usage) or {}
         self._usage.update(
             {k: v for k, v in found.items() if v is not None or k not in self._usage}

@@ -59,7 +59,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compaction:
-    """A wish that the provider sums up a conversation that has grown too long."""
+    """A request that the provider summarises a conversation that has grown too long."""
 
     tokens: int
     """The length of a request from which on it does so."""
@@ -77,7 +77,7 @@ class ModelRequest:
 
     tools: tuple[ToolSpec, ...] = ()
     hosted: tuple[HostedTool, ...] = ()
-    """Tools that the provider runs, offered beside the others."""
+    """Tools that the provider runs, offered along with the others."""
 
     tool_choice: ToolChoice = "auto"
     allowed_tools: frozenset[str] | None = None
@@ -90,7 +90,7 @@ class ModelRequest:
     """The number of messages at the end with which the agent begins the answer."""
 
     account: str = ""
-    """A tag of the account that asks; empty: that of the model's own key, if it has one."""
+    """A tag of the account that asks; empty: the tag of the model's own key, if it has a key."""
 
     output: ToolSpec | None = None
     """The name and schema of the answer, for models that write JSON of a given schema."""
@@ -99,14 +99,14 @@ class ModelRequest:
     """Digests of reasoning that the provider has refused; see `agentkit_py.models.binding`."""
 
     cache_key: str | None = None
-    """A digest of the thread, under which providers cache its requests; empty: there is no thread;
+    """A digest of the thread, under which providers cache its requests; empty: no thread;
     None: no later request begins like this one."""
 
     compaction: Compaction | None = None
-    """The wish that the provider sums up the conversation, if it can; None: there is none."""
+    """A request that the provider summarises the conversation, if it can; or None."""
 
     writers: dict[str, Any] | None = field(default=None, repr=False, compare=False)
-    """The run's conversations as they were last written, by agent, to go on with: see
+    """The run's conversations as they were last written, by agent, to extend: see
     `agentkit_py.models.writer.written`; None: each request is written from its beginning."""
 
 
@@ -144,7 +144,7 @@ class RetryPolicy:
     """Requests that are sent at the most; 1: no retry."""
 
     min_wait: float = 0.5
-    """Seconds before the second attempt; doubled for each further one, with jitter."""
+    """Seconds before the second attempt; doubled for each further attempt, with jitter."""
 
     max_wait: float = 60.0
     """Seconds between two attempts at the most. A longer ``Retry-After`` fails the call at once."""
@@ -171,10 +171,10 @@ class GuardedCall:
 
 
 class CallGuard(Protocol):
-    """Decides whether and when a request is sent, and hears what came of it."""
+    """Decides whether and when a request is sent, and receives its outcome."""
 
     async def enter(self, call: GuardedCall, /) -> Any:
-        """Wait until the request may be sent; what is returned is given to `leave`.
+        """Wait until the request may be sent; the returned value is passed to `leave`.
 
         Raises:
             AgentKitError: It may not be sent.
@@ -205,13 +205,13 @@ class Decoder(Protocol):
         """Take bytes as they arrive; yields the data of the events that are complete.
 
         Raises:
-            ModelError: They are no such stream.
+            ModelError: The bytes are not such a stream.
         """
         ...
 
 
 class Assembler(Protocol):
-    """Puts one streamed reply together from its events. Pure."""
+    """Assembles a streamed reply from its events. Pure."""
 
     @property
     def ended(self) -> bool:
@@ -224,10 +224,10 @@ class Assembler(Protocol):
         ...
 
     def feed(self, event: str | None, data: str) -> Sequence[Delta]:
-        """Take one event; returns the pieces of the reply that it brings.
+        """Add an event; returns its pieces of the reply.
 
         Raises:
-            ModelError: The event is an error of the provider, or not what the API promises.
+            ModelError: The event is an error of the provider, or violates the API's contract.
         """
         ...
 
@@ -238,7 +238,7 @@ class Assembler(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Adapter(ABC):
-    """Our messages to one host's JSON and back. Pure: no I/O, clock or randomness."""
+    """Translates our messages to a host's JSON and back. Pure: no I/O, clock or randomness."""
 
     host: Host
     path: str = ""
@@ -273,7 +273,7 @@ class Adapter(ABC):
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the request's JSON body, which satisfies the provider's rules for any history.
 
-        Of a run's request, the conversation in it is what the next request goes on with: nothing
+        The next request of a run extends the conversation in this body: nothing
         in it may be changed in place. `Model.encode` returns a copy.
         """
 
@@ -282,7 +282,7 @@ class Adapter(ABC):
         """Return the messages of a successful answer.
 
         Raises:
-            ModelResponseError: The answer is not what the API promises.
+            ModelResponseError: The answer violates the API's contract.
             EmptyReplyError: It says nothing, and not because the model was done.
         """
 
@@ -318,7 +318,7 @@ class Adapter(ABC):
     def with_output(
         self, model: Model, request: ModelRequest, body: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return a body that asks for the answer's schema, beside what parameters put there."""
+        """Return a body that asks for the answer's schema, merged with the parameters' values."""
         asked = None if request.output is None else self.output_format(model, request.output)
         for name, value in (asked or {}).items():
             own: Any = body.get(name)
@@ -326,19 +326,19 @@ class Adapter(ABC):
         return body
 
     def for_request(self, model: Model, request: ModelRequest) -> Adapter:
-        """Return the adapter whose headers allow what a request holds."""
+        """Return the adapter with the headers that a request's content needs."""
         return self
 
     def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
-        """Return the request's messages without those for which the provider's summary stands."""
+        """Return the request's messages without those that the provider's summary replaces."""
         return request.messages
 
     def assembler(self, model: Model) -> Assembler | None:
-        """Return the assembler of one streamed reply; None: replies are not streamed."""
+        """Return the assembler of a streamed reply; None: replies are not streamed."""
         return None
 
     def decoder(self, model: Model) -> Decoder | None:
-        """Return the decoder of one stream of `stream_type`; None: server-sent events."""
+        """Return the decoder of a stream of `stream_type`; None: server-sent events."""
         return None
 
     def stream_url(self, model: Model) -> str:
@@ -352,7 +352,7 @@ class Adapter(ABC):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """A model at a provider. Make one with `openai`, `anthropic`, `gemini`, … ."""
+    """A model at a provider. Made with `openai`, `anthropic`, `gemini`, … ."""
 
     model: str
     """The provider's name of the model."""
@@ -374,13 +374,13 @@ class Model:
     """Tokens that prompt, history and answer may have together; None: not known."""
 
     key_required: bool = True
-    """A missing key is an error here; a server of one's own may need none."""
+    """A missing key is an error here; self-hosted servers may need none."""
 
     capabilities: Capabilities | None = None
     """The model's capabilities; None: those in the tables for its name and host."""
 
     account: str | None = None
-    """A name for the account of the key; None: the key itself says which one it is."""
+    """A name for the account of the key; None: derived from the key."""
 
     prompt_cache: PromptCache = "auto"
     """The use of the provider's prompt cache."""
@@ -392,7 +392,7 @@ class Model:
     """Answers requests in this process instead of over HTTP: body in, the provider's JSON out."""
 
     guards: Sequence[CallGuard] = field(default=(), repr=False)
-    """Asked before each request, told after it; see `agentkit_py.runtime.guards`."""
+    """Called before and after each request; see `agentkit_py.runtime.guards`."""
 
     signer: Signer | None = field(default=None, repr=False)
     """Signs each request, where a host wants more than a key; see `agentkit_py.runtime.cloud`."""
@@ -441,11 +441,11 @@ class Model:
         """Ask the model without an agent; inside an Inngest function that is a step.
 
         Args:
-            messages: The conversation, or the text of one user message.
+            messages: The conversation, or the text of a user message.
             system: The system prompt.
-            tools: Tools that it may ask for; nobody calls them.
-            tool_choice: Whether it must call one.
-            step_id: The name of the step; a second one of the name is counted.
+            tools: Tools that it may ask for; they are not executed.
+            tool_choice: Whether it must call a tool.
+            step_id: The name of the step; a repeated name is numbered.
 
         Raises:
             ModelError: The call failed for good.
@@ -466,11 +466,11 @@ class ModelOptions(TypedDict, total=False):
     """Options that the models of all providers take."""
 
     api_key: ApiKey
-    """The key, or a function that gives it for each request, of the run's context if it takes one;
-    None: read from the provider's environment variable when the call is made."""
+    """The key, or a function that gives it for each request, of the run's context if it takes an
+    argument; None: read from the provider's environment variable when the call is made."""
 
     default_parameters: Mapping[str, Any] | None
-    """Merged into each request under the provider's own names, over what the library puts there.
+    """Merged into each request under the provider's own names, over the library's values.
 
     Gemini's are further members of the body, e.g. ``generationConfig``, and replace nothing.
     """
@@ -578,7 +578,7 @@ def copy_model(model: Model, **changes: Any) -> Model:
 
 
 _URL = re.compile(r"https?://[^\s/?#]+[^\s?#]*")
-# Nothing but a host (RFC 3986: a name, an IPv4 address, or what is in brackets) and a port before
+# Nothing but a host (RFC 3986: a name, an IPv4 address, or a literal in brackets) and a port before
 # the path.
 _ADDRESS = re.compile(r"https?://(\[[^\]\s@]+\]|[^\s/@:\[\]]+)(:\d{1,5})?(/|$)")
 _UNSAFE_IN_HEADER = re.compile(r"[^\x21-\x7e]")
@@ -588,7 +588,7 @@ def checked_url(argument: str, value: object) -> str:
     """Return ``value`` without trailing slashes if it is an HTTP URL without query and password.
 
     Raises:
-        ConfigurationError: It is not; what may be a secret in it is not shown.
+        ConfigurationError: It is not a URL; parts that may be secret are not shown.
     """
     if not isinstance(value, str) or _URL.fullmatch(value) is None:
         shown = re.split("[?#]", value)[0] if isinstance(value, str) else value
@@ -600,7 +600,7 @@ def checked_url(argument: str, value: object) -> str:
     if _ADDRESS.match(value) is None:
         raise ConfigurationError(
             f"{argument}: this URL (it is not shown here) has a user, a password or a port that is "
-            "no number before its path. Addresses stand in logs and errors: pass a key as "
+            "no number before its path. Addresses appear in logs and errors: pass a key as "
             "api_key=…, and a password as headers={'Authorization': 'Basic …'}."
         )
     return value.rstrip("/")

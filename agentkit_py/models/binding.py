@@ -1,4 +1,4 @@
-"""Binding: what a model's reasoning belongs to, and which of it still holds in a request.
+"""Binding: the origin of a model's reasoning, and whether it is still valid in a request.
 
 Providers encrypt or sign reasoning. It can be read by the host, and often by the account and the
 model, that made it; the newest models also sign it over everything before it, and Claude over the
@@ -37,10 +37,10 @@ WORDS: Mapping[str, str] = {
     "head": "the system prompt or the tools differ from those it was made with",
     "messages": "the messages before it differ from those it was made with",
     "gap": "reasoning before it was left out, or was put back",
-    "unknown": "it is not known what it was made with",
+    "unknown": "its origin is not known",
     "refused": "the provider has refused it",
     "turn": "other reasoning of the same reply cannot be sent",
-    "alone": "what followed it in its reply is not there",
+    "alone": "the rest of its reply is missing",
 }
 
 
@@ -71,7 +71,7 @@ class Binding:
 
 
 def binding_of(metadata: JsonObject | None) -> Binding:
-    """Return what is kept of reasoning's making; old rows, and those of others, say nothing."""
+    """Return the stored origin of reasoning; empty for old rows and other libraries' rows."""
     kept = origin_of_block(metadata)
     if kept.get("v") != VERSION:
         return Binding()
@@ -97,9 +97,9 @@ def bound(metadata: JsonObject | None, host: str, binding: Binding) -> dict[str,
 
 
 def account_tag(model: Model, key: str | None) -> str:
-    """Return what tells accounts apart, and says nothing of the key; empty: not known.
+    """Return an opaque fingerprint of the account; empty: not known.
 
-    It is short, and differs by host, so that nobody can look a key up by it.
+    It is short and differs by host, so that a key cannot be looked up by it.
     """
     if model.account is None and not key:
         return ""
@@ -144,7 +144,7 @@ class Standing:
     """Checks of reasoning that do not depend on its place in the request."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
-        """Look for what has been refused."""
+        """Search the reply to a refusal."""
         self._account = account_of(model, request)
         self._refused = request.refused
         start = _start_after_refusal(request.messages, host_of(model))
@@ -171,7 +171,7 @@ class Standing:
 
 @dataclass(slots=True)
 class ReasoningPlace:
-    """Reasoning in a request, where it stands or would stand."""
+    """A place of reasoning in a request, whether it is sent or not."""
 
     message: Message
     own: str
@@ -190,7 +190,7 @@ class ReasoningPlace:
     """It is of the reply that was just made."""
 
     turn: int = 0
-    """The index of the turn that it stands in."""
+    """The index of its turn."""
 
     binding: Binding = field(init=False)
     """The model, account and conversation that it belongs to."""
@@ -200,11 +200,11 @@ class ReasoningPlace:
 
 
 def hold_chain(places: Sequence[ReasoningPlace], head: str) -> None:
-    """Say of each place whether it is sent to a model that checks the beginning and the chain.
+    """Decide for each place whether it is sent to a model that checks the beginning and the chain.
 
-    Sent is the longest run of reasoning of which each was made right after the one before it and
-    over the same beginning; where the newest that holds says by itself what was sent before it,
-    that counts, so that nothing that was left out is put back.
+    The longest chain of reasoning is sent in which each was made right after its predecessor and
+    over the same beginning. If the newest valid reasoning itself names its predecessors, that
+    decides, so that reasoning that was left out is not added again.
     """
     if _is_unbroken(places):
         return
@@ -222,7 +222,7 @@ def hold_chain(places: Sequence[ReasoningPlace], head: str) -> None:
 
 
 def change(place: ReasoningPlace, head: str) -> Reason | None:
-    """Return what differs from the beginning that the reasoning was made over; None: nothing."""
+    """Return the changed part of the beginning that the reasoning was made over, or None."""
     binding = place.binding
     if not binding.prefix:
         return "unknown"
@@ -232,7 +232,7 @@ def change(place: ReasoningPlace, head: str) -> Reason | None:
 
 
 def _is_unbroken(places: Sequence[ReasoningPlace]) -> bool:
-    """Return whether all of it is sent: each was made right after the one before it, as it is."""
+    """Return whether all of it is sent: each was made right after its predecessor."""
     before, count = "", 0
     for place in places:
         if place.is_new:
@@ -282,7 +282,7 @@ def is_whole(places: Sequence[ReasoningPlace]) -> bool:
 def with_bindings(
     messages: Sequence[Message], bindings: Mapping[int, Binding], host: str
 ) -> tuple[Message, ...]:
-    """Return a reply's messages with the bindings of those that have one, by `id()`."""
+    """Return a reply's messages with their bindings, which are given by `id()`."""
     return tuple(
         replace(
             message, provider_metadata=bound(message.provider_metadata, host, bindings[id(message)])
@@ -327,9 +327,9 @@ def bindings_of(
     Args:
         places: The reasoning of the conversation with the reply.
         asked: Why the reasoning of the conversation was not sent, by the `id()` of its messages.
-        model: Who replied.
-        request: What was asked.
-        head: The digest of what stands before all messages.
+        model: The model that replied.
+        request: Its request.
+        head: The digest of the content before all messages.
     """
     account = account_of(model, request)
     found: dict[int, Binding] = {}
@@ -356,7 +356,7 @@ def bindings_of(
 
 
 def own_digest(metadata: JsonObject | None) -> str:
-    """Return what tells a message's opaque data from any other's, whoever it belongs to."""
+    """Return a digest of a message's opaque data, without its origin."""
     return digest_of({k: v for k, v in (metadata or {}).items() if k != ORIGIN})
 
 
@@ -404,7 +404,7 @@ def refuses_reasoning(detail: str) -> bool:
 def _start_after_refusal(messages: Sequence[Message], host: str) -> int:
     """Return the index of the message from which on this host's reasoning may be sent again.
 
-    A reply that was asked for again without reasoning carries a mark; what is before it stays out.
+    A reply that was requested again without reasoning has a mark; earlier reasoning is left out.
     """
     start, last = 0, None
     for index, message in enumerate(messages):

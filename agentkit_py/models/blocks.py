@@ -1,9 +1,9 @@
 """Blocks of a reply as the provider sent them.
 
 A message that was read from a reply keeps the provider's own block where our form of it on the wire
-would not be the same: `kept` puts it into `provider_metadata` under the name of the format, beside
-`ORIGIN`, which says who made it. The encoder sends that block back if the host is the same and the
-message still says what the block says; a message that somebody changed is sent in our own form.
+would not be the same: `kept` puts it into `provider_metadata` under the name of the format, next to
+`ORIGIN`, which names its maker. The encoder sends that block back if the host is the same and the
+message still has the block's content; a changed message is sent in our own form.
 
 Blocks without a type of ours are `OpaqueMessage`s. Nothing here does I/O.
 """
@@ -48,7 +48,7 @@ def host_of(model: Model) -> str:
 
 
 def origin_of_block(metadata: JsonObject | None) -> dict[str, Any]:
-    """Return what is known of who made a message's block; empty: nothing."""
+    """Return the known origin of a message's block; empty: unknown."""
     return as_object((metadata or {}).get(ORIGIN)) or {}
 
 
@@ -135,7 +135,7 @@ def opaque(
     tool: str = "",
     metadata: JsonObject | None = None,
 ) -> OpaqueMessage:
-    """Return a block for which there is no type as a message."""
+    """Return a block without a type of ours as a message."""
     part, call_id = activity or Activity()
     return OpaqueMessage(
         without_nulls(block),
@@ -165,15 +165,15 @@ def sendable(
     These are those that it did not make (of which a picture stays as words), blocks that are not as
     the format has them, activity of hosted tools that this request does not offer, and calls and
     results of hosted tools that do not have each other. Two kinds of calls stay without a result:
-    one that still runs in the reply that goes on, and one without an id, as Gemini's file search
-    writes its code (a recorded reply).
+    a call that still runs in a reply that continues, and a call without an id: Gemini's file search
+    writes its code so (a recorded reply).
 
     Args:
         messages: The conversation.
         key: The name of the format.
         host: The host that is asked.
-        read: Reads a block as the format has them; None: it has none like this. Messages may come
-            from anywhere: a block goes back only if it is what its message says.
+        read: Reads a block as the format has them; None: unknown to the format. Messages may come
+            from anywhere: a block goes back only if it matches its message.
         offered: Whether the request offers the hosted tool of a message.
     """
     if OpaqueMessage not in {*map(type, messages)}:
@@ -237,10 +237,10 @@ def finished(
     word: str,
     details: Mapping[str, Any] | None = None,
 ) -> Finish:
-    """Return why a reply ended, with what the provider said beside its word that is not empty.
+    """Return why a reply ended, with the provider's further details.
 
     Without a word the messages show the end. A word that is not among ``words`` is ``"other"``,
-    with one warning for each provider and word: the reply may be incomplete.
+    with a single warning for each provider and word: the reply may be incomplete.
     """
     reason = words.get(word) or words.get(word.lower()) or ("other" if word else "stop")
     if reason == "other":
@@ -300,7 +300,7 @@ def end_of(error: EmptyReplyError) -> Finish:
 
 
 def citing(messages: list[Message], sources: Sequence[JsonObject]) -> list[Message]:
-    """Return the messages with the sources that a provider names beside them, on the last text."""
+    """Return the messages with the sources that a provider lists separately, on the last text."""
     texts = [index for index, message in enumerate(messages) if message.type == "text"]
     if texts and sources:
         message = messages[texts[-1]]
@@ -310,7 +310,7 @@ def citing(messages: list[Message], sources: Sequence[JsonObject]) -> list[Messa
 
 
 def adjoined(model: Model, messages: Sequence[Message]) -> list[Message]:
-    """Return the messages, each text that directly follows another one marked as its continuation.
+    """Return the messages, each text that directly follows another text marked as its continuation.
 
     Claude splits an answer with citations into many blocks, Gemini any answer into parts.
     """
@@ -337,7 +337,7 @@ def _has_words(message: Message) -> bool:
 
 
 def ended(messages: Sequence[Message], reason: StopReason) -> tuple[Message, ...]:
-    """Return the messages of one reply, its texts and blocks with the reason of its end."""
+    """Return the messages of a reply, its texts and blocks with the reason of its end."""
     return tuple(
         replace(message, stop_reason=reason)
         if isinstance(message, TextMessage | OpaqueMessage)

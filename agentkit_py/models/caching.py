@@ -1,10 +1,10 @@
-"""Prompt caching: the marks in Claude's requests, which say up to where it keeps them.
+"""Prompt caching: the marks in Claude's requests, which end the cached parts.
 
 Providers charge a fraction for the beginning of a request that they have kept. OpenAI, xAI and
 Google keep it by themselves; `ModelRequest.cache_key` leads the requests of a thread to the server
-that has it. Claude keeps what stands before a mark, and looks for it from each mark on, 20 blocks
-back. So marks stand behind the tools and the system prompt, which all threads of an agent have;
-where its last request on the thread ended, however much others have said since; and at the end.
+that has it. Claude keeps the content before a mark, and looks it up from each mark, 20 blocks
+back. So marks come after the tools and the system prompt, which all threads of an agent have;
+where its last request on the thread ended, independent of later messages of others; and at the end.
 
 Source: platform.claude.com/docs/en/build-with-claude/prompt-caching; developers.openai.com, guide
 prompt-caching; docs.x.ai, prompt-caching/maximizing-cache-hits (read in November 2026).
@@ -39,7 +39,7 @@ def mark_for_claude(
 ) -> None:
     """Set the marks of a request, four at the most.
 
-    Marks and settings of the user's own stand alone: with any of them, none is added.
+    With marks or settings of the user's own, none is added.
 
     Args:
         model: Who is asked.
@@ -74,7 +74,7 @@ def mark_for_claude(
 
 
 def _ends(turns: Sequence[WireTurn], asked: WireTurn | None, wanted: int) -> list[int]:
-    """Return the indices of the user's turns with which the last request ended, and this one ends.
+    """Return the indices of the user's turns that ended the last request and end this request.
 
     So many characters are ``wanted`` before a mark.
     """
@@ -99,7 +99,7 @@ def _blocks(turn: WireTurn) -> Sequence[Any]:
 
 
 def _marked(blocks: Sequence[Any], control: Mapping[str, Any]) -> list[Any] | None:
-    """Return blocks with a mark on the last one that takes it; None: there is none."""
+    """Return blocks with a mark on the last block that takes it; None: no block does."""
     for index in reversed(range(len(blocks))):
         block = as_object(blocks[index]) or {}
         if block.get("type") in _MARKABLE and block.get("text") != "":
@@ -108,7 +108,7 @@ def _marked(blocks: Sequence[Any], control: Mapping[str, Any]) -> list[Any] | No
 
 
 def _with_last_tool_marked(tools: Sequence[Any], control: Mapping[str, Any]) -> list[Any]:
-    """Return tools with a mark on the last one of our own; others have rules of their own."""
+    """Return tools with a mark on the last tool of our own; others have rules of their own."""
     for index in reversed(range(len(tools))):
         tool = as_object(tools[index]) or {}
         if tool.get("type") in (None, "custom") and not tool.get("defer_loading"):

@@ -1,7 +1,7 @@
-"""Tables of what hosts and models take: the one place to look when a provider's rules change.
+"""Tables of what hosts and models take: the place to change when a provider's rules change.
 
-A host's row says what its server takes whatever the model; a family's rows say since which version
-its models take what. A version that is newer than all rows counts as the newest row.
+A host's row describes its server, for all models; a family's rows list the version from which
+its models support a feature. A version that is newer than all rows counts as the newest row.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ IMAGE_TYPES = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A provider's API: how it is asked, and what requests to it may hold."""
+    """A provider's API: its protocol, and the features of requests to it."""
 
     provider: str
     """The name of the provider in errors, traces and messages' opaque data."""
 
     base_url: str = ""
-    """The root of its API; empty: each user has an own one."""
+    """The root of its API; empty: each user has their own."""
 
     key_variable: str
     """The environment variable that holds the API key where none was given."""
@@ -121,7 +121,7 @@ class Capabilities:
     """OpenAI's Responses: reasons, gives its reasoning encrypted and takes it back."""
 
     prefill: bool = False
-    """Anthropic: goes on with an assistant's turn at the end."""
+    """Anthropic: continues an assistant's turn at the end."""
 
     signed_calls: bool = False
     """Gemini: refuses function calls without a thought signature."""
@@ -149,7 +149,7 @@ class Capabilities:
     """Answers in JSON of a given schema."""
 
     structured_with_tools: bool = True
-    """Does so beside function tools, too."""
+    """Does so with function tools, too."""
 
     checks_prefix: bool = False
     """Signs its reasoning over everything before it, and checks that when it comes back."""
@@ -167,7 +167,7 @@ class Capabilities:
     reasoning_fields: tuple[str, ...] = ()
     """Chat completions: the members of an assistant's message that take its reasoning back.
 
-    ``"content"`` stands for Mistral's thinking chunks inside the content, ``"given"`` for the
+    ``"content"`` means Mistral's thinking chunks inside the content, ``"given"`` for the
     member in which the host gave it.
     """
 
@@ -190,7 +190,7 @@ Version: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class _Family:
-    """Models of one name: `pattern` finds it and its version, none of which is the newest."""
+    """Models of a family: `pattern` finds its name and version; no version means the newest."""
 
     pattern: re.Pattern[str]
     since: Mapping[Version, Capabilities]
@@ -259,7 +259,8 @@ _GPT_6_2 = replace(_GPT_6_1, checks_prefix=True)
 
 _THINKS_IN_CHAT = Capabilities(reasoning_fields=("reasoning_content",), reasoning_required=True)
 
-# A family's name stands alone in the model's: o3, o4-mini, openai/o1, my-o3-finetune; not gpt-4o.
+# A family's name is a separate word of the model's: o3, o4-mini, openai/o1, my-o3-finetune; not
+# gpt-4o.
 _FAMILIES = (
     # The o-series answers "Unsupported parameter: 'parallel_tool_calls'".
     _Family(re.compile(r"(?<![a-z0-9])o([1-9])(?![a-z0-9])"), {(1,): _O_SERIES}),
@@ -319,7 +320,7 @@ _FAMILIES = (
         re.compile(rf"claude-(?:fable|mythos){_VERSION}"),
         {(5,): _FABLE_5, (5, 1): _CLAUDE_NEWEST},
     ),
-    # claude-3-5-haiku-latest, claude-2.1, claude-instant-1.2; a tier that nobody knows yet
+    # claude-3-5-haiku-latest, claude-2.1, claude-instant-1.2; a tier that is not known yet
     _Family(
         re.compile(rf"claude(?:-instant|-[a-z]+(?=-\d))?{_VERSION}"),
         {(0,): _CLAUDE_2, (3,): _CLAUDE_3, (5,): _CLAUDE_NEWEST},

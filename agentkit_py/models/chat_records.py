@@ -6,7 +6,7 @@
 - ShareGPT: ``conversations`` of ``from`` and ``value``, calls as ``function_call`` and
   ``observation`` or in ``<tool_call>`` tags.
   Source: github.com/hiyouga/LLaMA-Factory, data/README.md
-- BFCL: the ``question`` of a task, turn by turn; there are no replies.
+- BFCL: the ``question`` of a task, turn by turn; without replies.
 - SWE-agent: the ``history`` of a trajectory, or its steps.
   Source: swe-agent.com, usage/trajectories
 - OpenHands: events, as files of its server and of its SDK have them.
@@ -28,7 +28,7 @@ ChatMessage: TypeAlias = dict[str, Any]
 
 
 def as_chat(record: Mapping[str, Any], where: str = "record") -> Mapping[str, Any]:
-    """Return a record with its conversation as ``messages``; what needs no reading stays as it is.
+    """Return a record with its conversation as ``messages``; records in that form are unchanged.
 
     Raises:
         InvalidRecordError: A result answers no call; the error names the message.
@@ -44,7 +44,7 @@ def as_chat(record: Mapping[str, Any], where: str = "record") -> Mapping[str, An
 
 
 def records_of(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield records as lines of JSON: the lines, or what one document on several lines holds."""
+    """Yield records as lines of JSON: the lines, or the records of a document on several lines."""
     source = iter(lines)
     first = next((line for line in source if line.strip()), b"")
     if first.strip() not in (b"{", b"["):
@@ -55,7 +55,7 @@ def records_of(lines: Iterable[bytes]) -> Iterator[bytes]:
     try:
         found: Any = strict_loads(whole.decode("utf-8-sig"))
     except ValueError:
-        yield whole  # its reader says what is wrong
+        yield whole  # its reader reports the problem
         return
     for record in _records_in(found):
         yield dumps(record).encode("utf-8", "surrogatepass") + b"\n"
@@ -152,7 +152,7 @@ def _id_in(message: Mapping[str, Any]) -> str:
 
 
 def _call(call: ChatMessage) -> ChatMessage:
-    """Return a call in OpenAI's form; a flat one has its name and arguments beside its id."""
+    """Return a call in OpenAI's form; a flat one has its name and arguments next to its id."""
     function = as_object(call.get("function")) or call
     arguments = function.get("arguments", function.get("parameters"))
     written = arguments if isinstance(arguments, str) else dumps(arguments or {})
@@ -258,7 +258,7 @@ def _said(text: str) -> ChatMessage:
 
 
 def _calls_in(text: str) -> list[ChatMessage]:
-    """Return the calls that a text holds as JSON, one or a list; other text is a malformed one."""
+    """Return the calls in a JSON text, a call or a list; other text is a malformed call."""
     try:
         value: Any = strict_loads(text)
     except ValueError:
@@ -269,7 +269,7 @@ def _calls_in(text: str) -> list[ChatMessage]:
 
 
 def _content_in(text: str) -> str:
-    """Return what a tool gave: Hermes writes its name beside it."""
+    """Return a tool's result: Hermes writes its name next to it."""
     try:
         found = as_object(strict_loads(text))
     except ValueError:
@@ -305,7 +305,7 @@ def _swe_agent_history(record: Mapping[str, Any]) -> list[ChatMessage]:
 
 
 def _swe_agent_steps(record: Mapping[str, Any]) -> list[ChatMessage]:
-    """Return the steps of a trajectory: a thought, a command and what it gave."""
+    """Return the steps of a trajectory: a thought, a command and its output."""
     first = _first(record.get("trajectory"))
     asked = _objects(first.get("query")) or _objects(first.get("messages"))
     found = [{"role": m.get("role"), "content": m.get("content")} for m in asked]
@@ -405,7 +405,7 @@ def _of_sdk(event: ChatMessage) -> ChatMessage | None:
 
 
 def _texts(content: Any) -> str:
-    """Return the text of a content: a text, a part with one, or a list of parts."""
+    """Return the text of a content: a text, a part with a text, or a list of parts."""
     if isinstance(content, str):
         return content
     parts = _objects(content) or _objects([content])

@@ -60,7 +60,7 @@ class BedrockAdapter(AnthropicAdapter):
         return body
 
     def headers(self, model: Model, api_key: str | None) -> dict[str, str]:
-        """Return the request's headers; betas stand in the body."""
+        """Return the request's headers; betas are in the body."""
         return Adapter.headers(self, model, api_key)
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
@@ -71,7 +71,7 @@ class BedrockAdapter(AnthropicAdapter):
         return {"anthropic_version": "bedrock-2023-05-31", **betas, **body}
 
     def decoder(self, model: Model) -> EventStreamDecoder:
-        """Return the decoder of one stream."""
+        """Return the decoder of a stream."""
         return EventStreamDecoder(model)
 
 
@@ -107,7 +107,7 @@ class EventStreamDecoder:
         """Take bytes as they arrive; yields the data of the events that are complete.
 
         Raises:
-            ModelResponseError: They are no event stream.
+            ModelResponseError: The bytes are not an event stream.
         """
         self._buffer.add_data(piece)
         while (message := self._next()) is not None:
@@ -117,10 +117,12 @@ class EventStreamDecoder:
         try:
             return next(self._buffer, None)
         except self._wrong as error:
-            raise unexpected(self._model, str(error), "the answer is no event stream") from error
+            raise unexpected(
+                self._model, str(error), "the answer is not an event stream"
+            ) from error
 
     def _event(self, headers: dict[str, Any], payload: bytes) -> str:
-        """Return the JSON of one event: what the model says, or an error in Anthropic's form."""
+        """Return the JSON of an event: the model's output, or an error in Anthropic's form."""
         try:
             found = as_object(loads_tamed(payload.decode())) or {}
             if headers.get(":message-type") == "event":

@@ -1,13 +1,13 @@
-"""Compaction: a provider's own summary of a conversation, in place of what it sums up.
+"""Compaction: a provider's own summary of a conversation, which replaces the summarised messages.
 
 A model that is asked to (`ModelRequest.compaction`) sums up a conversation that has grown too long,
 and puts the summary as a block into its reply: Claude as text, OpenAI encrypted. From then on the
-block stands for everything before it, system messages excepted.
+block replaces everything before it, system messages excepted.
 
-A summary holds whatever its agent had been shown. So it is kept with facts (host, account, model,
-and a digest of every message that it sums up), and stands for messages only in requests of the same
-agent where all of that is still the same: an agent that may not see some of them is sent its own
-view of them instead, and so is every other host and model.
+A summary may contain everything that its agent was shown. So it is kept with facts (host, account,
+model, and a digest of every message that it sums up), and replaces messages only in requests of the
+same agent where all of that is still the same: an agent that may not see some of them is sent its
+own view of them instead, and so is every other host and model.
 
 Source: platform.claude.com/docs/en/build-with-claude, pages compaction and compaction-threshold;
 developers.openai.com, guide compaction (read in November 2026).
@@ -45,12 +45,12 @@ def is_compaction(message: Message) -> TypeIs[OpaqueMessage]:
 
 
 def has_compaction(messages: Sequence[Message]) -> bool:
-    """Return whether one of the messages is a provider's summary."""
+    """Return whether any of the messages is a provider's summary."""
     return OpaqueMessage in {*map(type, messages)} and any(map(is_compaction, messages))
 
 
 class Compacted(NamedTuple):
-    """A request, and what was replied to it, as they stand once summaries stand for messages."""
+    """A request and its reply, after summaries have replaced messages."""
 
     request: ModelRequest
     reply: Sequence[Message]
@@ -100,7 +100,7 @@ def compacted(
 def with_compactions_bound(
     model: Model, request: ModelRequest, key: str, messages: Sequence[Message]
 ) -> tuple[Message, ...]:
-    """Return a reply's messages, its summaries bound to what they sum up."""
+    """Return a reply's messages, its summaries bound to the messages that they summarise."""
     if not has_compaction(messages):
         return tuple(messages)
     account = account_of(model, request)
@@ -131,7 +131,7 @@ class _OwnSummaries:
 
 
 def _says_something(message: OpaqueMessage) -> bool:
-    """Return whether it is a summary: Claude says by one without content that it made none."""
+    """Return whether it is a summary: Claude sends an empty block when it made none."""
     return any(message.content.get(name) for name in ("content", "encrypted_content"))
 
 

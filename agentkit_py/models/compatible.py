@@ -1,6 +1,6 @@
 """Models by name, and at hosts that speak OpenAI's formats: OpenAI, Azure, xAI, compatible servers.
 
-What a host takes stands in its row of `agentkit_py.models.capabilities`.
+A host's features are in its row of `agentkit_py.models.capabilities`.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ def openai(
 
     Args:
         model: The model's name, e.g. ``"gpt-4.1"``.
-        base_url: Root of the API, e.g. ``"http://localhost:11434/v1"``. A server of one's own may
+        base_url: Root of the API, e.g. ``"http://localhost:11434/v1"``. Self-hosted servers may
             go without a key.
         stream_usage: Whether streams are asked for their usage (``stream_options``), which some
-            servers of one's own refuse.
+            self-hosted servers refuse.
         think_tags: With a ``base_url``: the tags around reasoning at the beginning of a text, which
             is neither shown nor sent back as text; None: it is text.
         settings: Settings under the names of chat completions, checked here.
@@ -110,7 +110,7 @@ def openai_responses(
 
     Args:
         model: The model's name, e.g. ``"gpt-5"``.
-        base_url: Root of the API. A server of one's own may go without a key.
+        base_url: Root of the API. Self-hosted servers may need no key.
         keep_reasoning: Whether reasoning is kept and sent back; None: if the model's name says
             that it reasons. Models that do not reason refuse it.
         settings: Settings under the API's names, checked here.
@@ -142,13 +142,13 @@ def azure_openai(
     """Return a model at Azure OpenAI.
 
     Args:
-        model: The model's name, e.g. ``"gpt-4o"``; it tells what the deployment can do.
+        model: The model's name, e.g. ``"gpt-4o"``; it determines the deployment's features.
         endpoint: The resource's root, e.g. ``"https://my-resource.openai.azure.com"``.
         deployment: The deployment's name; None: the same as the model's.
         api_version: Version of the API.
         stream_usage: Whether streams are asked for their usage (``stream_options``), which
             versions of the API before 2024-09-01-preview refuse.
-        api: ``"chat"``, or ``"responses"`` (the v1 API, without ``api_version``); None: the one in
+        api: ``"chat"``, or ``"responses"`` (the v1 API, without ``api_version``); None: the API in
             which the model takes tools.
         settings: Settings under the names of chat completions, checked here.
         options: See `ModelOptions`; the key's environment variable is ``AZURE_OPENAI_API_KEY``.
@@ -182,7 +182,7 @@ def grok(
 
     Args:
         model: The model's name, e.g. ``"grok-4"``.
-        base_url: Root of the API. A server of one's own may go without a key.
+        base_url: Root of the API. Self-hosted servers may need no key.
         api: ``"responses"`` for the newer API, in which reasoning is kept and sent back; None and
             ``"chat"``: chat completions.
         settings: Settings under the names of chat completions, checked here.
@@ -212,7 +212,7 @@ def _made(
     options: ModelOptions,
     api: OpenAIFormat | None = None,
 ) -> Model:
-    """Return a model in the format asked for, else in the one that takes its tools."""
+    """Return a model in the format asked for, else in the format that takes its tools."""
     if api not in (None, "chat", "responses"):
         raise ConfigurationError(f"api={api!r}: pass 'chat' or 'responses', or None.")
     moved = api is None and _needs_responses(model, options)
@@ -338,7 +338,7 @@ def model_named(
         options: See `ModelOptions`.
 
     Raises:
-        ConfigurationError: There is no such provider, or it needs more than a name.
+        ConfigurationError: The provider is unknown, or it needs more than a name.
     """
     provider, colon, name = spec.partition(":")
     if not (colon and provider and name):
@@ -353,9 +353,7 @@ def model_named(
     known = [*_FACTORIES, *COMPATIBLE]
     near = get_close_matches(provider, known, 1)
     meant = f" Did you mean {near[0]!r}?" if near else ""
-    raise ConfigurationError(
-        f"There is no provider {provider!r}; known are {', '.join(known)}.{meant}"
-    )
+    raise ConfigurationError(f"Unknown provider {provider!r}; known are {', '.join(known)}.{meant}")
 
 
 def compatible(

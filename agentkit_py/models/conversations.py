@@ -1,7 +1,7 @@
 """Conversations as requests to providers hold them, read into our messages.
 
-What a model said is read as a reply of it would be, so that all of it goes back to the same host as
-it came. What users, tools and systems said becomes messages of ours.
+What a model replied is read like any reply of its format, so that all of it can be sent back to the
+same host unchanged. Messages of users, tools and systems become our own.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _BLOCKS = frozenset(
 
 
 def format_of(record: Mapping[str, Any]) -> ConversationFormat | None:
-    """Return the format of a request's body, or of a line that holds what one does; None: none."""
+    """Return the format of a request's body, or of a line with such a body; None: unknown."""
     if "contents" in record:
         return "gemini"
     if isinstance(record.get("input"), str | list) and "messages" not in record:
@@ -92,7 +92,7 @@ def read_conversation(
         where: A name of the record for errors.
 
     Raises:
-        InvalidRecordError: It is of no known format, or a message is not what its format says; the
+        InvalidRecordError: It is of no known format, or a message violates its format; the
             error names the field.
     """
     turns = read_turns(record, form=form, model=model, where=where)
@@ -101,7 +101,7 @@ def read_conversation(
 
 @dataclass(frozen=True, slots=True)
 class ReadTurn:
-    """Messages that one side said at once, or the result of one call."""
+    """Messages that one side sent together, or the result of a call."""
 
     index: int
     """The number of the item of the record that it was read from."""
@@ -161,7 +161,7 @@ class _Reading:
             yield f"{place}[{number}]", found
 
     def say(self, role: Any, parts: str | list[ContentPart]) -> None:
-        """Add what the system or the user says, if it is anything."""
+        """Add a message of the system or the user, unless it is empty."""
         if isinstance(parts, list) and all(isinstance(part, TextContent) for part in parts):
             texts = [part.text for part in parts if isinstance(part, TextContent)]
             parts = texts[0] if len(texts) == 1 else parts
@@ -172,11 +172,11 @@ class _Reading:
         self.found.append(ReadTurn(self.index, side, messages, self.name))
 
     def reply(self, body: Any, place: str) -> None:
-        """Add what a model said, read as a reply in the format of the model."""
+        """Add a model's message, read as a reply in the format of the model."""
         try:
             messages = self.model.decode(body).messages
         except AgentKitError as error:
-            raise self.wrong(place, f"what a model says ({error})") from error
+            raise self.wrong(place, f"a model's reply ({error})") from error
         self._add("assistant", *messages)
         for message in messages:
             if isinstance(message, ToolCallMessage):
@@ -184,7 +184,7 @@ class _Reading:
                 self.calls |= {f"name:{call.name}": call for call in message.tools}
 
     def result(self, call_id: str, content: JsonValue, name: str = "") -> None:
-        """Add a tool's result; a call that nobody made is one of that id and name."""
+        """Add a tool's result; a missing call is replaced by a call of that id and name."""
         call = self.calls.get(call_id) or (None if call_id else self.calls.get(f"name:{name}"))
         self._add("tool", ToolResultMessage(call or ToolCall(call_id, name), content))
 
@@ -197,7 +197,7 @@ class _Reading:
         return [self.part(part, at) for at, part in self.items(content, place)]
 
     def part(self, part: dict[str, Any], place: str) -> ContentPart:
-        """Return one part; what we have no form for stays as the JSON that it is."""
+        """Return a part; parts without a form of ours stay JSON."""
         raise NotImplementedError
 
     def unknown(self, part: dict[str, Any], place: str) -> ContentPart:
@@ -212,7 +212,8 @@ class _Reading:
 def result_of(text: str) -> JsonValue:
     """Return a tool's result that was sent as text: our own envelope, or the text as it is.
 
-    Anything else that looks like JSON stays text: `1.10` is no number, and 20 digits are none, too.
+    Anything else that looks like JSON stays text: `1.10` is not read as a number, nor are 20
+    digits.
     """
     try:
         found = as_object(strict_loads(text))
@@ -228,7 +229,7 @@ _DATA_URL = re.compile(r"data:(?P<kind>[^;,]*)(?:;[^,]*)?;base64,(?P<data>.*)", 
 def _medium(
     url: str, name: str | None = None, detail: Any = None, *, image: bool
 ) -> ImageContent | FileContent:
-    """Return an image or file by its address, or by what a data URL holds."""
+    """Return an image or file by its address, or by the content of a data URL."""
     found = _DATA_URL.fullmatch(url)
     data, kind = (found["data"], found["kind"]) if found else (None, None)
     address = None if found else url
@@ -478,7 +479,7 @@ class _Gemini(_Reading):
 
 
 def _payload(response: object) -> JsonValue:
-    """Return what a function responded; our own envelope is taken off."""
+    """Return a function's response; our own envelope is removed."""
     found = as_object(response) or {}
     if found.keys() == {"name", "content"} and isinstance(found["content"], str):
         return result_of(found["content"])
@@ -488,7 +489,7 @@ def _payload(response: object) -> JsonValue:
 def _camel(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return JSON of Google's with camelCase names and lists of parts.
 
-    Google takes snake_case, too, and a lone part for a list of one.
+    Google takes snake_case, too, and a lone part for a list.
     """
     found: dict[str, Any] = {}
     for name, value in record.items():

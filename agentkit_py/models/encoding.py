@@ -1,4 +1,4 @@
-"""Encoding conversations: what the request bodies of all wire formats share.
+"""Encoding conversations: the shared base of the request bodies of all wire formats.
 
 Names, texts, arguments, images and files come out of here in a form that every provider accepts.
 How a conversation is written as it grows is `agentkit_py.models.writer`.
@@ -42,10 +42,10 @@ OPENING_TURN = "(The conversation begins here.)"
 """The user's turn where a conversation is empty, and where it begins with an assistant."""
 
 AUTHOR_TURN = "(The last message is from agent {agent}.) Continue."
-"""The user's turn between the closing text of an agent and the next reply, whoever gives it."""
+"""The user's turn between the closing text of an agent and the next reply, of any agent."""
 
 NO_ANSWER = "(No answer followed.)"
-"""An assistant's turn between results and a user, for hosts that refuse the one after the other."""
+"""An assistant's turn between results and a user, for hosts that refuse them in sequence."""
 
 CLOSING_TURN = "Continue."
 """The user's turn after a closing text whose author is not known."""
@@ -57,7 +57,7 @@ CALL_A_TOOL = "Answer by calling one of your tools, not with text."
 """Ends the system prompt where a tool must be called and the model cannot be made to."""
 
 CALL_THE_TOOL = "Answer by calling the tool {name}, not with text."
-"""The instruction to call one certain tool."""
+"""The instruction to call a certain tool."""
 
 MALFORMED_KEY = "malformed_arguments"
 """Under this name a model gets back arguments that were no JSON, where an object is due."""
@@ -93,7 +93,7 @@ class ToolExchange(NamedTuple):
 
     @property
     def words_beside(self) -> str:
-        """The result's texts, without words for the images and files that are shown beside them."""
+        """The result's texts, without words for the images and files that are shown with them."""
         return encodable("\n".join(p.text for p in self.parts if isinstance(p, TextContent)))
 
     @property
@@ -114,7 +114,7 @@ class ToolExchange(NamedTuple):
         )
 
     def is_call(self, name: object, arguments: object) -> bool:
-        """Return whether a block with this name and these arguments says what the call says.
+        """Return whether a block with this name and these arguments is the same as the call.
 
         Arguments that are no JSON never do, nor do refused names: no provider takes them back.
         """
@@ -169,8 +169,8 @@ def closing_turn(author: str | None) -> str:
     """Return the user's turn between an assistant's closing text and another reply.
 
     Anthropic and Gemini take a conversation that ends with an assistant for a reply to continue,
-    or refuse it. The turn says who spoke last, whoever reads it, and stays in its place when the
-    conversation goes on (see `blocks.turn_mark`): a message has one form on the wire for ever.
+    or refuse it. The turn names the last author, for every reader, and stays in its place when the
+    conversation continues (see `blocks.turn_mark`): a message has one form on the wire for ever.
     """
     return CLOSING_TURN if author is None else AUTHOR_TURN.format(agent=encodable(author))
 
@@ -189,7 +189,7 @@ def ends_with_assistant(request: ModelRequest) -> bool:
 
 
 def role_message(text: str, added: Iterable[str], removed: Iterable[str]) -> TextMessage:
-    """Return a system message that stands between others, where another agent begins to speak.
+    """Return a system message between other messages, where another agent begins to speak.
 
     From there on the ``added`` tools may be called, and the ``removed`` ones may not.
     """
@@ -263,7 +263,7 @@ def asks_for_call(request: ModelRequest) -> str:
 def openai_choice(
     request: ModelRequest, takes: Capabilities, typed: Callable[[str, Encoded], Encoded]
 ) -> object:
-    """Return OpenAI's ``tool_choice``, of objects with a type, whose members one format nests."""
+    """Return OpenAI's ``tool_choice``, of objects with a type; one format nests their members."""
     allowed = request.allowed_tools
     if allowed is not None and not allowed:
         return "none"
@@ -301,8 +301,8 @@ def named_choice(request: ModelRequest) -> str:
     return request.tool_choice
 
 
-# Images and files. Only users' messages can carry them; there is no wire format in which the
-# system or an assistant may.
+# Images and files. Only users' messages can carry them; in no wire format
+# the system or an assistant may.
 
 
 def has_media(message: TextMessage) -> bool:
@@ -332,7 +332,7 @@ def result_content(
 ) -> str | list[Encoded]:
     """Return a result as a format takes it that has images and files in results.
 
-    That is its text, unless there is one; what the format has no form for is put in words.
+    That is its text by default; parts that the format cannot express are described in words.
     """
     return (_encoded(one.parts, text, media) if one.parts else "") or one.output
 
@@ -393,7 +393,7 @@ def media_type(part: MediaContent) -> str:
 
 
 def data_url(part: MediaContent) -> str:
-    """Return the part's URL, or its bytes as one."""
+    """Return the part's URL, or its bytes as a data URL."""
     return part.url or f"data:{media_type(part)};base64,{part.data}"
 
 
@@ -408,7 +408,7 @@ def text_in_file(part: MediaContent) -> str | None:
 
 
 def is_link_or(part: MediaContent, kinds: Container[str]) -> bool:
-    """Return whether the part is a link, or bytes of one of these media types."""
+    """Return whether the part is a link, or bytes of any of these media types."""
     return part.data is None or media_type(part) in kinds
 
 

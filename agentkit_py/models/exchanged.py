@@ -1,4 +1,4 @@
-"""Replies from before a deploy that exchanged the model for one of another API."""
+"""Replies from before a deploy that replaced the model by a model of another API."""
 
 from __future__ import annotations
 

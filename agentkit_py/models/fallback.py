@@ -1,4 +1,4 @@
-"""FallbackModel: several models in order; the next one is asked where one fails."""
+"""FallbackModel: several models in order; if a model fails, the next is asked."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _check(on: object, attempts: object, breaker: object, check: object) -> None
     if on is not None and not classes and not decides:
         raise ConfigurationError(
             f"FallbackModel(on={on!r:.200}): pass a list of classes of ModelError, or a function "
-            "of one."
+            "of a model."
         )
     guards = all(callable(getattr(breaker, name, None)) for name in ("enter", "leave"))
     if breaker not in (None, "shared") and not guards:
@@ -52,11 +52,11 @@ def _check(on: object, attempts: object, breaker: object, check: object) -> None
 
 
 class FallbackModel(Model):
-    """Models that stand in for each other: ``FallbackModel([openai(…), anthropic(…)])``.
+    """Models that replace each other on failure: ``FallbackModel([openai(…), anthropic(…)])``.
 
-    Each call asks the first one. Where that fails, the next one gets the same conversation in its
+    Each call asks the first model. If that fails, the next gets the same conversation in its
     own format, in a step of its own in durable runs. A model that failed several times in a row is
-    left alone for a while by all runs of the process; the last one is always asked.
+    skipped for a while by all runs of the process; the last model is always asked.
 
     Attributes:
         models: The models, in order.
@@ -84,21 +84,22 @@ class FallbackModel(Model):
         """Put models in order.
 
         Args:
-            models: At least two; the last one has the retries of its own policy.
+            models: At least two; the last has the retries of its own policy.
             on: The errors that count; None: all but requests that are wrong in themselves (400 and
                 422, where they are not too long).
             attempts: Requests to each model but the last.
             breaker: A `agentkit_py.runtime.guards.Breaker`; None: each call tries all.
             mid_stream: False: a reply that broke off while it was streamed is an error.
             check: Called with each reply; where it returns False or a text (why), or raises a
-                ValueError, the next model is asked. A durable run keeps what it said with its next
-                step; only one that takes steps itself is called again, and must say the same.
+                ValueError, the next model is asked. A durable run stores its verdict with its next
+                step; only a check that takes steps itself is called again, and must return the
+                same.
 
         Raises:
-            ConfigurationError: There are fewer than two models, or one is no model.
+            ConfigurationError: There are fewer than two models, or an item is not a model.
         """
         found = tuple(models)
-        if len(found) < 2 or not all(isinstance(one, Model) for one in found):  # noqa: PLR2004 - one has none to fall back to
+        if len(found) < 2 or not all(isinstance(one, Model) for one in found):  # noqa: PLR2004 - a single model has no fallback
             raise ConfigurationError(
                 f"FallbackModel({list(found)!r:.200}): pass at least two models, e.g. "
                 "[openai(…), anthropic(…)]."

@@ -15,7 +15,7 @@ from agentkit_py.models.capabilities import Host
 from agentkit_py.models.http_errors import unexpected
 
 ModelFunction: TypeAlias = Callable[[ModelRequest], Awaitable[ModelReply | str]]
-"""Gets what the model is to see, and gives its reply; a text is a reply that says just that."""
+"""Gets the model's request, and returns its reply; a text is a reply of just this text."""
 
 
 def function_model(
@@ -41,7 +41,7 @@ def function_model(
         raise _not_async(function)
 
     async def respond(body: dict[str, Any]) -> object:
-        assert isinstance(body, _RequestJson), "the body is what this model's own encode made"
+        assert isinstance(body, _RequestJson), "the body is not from this model's own encode"
         awaited = function(body.request)
         if not isawaitable(awaited):
             raise _not_async(function)

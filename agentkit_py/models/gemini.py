@@ -143,7 +143,7 @@ def gemini(
         ConfigurationError: A value cannot work.
     """
     if not isinstance(model, str) or _IN_URL.fullmatch(model) is None:
-        raise ConfigurationError(f"model={model!r}: pass a name that can stand in a URL.")
+        raise ConfigurationError(f"model={model!r}: pass a name that is valid in a URL.")
     options = with_settings("gemini", settings, options)
     return make_model(GeminiAdapter(GEMINI), model, base_url=base_url, **options)
 
@@ -159,8 +159,8 @@ class GeminiAdapter(Adapter):
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body.
 
-        The model's default parameters fill in what is not put here, as in TypeScript: they cannot
-        replace the conversation or the tools.
+        The model's default parameters fill in values that are not set here, as in TypeScript: they
+        cannot replace the conversation or the tools.
         """
         turns = self._turns(model, request)
         body: dict[str, Any] = {}
@@ -196,7 +196,7 @@ class GeminiAdapter(Adapter):
     def bind(
         self, model: Model, request: ModelRequest, messages: Sequence[Message]
     ) -> tuple[Message, ...]:
-        """Return a reply's messages, what is signed in them bound to host, account and model."""
+        """Return a reply's messages, their signed content bound to host, account and model."""
         host = host_of(model)
         made = Binding(account=account_of(model, request), model=model.model)
 
@@ -216,7 +216,7 @@ class GeminiAdapter(Adapter):
         return with_turn_mark(found, mark, host) if mark else tuple(found)
 
     def left_out(self, model: Model, request: ModelRequest) -> Sequence[tuple[Message, Reason]]:
-        """Return what is signed and sent without its signature, with why; and others' reasoning."""
+        """Return signed messages sent without signature, with reasons, and others' reasoning."""
         if not has_reasoning(request) and not any(opaque_data(request.messages)):
             return ()
         unsigned = self._turns(model, request).unsigned
@@ -241,10 +241,10 @@ class GeminiAdapter(Adapter):
         return turns
 
     def decode(self, model: Model, body: object) -> ModelReply:
-        """Return the reply's messages: one per part, in their order.
+        """Return the reply's messages: a message per part, in their order.
 
         Parts of which our own form would lose something are kept in `provider_metadata`, and those
-        for which there is no type as `OpaqueMessage`s.
+        without a type of ours as `OpaqueMessage`s.
         """
         found = checked_body(model, body)
         candidates = [as_object(item) or {} for item in as_list(found.get("candidates")) or []]
@@ -283,7 +283,7 @@ class GeminiAdapter(Adapter):
         return body
 
     def assembler(self, model: Model) -> GeminiAssembler:
-        """Return the assembler of one reply."""
+        """Return the assembler of a reply."""
         return GeminiAssembler(model)
 
 
@@ -312,7 +312,7 @@ class _Turns(TurnWriter):
         return {"text": text}
 
     def end(self, reader: str, *, goes_on: bool = False) -> None:
-        """Write what a request has to end with."""
+        """Write the required end of a request."""
         if self._ends_with_assistant and all(p.get("thought") for p in self.found[-1]["parts"]):
             self.found.pop()  # nothing but thoughts: the last word is the user's
         super().end(reader, goes_on=goes_on)
@@ -369,7 +369,7 @@ class _Turns(TurnWriter):
                 part["thoughtSignature"] = PLACEHOLDER_SIGNATURE
             self._add("model", [part])
             self._waits = True
-            # "Each functionResponse must repeat the id": where the call has one that goes back.
+            # "Each functionResponse must repeat the id": where the call's id is sent back.
             named = {k: v for k, v in part["functionCall"].items() if k == "id"} | {
                 "name": one.name
             }
@@ -381,7 +381,7 @@ class _Turns(TurnWriter):
         self._waits = False
 
     def _shown(self, one: ToolExchange) -> Part:
-        """Return the images and files of a result, which Gemini 3 takes beside its words."""
+        """Return the images and files of a result, which Gemini 3 takes along with its text."""
         if not one.parts:
             return {}
         if not self._signed_calls:
@@ -448,7 +448,7 @@ _MEDIA = re.compile(r"(?:image/(?!svg)|audio/|video/|text/)[\w.+-]+|application/
 
 
 def _media_part(part: MediaContent) -> Part | None:
-    """Return an inlineData or fileData part; "Unsupported MIME type" is what else Gemini says.
+    """Return an inlineData or fileData part; otherwise Gemini says "Unsupported MIME type".
 
     Source: https://ai.google.dev/api/caching#Part and
     https://ai.google.dev/gemini-api/docs/file-input-methods
@@ -457,7 +457,7 @@ def _media_part(part: MediaContent) -> Part | None:
         kind = media_type(part)
         fits = _MEDIA.fullmatch(kind)
         return {"inlineData": {"mimeType": kind, "data": part.data}} if fits else None
-    # A link needs a type; where nobody said it, the usual one.
+    # A link needs a type; without one, the usual type.
     usual = "image/jpeg" if isinstance(part, ImageContent) else "application/pdf"
     return {"fileData": {"mimeType": part.media_type or usual, "fileUri": part.url}}
 
@@ -509,7 +509,7 @@ _ERRORS = (
 _WORDS: dict[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
-    "CONTINUATION": "pause",  # the limit of one request; the token continues the answer
+    "CONTINUATION": "pause",  # the limit of a request; the token continues the answer
     **dict.fromkeys(_FILTERS, "content_filter"),
     **dict.fromkeys(_ERRORS, "error"),
 }
@@ -546,8 +546,8 @@ def _split_paused(
 ) -> tuple[Sequence[Message], str]:
     """Return a conversation without the paused reply of the reader at its end, and its token.
 
-    The request that continues a reply is the one that began it, with the token: Google keeps the
-    part that was written.
+    The request that continues a reply is the request that began it, with the token: Google keeps
+    the part that was written.
     """
     end, last_token = len(messages), ""
     for message in reversed(messages):
@@ -590,7 +590,7 @@ _SOURCES = (("groundingMetadata", "groundingChunks"), ("citationMetadata", "cita
 
 
 def _sources(candidate: dict[str, Any]) -> list[JsonObject]:
-    """Return what an answer is grounded in, or cites."""
+    """Return an answer's grounding and citations."""
     found: list[JsonObject] = []
     for name, inner in _SOURCES:
         found += objects((as_object(candidate.get(name)) or {}).get(inner))
@@ -641,7 +641,7 @@ _BESIDE_DATA = frozenset(
 
 
 def _data(part: Part) -> tuple[str, Part] | None:
-    """Return what a part without a type of ours holds, which is one object; None: it is no part."""
+    """Return the single object of a part without a type of ours; None: it is not a part."""
     held = [name for name in part if name not in _BESIDE_DATA]
     found = as_object(part[held[0]]) if len(held) == 1 and held[0] not in _TYPED else None
     return None if found is None else (held[0], found)
@@ -703,7 +703,7 @@ class _WrittenPart:
     pieces: list[str] = field(default_factory=list[str])
 
     def takes(self, part: dict[str, Any]) -> bool:
-        """Return whether ``part`` goes on with this one: texts do, until one of them is signed."""
+        """Return whether ``part`` continues this part: texts do, until a text is signed."""
         return (
             isinstance(self.first.get("text"), str)
             and isinstance(part.get("text"), str)
@@ -725,7 +725,7 @@ class _Candidate:
     parts: list[_WrittenPart] = field(default_factory=list[_WrittenPart])
 
     def add(self, part: dict[str, Any]) -> None:
-        """Go on with the last part, or begin another one."""
+        """Continue the last part, or begin another."""
         text = part.get("text")
         if self.parts and self.parts[-1].takes(part):
             self.parts[-1].first = {**self.parts[-1].first, **part}
@@ -748,7 +748,7 @@ def _grown(before: object, now: object) -> object:
 
 
 class GeminiAssembler(BaseAssembler):
-    """Puts the responses of one stream together."""
+    """Assembles the responses of a stream."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -760,7 +760,7 @@ class GeminiAssembler(BaseAssembler):
     def whole(self) -> bool:
         """Return whether each candidate has a reason for its end, or the prompt was blocked.
 
-        There is no end marker; the reason comes with the last parts.
+        The format has no end marker; the reason comes with the last parts.
         """
         if not self._candidates:
             feedback = as_object(self._head.get("promptFeedback")) or {}

@@ -35,7 +35,7 @@ _TOO_MANY_REQUESTS = 429
 _FORBIDDEN = frozenset({401, 403})
 _SERVER_ERROR = 500
 _UNFINISHED = frozenset({408, 424})
-"""It took too long, or what the server asked in turn failed: Bedrock's for a model of its own."""
+"""A timeout, or a failed upstream request: Bedrock's status for a failed model."""
 
 # OpenAI echoes a masked key ("sk-abc***xyz"), proxies whole ones. Shapes of the five providers.
 _KEY_SHAPES = re.compile(
@@ -101,7 +101,7 @@ def error_from_response(
     now: datetime | None = None,
     api_key: str | None = None,
 ) -> ModelHTTPError:
-    """Return the error that an answer with an error status stands for.
+    """Return the error of an answer with an error status.
 
     Args:
         model: The model that was called.
@@ -127,7 +127,7 @@ def error_from_response(
 
 
 def error_in_body(model: Model, body: object) -> ModelResponseError | None:
-    """Return the error in a body although the status said success, else None."""
+    """Return the error in a body with a status of success, or None."""
     found = as_object(_first(body))
     if found is None or not found.get("error"):
         return None
@@ -136,7 +136,7 @@ def error_in_body(model: Model, body: object) -> ModelResponseError | None:
 
 
 def unexpected(model: Model, body: object, what: str) -> ModelResponseError:
-    """Return the error for an answer that is not what the API promises."""
+    """Return the error for an answer that violates the API's contract."""
     return ModelResponseError(
         what,
         provider=model.provider,
@@ -166,7 +166,7 @@ def _status_of(error: dict[str, Any]) -> int | None:
 
 
 def hide_keys(text: str, model: Model, api_key: str | None) -> str:
-    """Return ``text`` without the key and headers that were sent, and what looks like a key.
+    """Return ``text`` without the key, the sent headers, and text that looks like a key.
 
     A short key, e.g. ``none`` for a server that asks for none, is hidden where it is a whole word.
     """
@@ -273,7 +273,7 @@ def _retry_after(headers: Mapping[str, str], now: datetime | None) -> float | No
     try:
         return max(0.0, (parsedate_to_datetime(value) - now).total_seconds())
     except (TypeError, ValueError):
-        return None  # no date, or one without time zone
+        return None  # not a date, or without time zone
 
 
 def _seconds(value: str | None) -> float | None:

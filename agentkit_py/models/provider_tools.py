@@ -78,7 +78,7 @@ def defined(given: str | Mapping[str, Any]) -> tuple[str, JsonObject]:
         tool.setdefault("require_approval", "always")
     if not is_run_by_program(tool):
         raise ConfigurationError(
-            f"provider_tool({given!r:.120}): this is no tool that a program runs; those are "
+            f"provider_tool({given!r:.120}): this is not a tool that a program runs; those are "
             f"{', '.join(sorted(_OPENAI))} of OpenAI (a shell with the environment local, MCP with "
             "approvals), and bash, text_editor, memory, computer, computer_toolset and "
             "browser_toolset of Claude with a date, e.g. 'bash_20250124'. What the provider runs "
@@ -217,7 +217,7 @@ def program_item(item: Mapping[str, Any]) -> Encoded:
 
 
 def is_program_call(item: Mapping[str, Any], one: ToolExchange) -> bool:
-    """Return whether an item says what a call of the history says."""
+    """Return whether an item matches a call of the history."""
     call = program_call(item)
     return call is not None and (call.name, call.arguments) == (one.call.name, one.call.arguments)
 
@@ -254,7 +254,7 @@ MediaEncoder = Callable[[MediaContent], "Encoded | None"]
 
 
 def _value_of(one: ToolExchange) -> tuple[JsonValue, str | None]:
-    """Return a result's value, and what failed."""
+    """Return a result's value and error."""
     try:
         found = as_object(strict_loads(one.output))
     except ValueError:
@@ -272,7 +272,7 @@ def _text(value: JsonValue) -> str:
 
 
 def _runs(value: JsonValue) -> list[JsonValue]:
-    """Return what a shell's handler gave for each command."""
+    """Return the shell handler's outputs, for each command."""
     return as_list(value) or [value]
 
 

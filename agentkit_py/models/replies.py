@@ -1,4 +1,4 @@
-"""Reading replies, whole or streamed: what all wire formats share. Nothing here trusts the JSON."""
+"""The reading of replies, whole or streamed, in all wire formats. The JSON is not trusted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from agentkit_py.models.http_errors import (
 
 
 def checked_body(model: Model, body: object) -> dict[str, Any]:
-    """Return the body if it is an object that is no error.
+    """Return the body if it is an object without an error.
 
     Raises:
         ModelResponseError: It is not.
@@ -81,8 +81,8 @@ _BACKTICKS = re.compile(r"`([^`]*)`")
 def parse_call(call_id: str, name: str, arguments: object) -> ToolCall:
     """Return the call with its arguments read; text that is no JSON goes to `ToolCall.malformed`.
 
-    Missing arguments are none at all. Text is JSON, with what TypeScript's AgentKit repairs: a
-    stray quote around it, and values in backticks. JSON in a JSON string is read too.
+    Missing arguments are an empty object. Text is JSON, with the repairs of TypeScript's AgentKit:
+    a stray quote around it, and values in backticks. JSON in a JSON string is read too.
     """
     text = isinstance(arguments, str)
     value: Any = arguments if text else tamed({"input": arguments})["input"]
@@ -98,7 +98,7 @@ def parse_call(call_id: str, name: str, arguments: object) -> ToolCall:
 
 
 def nameless_call(call_id: str, block: object) -> ToolCall:
-    """Return a call that names no tool as one that its model can mend: its result says so."""
+    """Return a call without a tool's name as malformed; its result asks for a correction."""
     said = f"a call without a name: {excerpt_of(block)}"
     return ToolCall(call_id or UNNAMED, UNNAMED, {}, malformed=said)
 
@@ -134,18 +134,18 @@ def _repaired(text: str) -> JsonValue:
         return strict_loads(_BACKTICKS.sub(lambda match: dumps(match[1]), unquoted))
 
 
-# Streams. An assembler gets the events of one reply, gives the pieces that a user may see at once,
+# Streams. An assembler gets the events of a reply, gives the pieces that a user may see at once,
 # and has in the end the JSON that the provider answers without streaming, so that everything after
 # it is the same either way. Who reads the bytes is `agentkit_py.runtime`.
 
 DONE = "[DONE]"
-"""OpenAI's end marker, the one event of its streams that is no JSON."""
+"""OpenAI's end marker, the only event of its streams that is not JSON."""
 
 _HIGH_SURROGATES = ("\ud800", "\udbff")
 
 
 class BaseAssembler(ABC):
-    """Reads events of a stream, and the errors that one may hold."""
+    """Reads events of a stream, and the errors in it."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -158,7 +158,7 @@ class BaseAssembler(ABC):
         return self._ended
 
     def feed(self, event: str | None, data: str) -> Sequence[Delta]:
-        """Take one event; returns the pieces that it brings.
+        """Add an event; returns its pieces.
 
         Raises:
             ModelError: The event is an error of the provider, or no JSON.
@@ -180,7 +180,7 @@ class BaseAssembler(ABC):
         return self._take(found)
 
     def _error_of(self, found: dict[str, Any]) -> dict[str, Any]:
-        """Return the object that holds ``error`` if the event is one."""
+        """Return the object that holds ``error`` if the event is an error."""
         return found
 
     @abstractmethod
@@ -233,7 +233,7 @@ class PartDeltas:
 
 
 def joined_text(pieces: Iterable[str]) -> str:
-    """Return the pieces as one text, surrogate pairs that were cut in two made whole."""
+    """Return the pieces as a text, surrogate pairs that were cut in two made whole."""
     text = "".join(pieces)
     if text.isascii():
         return text

@@ -118,7 +118,7 @@ _ANSWERS = frozenset({"completed", "incomplete", ""})
 
 @dataclass(frozen=True, slots=True)
 class ResponsesAdapter(Adapter):
-    """The Responses API of one host."""
+    """The Responses API of a host."""
 
     path: str = "/responses"
     keep_reasoning: bool | None = None
@@ -128,7 +128,7 @@ class ResponsesAdapter(Adapter):
     """Azure's name of the model; None: the model's own."""
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        """Return the body; the model's default parameters overwrite what is put here.
+        """Return the body; the model's default parameters overwrite these values.
 
         Nothing is stored at OpenAI: the reasoning comes encrypted and goes back with the history.
         """
@@ -170,7 +170,7 @@ class ResponsesAdapter(Adapter):
         return missing(request, items.places, host_of(model))
 
     def sent(self, model: Model, request: ModelRequest) -> Sequence[Message]:
-        """Return the messages without those for which the model's summary stands."""
+        """Return the messages without those that the model's summary replaces."""
         return compacted(model, request, METADATA).request.messages
 
     def _draft(
@@ -178,7 +178,7 @@ class ResponsesAdapter(Adapter):
     ) -> tuple[dict[str, Any], ModelRequest, _Items]:
         """Return a request's body without its input, the request as it is compacted, and its input.
 
-        With the reply that was answered the input shows where its reasoning stands.
+        With the reply to this request the input contains the places of its reasoning.
         """
         takes = model.takes
         request, reply, _ = compacted(model, request, METADATA, reply)
@@ -227,17 +227,17 @@ class ResponsesAdapter(Adapter):
         return body, request, items
 
     def decode(self, model: Model, body: object) -> ModelReply:
-        """Return the reply's messages: one per item, in their order.
+        """Return the reply's messages: a message per item, in their order.
 
         Items of which our own form would lose something are kept in `provider_metadata`, and those
-        for which there is no type as `OpaqueMessage`s. What reasoning led to names it, since the
-        one is refused without the other.
+        without a type of ours as `OpaqueMessage`s. Items after reasoning name it, since the API
+        refuses the one without the other.
         """
         found = checked_body(model, body)
         items = as_list(found.get("output"))
         status = text_or_empty(found.get("status"))
         if items is None or status not in _ANSWERS:
-            raise unexpected(model, body, f"the answer is no finished response: {status or '-'}")
+            raise unexpected(model, body, f"the answer is not a finished response: {status or '-'}")
         details = as_object(found.get("incomplete_details")) or {}
         reason = text_or_empty(details.get("reason"))
         messages = _ItemsReader(model).messages(items)
@@ -252,7 +252,7 @@ class ResponsesAdapter(Adapter):
         return checked_reply(model, messages, finish, _usage(as_object(found.get("usage"))))
 
     def assembler(self, model: Model) -> ResponsesAssembler:
-        """Return the assembler of one reply."""
+        """Return the assembler of a reply."""
         return ResponsesAssembler(model)
 
 
@@ -271,13 +271,13 @@ class _Items(Writer):
     ) -> None:
         super().__init__(model, request)
         self.head: str = digest_of(head) if keep_reasoning else ""
-        """A digest of what stands before all items; empty where no reasoning is kept."""
+        """A digest of the content before all items; empty where no reasoning is kept."""
 
         self._digest = self.head
         """A digest of all so far."""
 
         self.places: list[ReasoningPlace] = []
-        """Where reasoning stands, and whether it is sent."""
+        """The places of reasoning, and whether it is sent."""
 
         self._host = host_of(model)
         self._model = model.model
@@ -287,12 +287,12 @@ class _Items(Writer):
         self._is_begun = False
 
     def end(self) -> None:
-        """Put what an empty conversation begins with."""
+        """Add the opening of an empty conversation."""
         if not self._is_begun:
             self._begin()
 
     def _begin(self) -> None:
-        """Put the user's turn that stands before an assistant's, and in an empty conversation."""
+        """Add the user's turn before an assistant's first message, or in an empty conversation."""
         self._is_begun = True
         opening = [_text("user", OPENING_TURN)]
         self._put({"type": "message", "role": "user", "content": opening})
@@ -378,7 +378,7 @@ class _Items(Writer):
             self._put(opaque_block(message))
 
     def _id(self, beginning: str, own: dict[str, Any]) -> dict[str, str]:
-        """Return the id of an item that follows reasoning: one is refused without the other then.
+        """Return an item's id if it follows reasoning: the API refuses one without the other.
 
         "Expected an ID that begins with 'msg'": an item may as well have none.
         """
@@ -453,9 +453,9 @@ def _own_reasoning(message: ReasoningMessage, host: str) -> Encoded | None:
 
 
 def _name_of(reasoning: Block) -> str:
-    """Return the name of a reasoning item for what it led to: its id, if it has one.
+    """Return the name by which later items refer to a reasoning item: its id, if it has one.
 
-    Some hosts give none, and nobody asks for one with encrypted content.
+    Some hosts give no id, and with encrypted content none is needed.
     """
     given = text_or_empty(reasoning.get("id"))
     said = [reasoning.get("encrypted_content"), reasoning.get("content"), reasoning.get("summary")]
@@ -469,7 +469,7 @@ def _text(role: str, text: str) -> Encoded:
 
 
 def _parts(message: TextMessage) -> list[Encoded]:
-    """Return texts that hold more than white space, and what a user shows."""
+    """Return texts that are not blank, and a user's media."""
     if message.role == "user" and has_media(message):
         return encoded_parts(message, lambda text: _text("user", text), _media_part)
     return [_text(message.role, piece) for piece in texts(message)]
@@ -536,7 +536,7 @@ def _refusal_in(items: list[Any]) -> str:
 
 
 class _ItemsReader:
-    """Reads the items of one reply; each names the reasoning that led to it."""
+    """Reads the items of a reply; each names the reasoning that led to it."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -599,7 +599,7 @@ class _ItemsReader:
         return opaque(self._model, METADATA, item, _activity(item), tool=tool, metadata=metadata)
 
     def _metadata(self, item: Block, ours: object, more: Block) -> Block | None:
-        """Return what is kept of an item; its id matters only beside reasoning."""
+        """Return the stored form of an item; its id matters only with reasoning."""
         own: Block = dict(more)
         if self._before:
             own |= {"id": item.get("id"), "reasoning": self._before}
@@ -613,7 +613,7 @@ _NOT_INPUT = frozenset({"id", "status", "phase"})
 
 
 def _as_input(item: Block) -> Block:
-    """Return a message or a call as it goes back: without its id, and what says nothing."""
+    """Return a message or a call as it is sent back: without its id and empty fields."""
     found = without_nulls({k: v for k, v in item.items() if k not in _NOT_INPUT})
     if isinstance(found.get("content"), list):
         found["content"] = [_content_as_input(part) for part in found["content"]]
@@ -646,11 +646,11 @@ _GIVEN = frozenset(
         "configuration_update",
     }
 )  # fmt: skip
-"""Items that a request gives and no reply holds: rights, tools, what programs answered."""
+"""Items of requests only, never of replies: rights, tools, results of programs."""
 
 
 def _activity(item: Block) -> Activity | None:
-    """Return what an item is of a hosted tool's activity; None: it is no item of a reply's.
+    """Return an item's role in a hosted tool's activity; None: not an item of a reply.
 
     An item of a kind that is newer than this library has an id, as all have, and no role.
     """
@@ -663,7 +663,7 @@ def _activity(item: Block) -> Activity | None:
 
 
 def _part_of(kind: str) -> Literal["call", "result", "whole"]:
-    # These come with an output of their own; all others are one item.
+    # These come with an output of their own; all others are a single item.
     if kind in ("tool_search_call", "shell_call"):
         return "call"
     return "result" if kind.endswith("_output") else "whole"
@@ -704,7 +704,7 @@ _REASONINGS = frozenset({"response.reasoning_summary_text.delta", "response.reas
 
 
 class ResponsesAssembler(BaseAssembler):
-    """Gives the pieces of one response, and keeps its last event, which holds all of it."""
+    """Yields the pieces of a response, and keeps its last event, which holds all of it."""
 
     def __init__(self, model: Model) -> None:
         super().__init__(model)
@@ -721,7 +721,7 @@ class ResponsesAssembler(BaseAssembler):
         """Return the response as it is without streaming."""
         response = self._response or {}
         if not response.get("output") and self._items:
-            # Some servers leave out at the end what they have sent before.
+            # Some servers omit in the last event the content that they have streamed.
             return {**response, "output": [item for _, item in sorted(self._items.items())]}
         return response
 
@@ -773,7 +773,7 @@ class ResponsesAssembler(BaseAssembler):
         part = (kind, found.get("summary_index", found.get("content_index")))
         before = self._summaries.setdefault(index, part)
         if before[0] != part[0]:
-            return ()  # both the summary and the whole: the summary is what counts
+            return ()  # both the summary and the whole: the summary counts
         self._summaries[index] = part
         gap = _SUMMARY_GAP if before != part else ""
         return self._deltas.reasoning(index, gap + piece)

@@ -1,7 +1,7 @@
-"""Tool schemas as each provider takes them, and undoing on the way back what that changed.
+"""Tool schemas in each provider's form, and the reverse conversion of arguments.
 
 The source is plain JSON Schema: pydantic's (draft 2020-12, ``$defs``) or zod's. A `ToolSpec` is
-converted once for each format and keeps what that gave in ``spec.memo``.
+converted once for each format and keeps the results in ``spec.memo``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DRAFT_2020 = "https://json-schema.org/draft/2020-12/schema"
 def openai_form(spec: ToolSpec, host: Host) -> tuple[dict[str, Any] | None, bool]:
     """Return a tool's schema for a host, made once, and whether it is strict.
 
-    There is no schema for a tool without parameters.
+    A tool without parameters has no schema.
 
     Raises:
         ToolDefinitionError: See `openai_schema`.
@@ -61,7 +61,7 @@ def openai_output_form(spec: ToolSpec, host: Host) -> dict[str, Any] | None:
 
     Raises:
         ToolDefinitionError: See `openai_schema`; or it refers to itself, and the host is Grok's,
-            where an answer's schema is not made looser: the model is better told the whole of it.
+            where an answer's schema is not loosened: it is better sent whole.
     """
     parameters = spec.parameters or {}
     if host.grok_schemas and refers_to_itself(parameters):
@@ -85,7 +85,7 @@ def anthropic_output_form(spec: ToolSpec) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, slots=True)
 class StrictTool:
-    """A tool's schema for Claude's strict mode, and what it counts of what a request may have."""
+    """A tool's schema for Claude's strict mode, and its share of the limits of a request."""
 
     schema: dict[str, Any]
     optional: int
@@ -93,7 +93,7 @@ class StrictTool:
 
 
 MOST_STRICT_TOOLS, MOST_OPTIONAL, MOST_UNIONS = 20, 24, 16
-"""Strict tools that a request to Claude may have, and what these and its answer may have together.
+"""The limits of a request to Claude: strict tools, and parameters of them and the answer together.
 
 Optional and union parameters are counted on every level, each use of a definition for itself.
 Source: platform.claude.com/docs/en/build-with-claude/structured-outputs, schema complexity limits,
@@ -104,7 +104,7 @@ compiled grammar is too large" come below these, too, by sizes that are publishe
 
 
 def anthropic_strict_form(spec: ToolSpec) -> StrictTool | None:
-    """Return a tool for Claude's strict mode, made once; None where it cannot be said so."""
+    """Return a tool for Claude's strict mode, made once; None where it cannot be expressed."""
     parameters = spec.parameters or {"type": "object", "properties": {}}
     return _form(spec, "anthropic.strict", lambda: _strict_tool(parameters))
 
@@ -153,7 +153,7 @@ _DEEP = 50  # unions inside unions; deeper is a loop
 
 
 def _map_subschemas(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
-    """Return a keyword's value with each sub-schema in it replaced by what ``change`` makes of it.
+    """Return a keyword's value with each sub-schema in it passed through ``change``.
 
     Names of properties and values of enums are data, never keywords.
     """
@@ -167,7 +167,7 @@ def _map_subschemas(key: str, value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def resolved(schema: Schema, root: Schema) -> Schema:
-    """Return ``schema``, or what its ``$ref`` leads to, with the other keywords of the node.
+    """Return ``schema``, or the target of its ``$ref``, with the other keywords of the node.
 
     Raises:
         ToolDefinitionError: The reference points nowhere, outside, or only to itself.
@@ -195,7 +195,7 @@ def _target(ref: str, root: Schema) -> Schema:
 
 
 def refers_to_itself(schema: Schema) -> bool:
-    """Return whether following the references of a schema comes back to one of them."""
+    """Return whether the references of a schema form a cycle."""
     done: set[str] = set()
 
     def circles(node: Any, inside: tuple[str, ...]) -> bool:
@@ -214,7 +214,7 @@ def refers_to_itself(schema: Schema) -> bool:
 
 
 def accepts_null(schema: Any, root: Schema, depth: int = 0) -> bool:
-    """Return whether null satisfies ``schema``, as far as types, enums and unions tell."""
+    """Return whether null satisfies ``schema``, judging by types, enums and unions."""
     node = as_object(schema)
     if node is None:
         return schema is not False
@@ -259,16 +259,16 @@ def _type_name(value: object) -> str:
 
 
 def is_free_form(schema: Schema) -> bool:
-    """Return whether the schema is an object whose properties nobody has named."""
+    """Return whether the schema is an object without named properties."""
     return types_of(schema) == ["object"] and not schema.get("properties")
 
 
 def object_root(schema: Schema) -> dict[str, Any]:
     """Return ``schema`` with a root that is an object without union, which all providers ask for.
 
-    A root reference is replaced by what it refers to. Of a root union, all properties are kept and
-    those that every branch requires stay required: looser than the union, so what a model sends
-    is still to be validated against the original.
+    A root reference is replaced by its target. Of a root union, all properties are kept and
+    those that every branch requires stay required: looser than the union, so a model's arguments
+    must still be validated against the original.
 
     Raises:
         ToolDefinitionError: The root cannot be an object.
@@ -325,14 +325,14 @@ def openai_schema(schema: Schema) -> tuple[dict[str, Any], bool]:
     """Return the schema for OpenAI's function calling, and whether it is strict.
 
     Strict: every property required and the optional ones nullable, no further properties, only
-    keywords that strict mode knows. A schema that cannot be said so (free-form objects, tuples,
-    negations, unions at the root, …) keeps its meaning and is not strict.
+    keywords that strict mode knows. A schema that cannot be expressed so (free-form objects,
+    tuples, negations, unions at the root, …) keeps its meaning and is not strict.
 
     Source: https://platform.openai.com/docs/guides/structured-outputs#supported-schemas, and the
-    messages with which the API refuses what is not listed there.
+    messages with which the API refuses unlisted parts.
 
     Raises:
-        ToolDefinitionError: The arguments are no object, or a reference is broken.
+        ToolDefinitionError: The arguments are not an object, or a reference is broken.
     """
     root = resolved(schema, schema)
     if types_of(root) == ["object"] and not any(key in root for key in (*_UNIONS, "allOf")):
@@ -370,8 +370,8 @@ class _NotStrict(Exception):  # noqa: N818 - a signal between two functions, no 
     """The schema means something that strict mode cannot say."""
 
 
-# Keywords that may go without changing what a valid call is, since arguments are validated again
-# against the whole schema: strict mode refuses them, or says nothing about them.
+# Keywords that may be removed without changing the meaning of a schema, since arguments are
+# validated again against the whole schema: strict mode refuses them, or does not mention them.
 _STRICT_KEYWORDS = frozenset(
     {
         "type", "properties", "required", "additionalProperties", "items", "enum", "const", "anyOf",
@@ -397,7 +397,7 @@ _MAX_ENUM_VALUES = 1000
 
 
 class _StrictConverter:
-    """One conversion; counts what strict mode limits."""
+    """A conversion; counts the items that strict mode limits."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -426,7 +426,7 @@ class _StrictConverter:
         resolved(node, self._root)  # a broken reference is an error here, not at the provider
         siblings = {key: node[key] for key in ("title", "description") if key in node}
         ref = {"$ref": node["$ref"]}
-        # "$ref cannot have keywords": an annotated reference becomes a union of one.
+        # "$ref cannot have keywords": an annotated reference becomes a union with one member.
         return {"anyOf": [ref], **siblings} if siblings else ref
 
     def _definitions(self, result: dict[str, Any]) -> None:
@@ -480,7 +480,7 @@ class _StrictConverter:
 
 
 def _one_union(node: dict[str, Any]) -> dict[str, Any]:
-    """Write ``oneOf`` as ``anyOf`` and fold an ``allOf`` of one, as pydantic used to write."""
+    """Write ``oneOf`` as ``anyOf`` and unwrap an ``allOf`` with one member, as in old pydantic."""
     result = dict(node)
     parts = as_list(result.pop("allOf", None))
     if parts is not None:
@@ -531,11 +531,11 @@ def grok_schema(schema: Schema) -> dict[str, Any]:
 
     Source: docs.x.ai/developers/model-capabilities/text/structured-outputs (read in November 2026),
     supported types and rejected schemas: "non-circular references only", for tools as for answers.
-    It does not say what becomes of others: github.com/get-bb/bb/issues/1612 has Grok 4.6 refuse
+    The behaviour for others is not documented: github.com/get-bb/bb/issues/1612 has Grok 4.6 refuse
     such a tool that Grok 4.5 took, seen through another host, so the refusal is inferred.
 
     Raises:
-        ToolDefinitionError: The arguments are no object, or a reference is broken.
+        ToolDefinitionError: The arguments are not an object, or a reference is broken.
     """
     return {"$schema": DRAFT_7, **_draft_7(_GrokConverter(object_root(schema)).convert())}
 
@@ -601,7 +601,7 @@ def anthropic_schema(schema: Schema | None) -> dict[str, Any]:
     Source: https://docs.claude.com/en/docs/agents-and-tools/tool-use/implement-tool-use
 
     Raises:
-        ToolDefinitionError: The arguments are no object, or a reference is broken.
+        ToolDefinitionError: The arguments are not an object, or a reference is broken.
     """
     if schema is None:
         return {
@@ -625,10 +625,10 @@ _OUTPUT_KEYWORDS = frozenset(
 
 
 def anthropic_output_schema(schema: Schema) -> dict[str, Any] | None:
-    """Return the schema for Anthropic's structured outputs; None where it cannot be said so.
+    """Return the schema for Anthropic's structured outputs; None where it cannot be expressed.
 
     Limits of numbers, lengths and texts are left out, since answers are validated against the whole
-    schema, and so is a type that is not the one of all values of an ``enum``. Refused: recursion,
+    schema, and so is a type that is not the type of all values of an ``enum``. Refused: recursion,
     objects of free form, tuples, more than 24 optional properties or 16 unions.
 
     Source: platform.claude.com/docs/en/build-with-claude/structured-outputs, JSON Schema
@@ -642,7 +642,7 @@ def anthropic_output_schema(schema: Schema) -> dict[str, Any] | None:
 
 
 class _OutputConverter:
-    """One conversion; references are followed, which finds recursion and counts what is sent."""
+    """A conversion; references are followed, which finds recursion and counts the result."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -674,7 +674,7 @@ class _OutputConverter:
         return result
 
     def _kinds(self, node: dict[str, Any], result: dict[str, Any]) -> list[str]:
-        """Return the types, which go where they are not the one type of all values."""
+        """Return the types; they are removed where they are not the type of all values."""
         values, kinds = _allowed_values(node), types_of(node)
         if values is None:
             if not kinds and "anyOf" not in node:
@@ -717,15 +717,15 @@ _FREE_FORM = "A JSON object, written as text."
 
 
 def gemini_schema(schema: Schema) -> dict[str, Any] | None:
-    """Return the schema for a Gemini function declaration; None where there are no properties.
+    """Return the schema for a Gemini function declaration; None without properties.
 
-    References are replaced by what they refer to, ``const`` becomes an enum of one, unions with
+    References are replaced by their targets, ``const`` becomes an enum with one value, unions with
     null become ``nullable``, and keywords that Gemini does not know are left out. Values that are
     no text cannot be enumerated, so they are listed in the description. Objects without named
     properties are refused by Gemini; they are asked for as JSON text (see `restore_arguments`).
 
     Raises:
-        ToolDefinitionError: The arguments are no object, or the schema refers to itself.
+        ToolDefinitionError: The arguments are not an object, or the schema refers to itself.
     """
     converted = _GeminiConverter(schema).convert(object_root(schema), ())
     return converted if converted.get("properties") else None
@@ -874,7 +874,7 @@ def _bounds(result: dict[str, Any], node: Schema) -> None:
 
 
 def _items(node: Schema) -> Any:
-    """Return what an array holds; of a tuple any of its items."""
+    """Return the schema of an array's items; of a tuple any of its items."""
     each = as_list(node.get("prefixItems")) or as_list(node.get("items"))
     return {"anyOf": each} if each else node.get("items")
 
@@ -883,7 +883,7 @@ def _items(node: Schema) -> Any:
 
 
 def restore_arguments(schema: Schema | None, arguments: JsonValue) -> JsonValue:
-    """Return a model's arguments without what only our encoding asked of it.
+    """Return a model's arguments without the additions of our encoding.
 
     Strict mode makes optional properties nullable, so a null where the schema allows none means
     "not given" and is dropped. Gemini takes no free-form objects, so they are asked for as JSON

@@ -94,7 +94,7 @@ class ChatSettings(_OpenAI, total=False):
 class CompatibleSettings(ChatSettings, total=False):
     """Settings of other hosts that speak chat completions: `compatible`.
 
-    No host takes all of them; what one refuses, its 400 names.
+    No host takes all of them; its 400 names the settings that it refuses.
     """
 
     top_k: Annotated[int, Field(ge=-1)]
@@ -148,7 +148,7 @@ class ResponsesSettings(_OpenAI, total=False):
     """Tokens of a reply, those of its reasoning included; at least 16."""
 
     max_tool_calls: Count
-    """Calls of hosted tools in one reply."""
+    """Calls of hosted tools in a reply."""
 
     reasoning: ReasoningSettings
     text: TextSettings
@@ -181,7 +181,7 @@ class AnthropicSettings(TypedDict, total=False):
     """Settings of Claude: `anthropic`, and `agentkit_py.runtime.cloud`."""
 
     max_tokens: Annotated[int, Field(ge=0)]
-    """0: the prompt goes into the cache, and there is no reply."""
+    """0: the prompt goes into the cache, without a reply."""
 
     temperature: Share
     top_p: Share
@@ -295,7 +295,7 @@ def _adapter(kind: str) -> TypeAdapter[Any]:
 
 
 def _problem(kind: Any, settings: object, error: ValidationError) -> str:
-    """Return what is wrong with the first setting that is, in one line."""
+    """Return the problem of the first invalid setting, as a single line."""
     found = error.errors(include_url=False)
     where, value = _place(settings, found[0]["loc"])
     path = "".join(f"[{part!r}]" for part in where)
@@ -307,7 +307,7 @@ def _problem(kind: Any, settings: object, error: ValidationError) -> str:
     near = get_close_matches(str(where[-1]), names, 1)
     meant = f" Did you mean {names[near[0]]}?" if near else ""
     return (
-        f"{shown}: {kind.__name__} has no such setting.{meant} Pass what it does not know as "
+        f"{shown}: {kind.__name__} has no such setting.{meant} Pass other settings as "
         "default_parameters={…}."
     )
 

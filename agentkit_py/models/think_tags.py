@@ -38,7 +38,7 @@ class ThinkTagSplitter:
         self._state: Literal["start", "opened", "thinking", "closed", "text"] = "start"
 
     def feed(self, piece: str) -> Iterator[Piece]:
-        """Yield the parts that a piece completes; what may be the beginning of a tag is held."""
+        """Yield the parts that a piece completes; a possible beginning of a tag is held back."""
         if self._state in ("start", "opened", "closed") and not self._held:
             if piece.isspace():
                 self._blank.append(piece)
@@ -57,7 +57,7 @@ class ThinkTagSplitter:
             yield Piece("text", self._take(len(self._held)))
 
     def end(self) -> Iterator[Piece]:
-        """Yield what was held when the text has ended."""
+        """Yield the text that was held back when the text has ended."""
         if self._state == "start":
             self._held = "".join(self._blank) + self._held
         if self._held:
@@ -108,7 +108,7 @@ def checked_tags(tags: object) -> ThinkTags | None:
     """Return tags that can be searched for.
 
     Raises:
-        ConfigurationError: They are no pair of texts.
+        ConfigurationError: It is not a pair of texts.
     """
     if tags is None:
         return None

@@ -40,14 +40,14 @@ from agentkit_py.models.encoding import (
 )
 
 NO_RESULT = "No result."
-"""Result of a call that has none. The engine never sends one; encoders stay total."""
+"""Result of a call that has none. The engine never sends it; encoders stay total."""
 
-_MAX_ID = 40  # OpenAI's limit for tool_call_id; Anthropic's pattern is the stricter one.
+_MAX_ID = 40  # OpenAI's limit for tool_call_id; Anthropic's pattern is stricter.
 _ID = re.compile(rf"[a-zA-Z0-9_-]{{1,{_MAX_ID}}}")
 _NOT_IN_IDS = re.compile(r"[^a-zA-Z0-9_-]")
 
 Said: TypeAlias = TextMessage | ReasoningMessage | OpaqueMessage
-"""A message that is no tool's."""
+"""A message that is not a tool's."""
 
 HistoryItem: TypeAlias = "Said | list[Said | ToolExchange]"
 """A part of a conversation: a message, or a reply from its first call on, with the results."""
@@ -56,7 +56,7 @@ HistoryItem: TypeAlias = "Said | list[Said | ToolExchange]"
 def _entries(messages: Sequence[Message], ids: _UniqueIds) -> list[HistoryItem]:
     """Return the conversation with the calls of each reply as tool exchanges.
 
-    What a model said between its calls, or after them, stands between them or after them. A result
+    A model's texts keep their places between its calls or after them. A result
     without a call cannot be sent anywhere and is left out; valid histories have none.
     """
     found: list[HistoryItem] = []
@@ -99,7 +99,7 @@ def exchanges_of(entry: Sequence[Said | ToolExchange]) -> list[ToolExchange]:
 def _end_of_group(messages: Sequence[Message], start: int) -> int:
     """Return the index after the last result of the calls before ``start``.
 
-    Calls may follow calls; what the model said else is the group's if a call or a result follows.
+    Calls may follow calls; other messages belong to the group if a call or a result follows.
     """
     end, answered = start, False
     for index in range(start, len(messages)):
@@ -115,7 +115,7 @@ def _end_of_group(messages: Sequence[Message], start: int) -> int:
 
 
 def _results_of(calls: Sequence[ToolCall], results: Sequence[ToolResultMessage]) -> list[JsonValue]:
-    """Return the result of each call: by id and name, and what is left over by order."""
+    """Return the result of each call: by id and name, and the remaining by order."""
     wanted = [(call.id, call.name) for call in calls]
     if wanted == [(result.tool.id, result.tool.name) for result in results]:
         return [result.content for result in results]
@@ -150,9 +150,9 @@ def exchange(call: ToolCall, call_id: str, content: JsonValue, agent: str | None
 
 
 class _UniqueIds:
-    """Ids that are unique within one request and that every provider accepts.
+    """Ids that are unique within a request and that every provider accepts.
 
-    An id that is fine and new stays as it came. Others are derived from what came before only, so
+    A valid, new id is unchanged. Others are derived from the messages before them only, so
     the beginning of a conversation is encoded the same as it grows (providers cache prefixes).
     """
 
@@ -176,7 +176,7 @@ class _UniqueIds:
             return call_id
         base = _NOT_IN_IDS.sub("_", call_id)[:_MAX_ID] or "call"
         number = self._next.get(base, 1)
-        # A cleaned id is tried as it is first; an empty or repeated one is numbered at once.
+        # A cleaned id is tried first; an empty or repeated id is numbered at once.
         wire_id = base if call_id and base not in self._used else ""
         while not wire_id or wire_id in self._used:
             suffix = f"_{number}"
@@ -235,28 +235,28 @@ class Writer(ABC):
             self._last = entry
 
     def is_continued(self, reader: str) -> bool:
-        """Return whether the conversation ends with a paused reply of the reader, to go on now."""
+        """Return whether the conversation ends with a paused reply of the reader."""
         last = self._last
         if last is None or isinstance(last, list):
             return False
         return last.stop_reason == "pause" and last.agent in (None, reader)
 
     def fork(self, reply: frozenset[int]) -> Self:
-        """Return one that goes on by itself, with a reply."""
+        """Return an independent copy, with a reply."""
         made = copy(self)
         made.reply = reply
         for name, value in vars(made).items():
             if isinstance(value, list | dict | set | _UniqueIds):
                 setattr(made, name, copy(cast("object", value)))
-        if self.found:  # more may be added to the last one, and what is sent stays as it is
+        if self.found:  # more may be added to the last turn, but a sent turn stays the same
             last = self.found[-1].items()
             self.found[-1] = {name: copy(cast("object", value)) for name, value in last}
         return made
 
     def begins(self, messages: Sequence[Message], facts: Sequence[object]) -> bool:
-        """Return whether what is written is the beginning of a conversation.
+        """Return whether the written messages are the beginning of a conversation.
 
-        System messages are made anew for each request; others are the same objects.
+        System messages are new objects for each request; others are the same objects.
         """
         count = len(self.read)
         same = count <= len(messages) and self.facts == facts
@@ -268,18 +268,18 @@ class Writer(ABC):
 
 
 class TurnWriter(Writer):
-    """Turns that alternate: what comes from one side in a row is one turn."""
+    """Turns that alternate: consecutive messages of a side are a turn."""
 
     _assistant: ClassVar[str] = "assistant"
     """The format's name for the side of the model."""
 
     _parts: ClassVar[str] = "content"
-    """The format's name for what a turn holds."""
+    """The format's name for a turn's content."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
         super().__init__(model, request)
         self.system: list[str] = []
-        """All system messages, wherever they stand: there is one place for them."""
+        """All system messages, from all places: the format has a single place for them."""
 
         self.closed: str = ""
         """The mark of the user's turn that had to end the conversation; empty: none had to."""
@@ -306,13 +306,13 @@ class TurnWriter(Writer):
         if self.found and self.found[-1]["role"] == role:
             self.found[-1][self._parts] += parts
             return
-        # A provider's summary may be the first of all, since it stands for what was before it.
+        # A provider's summary may be the first of all, since it replaces the messages before it.
         if not self.found and role == self._assistant and parts[0].get("type") != "compaction":
             self.found.append({"role": "user", self._parts: [self._text(OPENING_TURN)]})
         self.found.append({"role": role, self._parts: parts})
 
     def _close(self) -> None:
-        """Add the user's turn between an assistant's closing text and what comes next."""
+        """Add the user's turn between an assistant's closing text and the next message."""
         self._add("user", [self._text(closing_turn(self._author))])
 
     def _open(self, mark: str) -> None:
@@ -322,7 +322,7 @@ class TurnWriter(Writer):
         self._opened = mark or self._opened
 
     def end(self, reader: str, *, goes_on: bool = False) -> None:
-        """Write what a request of an agent has to end with, unless a reply goes on."""
+        """Write the required end of an agent's request, unless a reply continues."""
         if not self.found:
             self._add("user", [self._text(OPENING_TURN)])
         if self._ends_with_assistant and not goes_on and not self.is_continued(reader):
@@ -344,8 +344,8 @@ def written(
 ) -> W:
     """Return a writer that has written a request's conversation, for the caller to end.
 
-    A message has one form on the wire whatever follows it. So the next request of a run goes on
-    with what was written for the last one, where that is its beginning.
+    A message has one form on the wire whatever follows it. So the next request of a run extends
+    the written form of the last request, where that is its beginning.
 
     Args:
         request: The request.

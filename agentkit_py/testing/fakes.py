@@ -1,4 +1,4 @@
-"""Fakes of what runs use: a model that gives scripted replies, an embedder, and a log of events."""
+"""Fakes for tests of runs: a model with scripted replies, an embedder, and a log of events."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Provider: TypeAlias = Literal[
 ]
 
 ScriptedReply: TypeAlias = Reply | Message | Sequence[Message]
-"""A text, `tool_call(…)`, exact provider JSON (`Raw`), a message, or the messages of one reply."""
+"""A text, `tool_call(…)`, exact provider JSON (`Raw`), a message, or the messages of a reply."""
 
 ReplyFunction: TypeAlias = Callable[[ReceivedRequest], ScriptedReply | Awaitable[ScriptedReply]]
 """Returns the reply to a request: ``lambda request: request.body["messages"][-1]["content"]``."""
@@ -68,8 +68,8 @@ def model_of(provider: Provider, *, url: str | None = None, **options: Any) -> M
 class ScriptedModel(Model):
     """A model for tests: replies in order, in the wire format of the provider you name.
 
-    Its requests are made and checked as real ones are: what the real provider would refuse gets
-    its 400 (`BadRequestError` in the run), and `rejections` says which rule was broken.
+    Its requests are built and checked like real requests. Requests that the real provider would
+    refuse get its 400 (`BadRequestError` in the run), and `rejections` has the broken rules.
 
     Example:
         ::
@@ -92,7 +92,7 @@ class ScriptedModel(Model):
         """Write the script.
 
         Args:
-            replies: The replies, in order; or one function, sync or async, that gets each request
+            replies: The replies, in order; or a function, sync or async, that gets each request
                 and returns its reply.
             provider: Whose wire format is spoken.
             strict: Whether bad requests are refused.
@@ -143,11 +143,11 @@ class ScriptedModel(Model):
         """Check that a request holds these texts, in this order.
 
         Args:
-            texts: What is to be found.
+            texts: The texts to find.
             request: Which request, 0 the first, -1 the last.
 
         Raises:
-            ScriptError: One is not there, or stands before the one before.
+            ScriptError: A text is missing, or comes before the previous text.
         """
         body = self._body_text(request)
         at = 0
@@ -164,7 +164,7 @@ class ScriptedModel(Model):
         """Check that a request holds none of these texts.
 
         Raises:
-            ScriptError: It holds one.
+            ScriptError: It contains a forbidden text.
         """
         body = self._body_text(request)
         for text in texts:
@@ -176,7 +176,7 @@ class ScriptedModel(Model):
             return dumps(self.bodies[request])
         except IndexError:
             raise ScriptError(
-                f"There is no request {request}; the model got {len(self.bodies)}"
+                f"Request {request} does not exist; the model got {len(self.bodies)}"
             ) from None
 
 

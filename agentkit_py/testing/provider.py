@@ -10,7 +10,7 @@ assert not provider.rejections
 It speaks OpenAI chat completions and Responses, Azure OpenAI, Anthropic Messages, Gemini
 generateContent, Grok and the chat of compatible hosts, streamed or not, over HTTP on loopback or as
 an httpx transport. A request that the real provider would refuse gets that provider's 400; each
-rule of `provider_rules` names its source. What the stand-in does not know gets a 400 in its own
+rule of `provider_rules` names its source. Values that the fake does not know get a 400 in its own
 words, and `Rejection.unknown` says so.
 """
 
@@ -57,7 +57,7 @@ __all__ = [
     "tool_calls",
 ]
 
-# Where nobody listens yet; the reserved name makes a forgotten start() easy to see.
+# Without a listener; the reserved name makes a forgotten start() easy to see.
 _NOT_STARTED = "http://fake-provider.invalid"
 
 
@@ -86,7 +86,7 @@ class FakeProvider:
             replies: The replies in order, or a callable (sync or async) that gets each accepted
                 request and returns its reply. A reply is a text, a dict `{"text", "tool_calls",
                 "usage", "reasoning", "finish"}`, a `Raw` or an `ErrorReply`. A list of texts as
-                reasoning stands between the parts of the reply: before the text, then each call.
+                reasoning goes between the parts of the reply: before the text, then each call.
             strict: Whether requests that break a provider's rules are refused. Keys are checked in
                 any case.
             api_keys: The right key by provider name; others get a 401. Without it any key will do.
@@ -185,7 +185,7 @@ class FakeProvider:
 
 def _script(replies: Iterable[Reply]) -> Iterable[Reply]:
     if isinstance(replies, str | Mapping):
-        raise TypeError("replies is a list of replies; put a single one in a list.")
+        raise TypeError("replies is a list of replies; put a single reply in a list.")
     return replies
 
 

@@ -259,7 +259,7 @@ def test_another_model_plays_the_demo_too() -> None:
     [
         (["--model", "openai:gpt-4.1"], "environment variable OPENAI_API_KEY"),
         (["--model", "gpt-4.1"], "is not PROVIDER:NAME"),
-        (["--model", "nobody:gpt"], "There is no provider 'nobody'; known are openai,"),
+        (["--model", "nobody:gpt"], "Unknown provider 'nobody'; known are openai,"),
         (["--model", "azure_openai:gpt-4o"], "needs AZURE_OPENAI_ENDPOINT"),
         (["--db", "no/such/folder/x.db"], "folder"),
         (["--resume", "demo-1"], "--resume needs --db"),

@@ -558,7 +558,7 @@ async def test_a_reply_of_another_api_that_comes_now_is_an_error(world: World) -
         [Raw(json={"choices": [{"message": {"role": "assistant", "content": "Hi"}}]})]
     )
     local = DirectRuntime(transport=fake.transport)
-    with pytest.raises(ModelResponseError, match="the answer is no message"):
+    with pytest.raises(ModelResponseError, match="the answer is not a message"):
         await world.network(default_model=APIS["anthropic"]).run("Hi", runtime=local)
 
 

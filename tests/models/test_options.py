@@ -163,7 +163,7 @@ def test_a_base_url_is_an_http_url(factory: Callable[..., Model], url: Any) -> N
 def test_a_secret_in_an_address_is_refused_without_showing_it(
     factory: Callable[..., Model], url: str
 ) -> None:
-    """Addresses stand in logs, traces and errors."""
+    """Addresses appear in logs, traces and errors."""
     with pytest.raises(ConfigurationError, match="base_url") as caught:
         factory("m", base_url=url)
     assert "secret" not in str(caught.value)

@@ -236,7 +236,7 @@ def test_an_answer_of_nothing_is_an_empty_reply(body: Any) -> None:
 )
 def test_what_is_no_message_of_anthropics_is_an_error(body: Any) -> None:
     """An empty reply would hide it."""
-    with pytest.raises(ModelResponseError, match="no message"):
+    with pytest.raises(ModelResponseError, match="not a message"):
         CLAUDE.decode(body)
 
 

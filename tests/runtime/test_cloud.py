@@ -291,8 +291,8 @@ BLOCK = event_message(
         (framed({":error-code": "E7", ":message-type": "error"}, {}), ModelResponseError, "E7"),
         (START + BLOCK, ModelStreamError, "ended before"),
         (START + BLOCK + exception("throttlingException", "Slow."), ModelStreamError, "Slow"),
-        (START[:-1] + b"x", ModelResponseError, "no event stream"),
-        (b"data: {}\n\n" * 9, ModelResponseError, "no event stream"),
+        (START[:-1] + b"x", ModelResponseError, "not an event stream"),
+        (b"data: {}\n\n" * 9, ModelResponseError, "not an event stream"),
         (framed({":message-type": "event"}, {"bytes": "e30"}), ModelResponseError, "no JSON"),
         (framed({":message-type": "event"}, {"bytes": "/w=="}), ModelResponseError, "no JSON"),
     ],
@@ -301,7 +301,7 @@ BLOCK = event_message(
 async def test_bedrocks_stream_that_fails_is_a_typed_error(
     content: bytes, error: type[Exception], words: str
 ) -> None:
-    """Exceptions have the status that AWS gives them; what is no event stream is said."""
+    """Exceptions have the status that AWS gives them; what is not an event stream is said."""
 
     def answer(request: httpx.Request) -> httpx.Response:
         kind = {"content-type": "application/vnd.amazon.eventstream"}

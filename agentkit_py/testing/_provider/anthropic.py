@@ -52,7 +52,7 @@ def _path(where: str, kind: str = "") -> str:
 
 
 def _wrong(where: str, words: str, *, kind: str = "", at: str = "") -> Problem:
-    """Return the API's answer to one place."""
+    """Return the API's error for a field."""
     return Problem(f"{_path(where, kind)}{at}: {words}", f"{where}{at}")
 
 
@@ -94,7 +94,7 @@ _VERSION = re.compile(r"claude-(?:opus|sonnet|haiku|fable|mythos)-(\d)(?:-(\d{1,
 
 
 def _since_4_5(model: str) -> bool:
-    """Return whether it is Claude 4.5 or later, as far as the name tells.
+    """Return whether the name is of Claude 4.5 or later.
 
     Names with a date instead of a minor version (`claude-sonnet-4-20250514`) are x.0.
     """
@@ -314,7 +314,7 @@ _NAME_WORDS = "String should match pattern '^[a-zA-Z0-9_-]{1,128}$'"
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A block of a message, with its pointer; a string as content is one text block."""
+    """A block of a message, with its pointer; a string as content is a single text block."""
 
     message: int
     role: str
@@ -354,7 +354,7 @@ def blocks_of(request: Request, *kinds: str) -> list[Block]:
 
 @_rule(_ANSWER, "observed")
 def empty_messages(request: Request) -> Iterator[Problem]:
-    """`messages` is a list with at least one message."""
+    """`messages` is a list with a message or more."""
     given: Any = request.body["messages"]
     if not isinstance(given, list):
         yield _wrong("messages", "Input should be a valid list")
@@ -389,8 +389,8 @@ def message_shape(request: Request) -> Iterator[Problem]:
 def unknown_role(request: Request) -> Iterator[Problem]:
     """Roles are user and assistant; models since Opus 4.8 also take system after a user message.
 
-    Several in a row are one group, which may follow what a server's tool gave, too, and after which
-    the assistant speaks or nobody; one that only sets the effort may stand anywhere.
+    Consecutive system messages form a group. It may also follow a server tool's result, and only
+    an assistant message may follow it. A message that only sets the effort may be anywhere.
     """
     before, instructed = "", False
     for index, message in enumerate(_messages(request)):
@@ -434,7 +434,7 @@ def first_role(request: Request) -> Iterator[Problem]:
     "sdk",
 )
 def unknown_block(request: Request) -> Iterator[Problem]:
-    """Blocks are of known types, and stand in a message of a role that may have them."""
+    """Blocks are of known types, and their message has a role that allows them."""
     for block in _blocks(request):
         kind = object_of(block.given).get("type")
         if not isinstance(kind, str) or kind not in _BLOCK_FIELDS:
@@ -571,7 +571,7 @@ def tool_use_name_pattern(request: Request) -> Iterator[Problem]:
 
 @_rule(_ANSWER, "observed")
 def empty_content(request: Request) -> Iterator[Problem]:
-    """No message is empty, but for a final one of the assistant."""
+    """Only the final assistant message may be empty."""
     given = _messages(request)
     for index, message in enumerate(given):
         last = index == len(given) - 1 and message["role"] == "assistant"
@@ -584,7 +584,7 @@ def empty_content(request: Request) -> Iterator[Problem]:
 
 @_rule(_ANSWER, "observed")
 def empty_text(request: Request) -> Iterator[Problem]:
-    """No text block is empty or white space only, in messages; beside a call white space is."""
+    """No text block in a message is empty or white space, unless the message has a call."""
     last = len(_messages(request)) - 1
     calling = {block.message for block in blocks_of(request, "tool_use")}
     for block in blocks_of(request, "text"):
@@ -626,9 +626,9 @@ _SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
 
 @_rule(f"{_DOCS.removesuffix('/build-with-claude')}/agents-and-tools/tool-use/server-tools")
 def unanswered_server_tool(request: Request) -> Iterator[Problem]:
-    """A call of a server's tool comes back with its result, but for a turn that goes on.
+    """A call of a server's tool comes back with its result, unless the turn continues.
 
-    That is one that is paused, and one that waits for results of the caller's own tools (recorded).
+    A paused turn continues, and so does a turn that waits for the caller's tool results (recorded).
     """
     answered = {
         str(block.given.get("tool_use_id"))
@@ -663,7 +663,7 @@ def server_call_without_tool(request: Request) -> Iterator[Problem]:
 
 @dataclass(slots=True)
 class CombinedTurn:
-    """Neighbouring messages of one role, which the API combines into a single turn.
+    """Neighbouring messages of the same role, which the API combines into a turn.
 
     Source: platform.claude.com/docs/en/api/messages/create ("Consecutive `user` or `assistant`
     turns in your request will be combined into a single turn").
@@ -674,13 +674,13 @@ class CombinedTurn:
     blocks: list[Block] = field(default_factory=list[Block])
 
     def of(self, kind: str) -> list[Block]:
-        """Return the blocks of one type."""
+        """Return the blocks of a type."""
         return [block for block in self.blocks if block.kind == kind]
 
 
 @view
 def _turns(request: Request) -> list[CombinedTurn]:
-    """Return the conversation as turns; system messages stand between, and are left out."""
+    """Return the conversation as turns; without system messages."""
     found: list[CombinedTurn] = []
     for block in _blocks(request):
         if block.role == "system":
@@ -710,9 +710,9 @@ def _pairs(given: list[Block], name: str) -> list[tuple[str, Any]]:
     return [(f"{block.where}.{name}", block.given[name]) for block in given]
 
 
-@_rule(f"{_ANSWER}: tool_use ids must be unique. Later turns may repeat one", "observed")
+@_rule(f"{_ANSWER}: tool_use ids must be unique. Later turns may repeat an id", "observed")
 def duplicate_tool_use_id(request: Request) -> Iterator[Problem]:
-    """No two tool calls of one turn have the same id."""
+    """No two tool calls of a turn have the same id."""
     for turn in _turns(request):
         for where, _ in repeated(_pairs(turn.of("tool_use"), "id")):
             yield Problem("messages: `tool_use` ids must be unique", where)
@@ -733,7 +733,7 @@ def unknown_tool_use_id(request: Request) -> Iterator[Problem]:
 
 @_rule(f"{_ANSWER}: found multiple tool_result blocks", "observed")
 def duplicate_tool_result(request: Request) -> Iterator[Problem]:
-    """Each call has one result."""
+    """Each call has exactly 1 result."""
     for tool_round in _rounds(request):
         for where, call_id in repeated(tool_round.results):
             words = (
@@ -815,7 +815,7 @@ def prefill_not_supported(request: Request) -> Iterator[Problem]:
     refused = modern or _thinking_type(request) in ("enabled", "adaptive")
     if given[-1]["role"] != "assistant" or not refused:
         return
-    # A turn that was paused in the middle of a server's tools is to be gone on.
+    # A turn that was paused in the middle of a server's tools is continued.
     if not any(block.kind == "server_tool_use" for block in _turns(request)[-1].blocks):
         words = "This model does not support assistant message prefill. The conversation must end"
         yield Problem(f"{words} with a user message.", f"messages[{len(given) - 1}]")
@@ -953,7 +953,7 @@ def _answer_format(request: Request) -> dict[str, Any]:
 def output_format(request: Request) -> Iterator[Problem]:
     """`output_config.format` is a JSON schema of the subset of structured outputs.
 
-    No recursion, limits of numbers and lengths, or open objects. Not beside a prefill.
+    No recursion, limits of numbers and lengths, or open objects. Not with a prefill.
     """
     wanted = _answer_format(request)
     if not wanted:
@@ -1033,7 +1033,7 @@ _TYPES_OF = {str: "string", bool: "boolean", int: "integer", float: "number", ty
 
 
 def _enum_trouble(values: Sequence[Any], declared: Any) -> Iterator[str]:
-    """Yield what is wrong; words seen in home-assistant/core#173771 and BerriAI/litellm#37881."""
+    """Yield the problems; words seen in home-assistant/core#173771 and BerriAI/litellm#37881."""
     if not values:
         yield "Invalid schema: Enum must be a non-empty array"
     for value in values:
@@ -1104,7 +1104,7 @@ _MOST_TOOLS = 10_000
 
 @_rule("platform.claude.com/docs/en/agents-and-tools/tool-use/tool-search-tool (errors, limits)")
 def deferred_tools(request: Request) -> Iterator[Problem]:
-    """Not all tools are loaded later; there are 10,000 at most; references name one of them."""
+    """Not all tools are loaded later; there are 10,000 at most; references name a tool."""
     tools = [object_of(tool) for tool in items_of(request.body.get("tools"))]
     if tools and all(tool.get("defer_loading") is True for tool in tools):
         words = "All tools have defer_loading set. At least one tool must be non-deferred."
@@ -1172,7 +1172,7 @@ _LIFETIMES = ("5m", "1h")
 
 @view
 def cache_marks(request: Request) -> list[tuple[str, dict[str, Any], Any]]:
-    """Return the places of cache marks with what is marked and the mark, in the API's order."""
+    """Return the cache marks with their places and marked blocks, in the API's order."""
     found: list[tuple[str, Any]] = [*numbered("tools", request.body.get("tools"))]
     found += numbered("system", request.body.get("system"))
     for block in _blocks(request):
@@ -1202,7 +1202,7 @@ def cache_mark_shape(request: Request) -> Iterator[Problem]:
 
 @_rule("github.com/Wei-Shaw/sub2api/issues/176", "observed")
 def too_many_cache_marks(request: Request) -> Iterator[Problem]:
-    """At most four places are marked; automatic caching is one of them."""
+    """At most four places are marked; automatic caching counts."""
     marks = cache_marks(request)
     if len(marks) > _MOST_MARKS:
         words = f"A maximum of {_MOST_MARKS} blocks with cache_control may be provided."
@@ -1211,7 +1211,7 @@ def too_many_cache_marks(request: Request) -> Iterator[Problem]:
 
 @_rule("github.com/headroomlabs-ai/headroom/issues/2939", "observed")
 def cache_mark_order(request: Request) -> Iterator[Problem]:
-    """Marks for an hour stand before those for five minutes: tools, system, messages."""
+    """Marks for an hour come before those for five minutes: tools, system, messages."""
     short = False
     for where, _, mark in cache_marks(request):
         if mark.get("ttl") != "1h":
@@ -1244,7 +1244,7 @@ def cache_mark_place(request: Request) -> Iterator[Problem]:
     "sdk",
 )
 def media_source(request: Request) -> Iterator[Problem]:
-    """An image or document has a source: a URL, or base64 of one of the media types it may have.
+    """An image or document has a source: a URL, or base64 of an allowed media type.
 
     Documents may be text, content or files of the Files API, too.
     """
@@ -1318,7 +1318,7 @@ _FINISH = {
 
 
 def _called(name: str, value: Any, tools: Any) -> dict[str, Any]:
-    """Return what a call says; one of a toolset names its member, which is the script's action."""
+    """Return a call's name and input; a toolset's call names its member, the script's action."""
     kinds = [str(object_of(tool).get("type")) for tool in items_of(tools)]
     given = object_of(value)
     if not any(kind.startswith(f"{name}_toolset_") for kind in kinds) or "action" not in given:
@@ -1352,7 +1352,7 @@ def rendered(
     if reply.text:
         content.append({"type": "text", "text": reply.text})
     for call in reply.calls:
-        # Anthropic sends objects; text that is no object goes out as it is, as malformed input.
+        # Anthropic sends objects; other text is sent unchanged, as malformed input.
         value: Any = call.arguments if call.parsed is None else call.parsed
         call_id = call.id or ids.next("toolu_")
         content.append({"type": "tool_use", "id": call_id, **_called(call.name, value, tools)})
@@ -1374,7 +1374,7 @@ def rendered(
 
 
 def streamed(plain: Mapping[str, Any]) -> Iterator[SseEvent]:
-    """Yield the events of one message, named by their types."""
+    """Yield a message's events, named by their types."""
     for data in _events(plain):
         yield data["type"], data
 
@@ -1399,7 +1399,7 @@ def _events(plain: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _block_deltas(block: dict[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return a block as it begins, and what is added to it piece by piece."""
+    """Return the initial block and its deltas."""
     if block["type"] == "text":
         found = [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
         return {**block, "text": ""}, found

@@ -52,7 +52,7 @@ from .rules import (
 from .types import ProviderName, SseEvent
 
 _rule = rules_of("openai", "azure_openai", "grok")
-# What every host wants that has copied this format; in what else they take they differ.
+# Rules of every host that has copied this format; hosts differ in the rest.
 _common_rule = rules_of("openai", "azure_openai", "grok", "compatible")
 _openai_rule = rules_of("openai", "azure_openai")
 _azure_rule = rules_of("azure_openai")
@@ -96,7 +96,7 @@ def _is_o_series(model: str) -> bool:
 
 @_common_rule(f"{_API} (model: string, required)")
 def missing_model(request: Request) -> Iterator[Problem]:
-    """`model` is a non-empty string (with Azure the deployment in the path stands for it)."""
+    """`model` is a non-empty string (with Azure the path's deployment replaces it)."""
     if not request.model:
         yield Problem("you must provide a model parameter", "model")
 
@@ -112,7 +112,7 @@ def unknown_argument(request: Request) -> Iterator[Problem]:
 
 @_common_rule(f"{_API} (messages: array, required, minItems 1)")
 def missing_messages(request: Request) -> Iterator[Problem]:
-    """`messages` is a list with at least one element."""
+    """`messages` is a list with an element or more."""
     given = request.body.get("messages")
     if given is None:
         yield missing("messages")
@@ -212,7 +212,7 @@ _FIELDS = {  # the message types of the API reference
     "function": {"role", "content", "name"},
 }
 # A tool message may name its tool: 43 recorded exchanges with gpt-4.1-nano (2026).
-# The SDKs send back what the API itself put into an assistant message.
+# The SDKs send back the API's own fields of an assistant message.
 _FIELDS["assistant"] |= {"annotations"}
 _PARTS = {
     "system": {"text"},
@@ -264,7 +264,7 @@ def message_not_object(request: Request) -> Iterator[Problem]:
 
 @_common_rule(f"{_API}; the words are the API's")
 def unknown_role(request: Request) -> Iterator[Problem]:
-    """A role is one of system, developer, user, assistant, tool, function."""
+    """A role is system, developer, user, assistant, tool or function."""
     for where, message in _messages(request):
         role = message.get("role")
         if role is None:
@@ -284,7 +284,7 @@ def unknown_message_field(request: Request) -> Iterator[Problem]:
 
 @_rule("the API's answer", "observed")
 def message_name(request: Request) -> Iterator[Problem]:
-    r"""`name` has no blanks, `<`, `|`, `\`, `/`, `>`, at most 64 characters; functions need one."""
+    r"""`name`: 64 characters at most, no blanks, `<`, `|`, `\`, `/`, `>`; functions need it."""
     for where, message in _messages(request):
         name = message.get("name")
         if name is None and message["role"] != "function":
@@ -317,7 +317,7 @@ def content_type(request: Request) -> Iterator[Problem]:
 
 @_rule(f"{_API} (array of content parts, minItems 1)")
 def empty_parts(request: Request) -> Iterator[Problem]:
-    """A list of parts has at least one part."""
+    """A list of parts is not empty."""
     for where, message in _messages(request):
         if message.get("content") == []:
             yield empty_array(f"{where}.content")
@@ -325,7 +325,7 @@ def empty_parts(request: Request) -> Iterator[Problem]:
 
 @_rule(f"{_API} (content parts by role)")
 def part_type(request: Request) -> Iterator[Problem]:
-    """Parts are of the types that the role may have, and hold what their type says."""
+    """Parts have types that the role allows, and the fields of their type."""
     for where, role, part in _parts(request):
         if not isinstance(part, dict):
             yield wrong_type(where, "an object")
@@ -340,7 +340,7 @@ def part_type(request: Request) -> Iterator[Problem]:
 
 @_rule("the API's answer: [] is too short - 'messages.1.tool_calls'", "observed")
 def empty_tool_calls(request: Request) -> Iterator[Problem]:
-    """`tool_calls`, where it is given, is a list with at least one call."""
+    """`tool_calls`, if present, is a list with a call or more."""
     for where, message in _messages(request):
         calls = message.get("tool_calls")
         if message["role"] != "assistant" or calls is None:
@@ -428,9 +428,9 @@ def missing_tool_call_id(request: Request) -> Iterator[Problem]:
             yield missing(f"{where}.tool_call_id")
 
 
-@_common_rule(f"{_CALLING}: the id is what a result is matched to", "inferred")
+@_common_rule(f"{_CALLING}: a result is matched to its call by id", "inferred")
 def duplicate_tool_call_id(request: Request) -> Iterator[Problem]:
-    """The calls of one assistant message have different ids; other messages may repeat them."""
+    """The calls of an assistant message have distinct ids; other messages may repeat them."""
     for tool_round in _rounds(request):
         for where, call_id in repeated(tool_round.calls):
             words = f"Invalid '{where}': duplicate tool call id '{call_id}'."
@@ -652,7 +652,7 @@ _WANTS_PDF = "Expected a base64-encoded data URL with an application/pdf MIME ty
 
 
 def _of_type(request: Request, kind: str) -> Iterator[WireMessage]:
-    """Yield what the parts of this type hold, with their pointers."""
+    """Yield the contents of parts of this type, with their pointers."""
     for where, _, part in _parts(request):
         if part["type"] == kind:
             yield f"{where}.{kind}", part[kind]
@@ -682,7 +682,7 @@ def _hears_nothing(model: str) -> bool:
 
 @_openai_rule("the answer of gpt-5-mini; gpt-4o-audio-preview takes it", models=_hears_nothing)
 def audio_to_deaf_model(request: Request) -> Iterator[Problem]:
-    """Sound goes to models that hear, whose names say so."""
+    """Sound goes to audio models, recognised by name."""
     for where, _ in _of_type(request, "input_audio"):
         message = where.partition(".")[0]
         words = "Content blocks are expected to be either text or image_url type."

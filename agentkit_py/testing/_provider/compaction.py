@@ -1,7 +1,7 @@
 """Compaction: when a provider sums up a conversation, and how it takes the summary back.
 
-A summary is a token like that of a signature, so that one `FakeProvider` knows what another one
-made. Claude's says in plain text how many words it stands for.
+A summary is a token like that of a signature, so that a `FakeProvider` recognises the summary of
+another instance. Claude's states in plain text how many words it replaces.
 
 Source: platform.claude.com/docs/en/build-with-claude, pages compaction, compaction-threshold and
 compaction-thinking-blocks; anthropic-sdk (beta_compaction_block_param, beta_compact_20260112_edit);
@@ -43,7 +43,7 @@ def _claude_edits(request: Request) -> Iterator[tuple[str, dict[str, Any]]]:
 
 @_claude_rule(f"{_PAGE}; github.com/anthropics/claude-code/issues (context_management)")
 def compaction_without_beta(request: Request) -> Iterator[Problem]:
-    """The wish for a summary, and a summary, go with the beta header."""
+    """A request for a summary, and a summary, come with the beta header."""
     if any(map(request.has_beta, BETAS)):
         return
     for where, _ in _claude_edits(request):
@@ -83,7 +83,7 @@ def compaction_content(request: Request) -> Iterator[Problem]:
             yield Problem(f"{block.where}.compaction.content: must not be empty", block.where)
 
 
-@_claude_rule("no source says what the API does with it", "inferred")
+@_claude_rule("no source documents the API's behaviour", "inferred")
 def compaction_of_others(request: Request) -> Iterator[Problem]:
     """A summary goes back to the host, the account and the model that made it."""
     for block in blocks_of(request, "compaction"):
@@ -138,7 +138,7 @@ def compaction_item(request: Request) -> Iterator[Problem]:
             yield Problem(words, f"{where}.encrypted_content", "string_above_max_length")
 
 
-@_items_rule("no source says what the API does with it", "inferred")
+@_items_rule("no source documents the API's behaviour", "inferred")
 def compaction_item_of_others(request: Request) -> Iterator[Problem]:
     """A summary goes back to the host, the account and the model that made it."""
     for where, item in _summaries(request):
@@ -178,7 +178,7 @@ def added(request: Request, plain: dict[str, Any], ids: Ids) -> dict[str, Any]:
 
 
 def _limit(request: Request) -> int | None:
-    """Return the number of tokens from which on the request wishes for a summary; None: never."""
+    """Return the number of tokens at which the request asks for a summary; None: never."""
     if request.provider == "anthropic":
         for _, edit in _claude_edits(request):
             given = object_of(edit.get("trigger")).get("value")

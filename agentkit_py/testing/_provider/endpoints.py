@@ -10,7 +10,7 @@ from agentkit_py.models.capabilities import COMPATIBLE, host_of_url
 
 from .types import ProviderName
 
-# The prefixes let one server speak for all, as openai and grok share /v1/chat/completions.
+# The prefixes let a single server serve all, since openai and grok share /v1/chat/completions.
 PREFIXES: dict[ProviderName, str] = {
     "openai": "/openai/v1",
     "openai_responses": "/openai/v1",
@@ -59,7 +59,7 @@ _HOSTS: dict[str, ProviderName] = {
     "api.anthropic.com": "anthropic",
     "generativelanguage.googleapis.com": "gemini",
 }
-# Hosts with chat completions of their own: their dialects differ in what they know besides.
+# Hosts with their own dialect of chat completions, each with its extra fields.
 _COMPATIBLE = re.compile(
     r"(?:.+\.)?(?:crusoecloud\.com|heroku\.com|minimaxi\.com|moonshot\.cn|novita\.ai|ollama\.com"
     r"|snowflakecomputing\.com|together\.ai|z\.ai)"
@@ -123,7 +123,7 @@ def _owners_of(
 
 
 def provider_of(host: str, path: str) -> ProviderName:
-    """Return whose error shape an unknown path should get; OpenAI's if nothing hints at one."""
+    """Return the provider whose error shape an unknown path gets; OpenAI by default."""
     owner = _owner(host)
     if owner is not None:
         return owner

@@ -124,7 +124,7 @@ def _camel(name: str) -> str:
 
 
 def _camel_keys(value: Any) -> dict[str, Any]:
-    """Return an object with its own keys in camelCase; what is inside stays as it is."""
+    """Return an object with its own keys in camelCase; nested values are unchanged."""
     return {_camel(name): inner for name, inner in object_of(value).items()}
 
 
@@ -159,7 +159,7 @@ def unknown_field(request: Request) -> Iterator[Problem]:
 
 @_rule(_ANSWER, "observed")
 def empty_contents(request: Request) -> Iterator[Problem]:
-    """`contents` is a list with at least one content."""
+    """`contents` is a list with a content or more."""
     if not items_of(_body(request).get("contents")):
         words = "* GenerateContentRequest.contents: contents is not specified\n"
         yield Problem(words, "contents")
@@ -185,7 +185,7 @@ def content_shape(request: Request) -> Iterator[Problem]:
 
 @_rule(_ANSWER, "observed")
 def empty_parts(request: Request) -> Iterator[Problem]:
-    """A content has at least one part."""
+    """A content has a part or more."""
     for where, content in numbered("contents", _body(request)["contents"]):
         if not content.get("parts"):
             yield _refused(f"{where}.parts", "contents.parts must not be empty.")
@@ -201,7 +201,7 @@ def unknown_role(request: Request) -> Iterator[Problem]:
 
 @_rule(f"{_TYPES}#Part (union field data can be only one of …); {_PARSER}")
 def part_fields(request: Request) -> Iterator[Problem]:
-    """A part has one data field and known others."""
+    """A part has a single data field and known others."""
     for where, part in _parts(request):
         yield from _unknown_names(part, _DATA | _BESIDES, where)
         data = [name for name in part if name in _DATA]
@@ -212,7 +212,7 @@ def part_fields(request: Request) -> Iterator[Problem]:
 
 @_rule("github.com/router-for-me/CLIProxyAPI/issues/1293", "observed")
 def part_without_data(request: Request) -> Iterator[Problem]:
-    """A part has a data field; one about a video or a signature may go without.
+    """A part has a data field; a part for a video or a signature needs none.
 
     An empty text is data: models since 2.5 answered it. gemini-3-flash-preview took a thought with
     nothing but its signature in two recorded exchanges of 2026.
@@ -239,7 +239,7 @@ def part_value(request: Request) -> Iterator[Problem]:
 
 
 def _call_problems(value: Any, where: str, kind: str, payload: str) -> Iterator[Problem]:
-    """Yield what is wrong with a call, or with a response, which must have its payload."""
+    """Yield the problems of a call or a response; a response must have its payload."""
     if not isinstance(value, dict):
         yield _invalid(where, kind, value)
         return
@@ -284,7 +284,7 @@ def system_instruction(request: Request) -> Iterator[Problem]:
     where = "system_instruction"
     found: Any = object_of(given).get("parts")
     if isinstance(found, dict):
-        found = [found]  # Google's JSON reads a lone object as a list of one
+        found = [found]  # Google's JSON reads a lone object as a list
     if not isinstance(found, list):
         yield _invalid(where, "Content", given)
     elif not found:
@@ -327,7 +327,7 @@ def _version(model: str) -> tuple[int, int]:
 def thinking_of_model(request: Request) -> Iterator[Problem]:
     """Gemini 3 takes a level or a budget, 3.5 on no budget, and 3.8 on no minimal level.
 
-    gemini-3.5-flash took a budget in one recorded exchange of 2026, so the Flash models may.
+    gemini-3.5-flash took a budget in a recorded exchange of 2026, so the Flash models may.
     """
     given = _camel_keys(object_of(_body(request).get("generationConfig")))
     config = _camel_keys(object_of(given.get("thinkingConfig")))
@@ -362,7 +362,7 @@ def _of(given: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
 
 @view
 def _turns(request: Request) -> list[tuple[int, Content]]:
-    """Return the turns, contents of the model in a row being one, with their last one's number."""
+    """Return the turns, consecutive contents of the model merged, with the number of the last."""
     found: list[tuple[int, Content]] = []
     for index, (role, given) in enumerate(_contents(request)):
         goes_on = role == "model" and found and found[-1][1][0] == role
@@ -372,7 +372,7 @@ def _turns(request: Request) -> list[tuple[int, Content]]:
 
 
 def _with_responses_joined(turns: list[tuple[int, Content]]) -> list[tuple[int, Content]]:
-    """Return the turns, responses that follow each other in contents of their own as one.
+    """Return the turns, consecutive contents of responses merged.
 
     gemini-2.5-flash took parallel responses so in two recorded exchanges of 2026.
     """
@@ -389,7 +389,7 @@ def _with_responses_joined(turns: list[tuple[int, Content]]) -> list[tuple[int, 
 
 @view
 def _rounds(request: Request) -> list[tuple[int, list[dict[str, Any]], list[dict[str, Any]]]]:
-    """Return for each turn its number, its calls, and the responses in the next one."""
+    """Return for each turn its number, its calls, and the responses in the next turn."""
     turns = _turns(request)
     if _version(request.model)[0] == 2:  # noqa: PLR2004 - Gemini 2
         turns = _with_responses_joined(turns)
@@ -420,7 +420,7 @@ def first_role(request: Request) -> Iterator[Problem]:
 def last_role(request: Request) -> Iterator[Problem]:
     """The last content is the user's, or a function response.
 
-    gemini-2.5-flash took a text of the model's in one recorded exchange of 2026.
+    gemini-2.5-flash took a text of the model's in a recorded exchange of 2026.
     """
     given = _contents(request)
     may_end = _version(request.model)[0] == 2 and not _of(given[-1][1], "functionCall")  # noqa: PLR2004 - Gemini 2
@@ -433,7 +433,7 @@ def last_role(request: Request) -> Iterator[Problem]:
 
 @_rule(f"{_CALLING} (the response is sent as role user)")
 def misplaced_function_part(request: Request) -> Iterator[Problem]:
-    """The model calls, the user (or function) responds; one content does not do both."""
+    """The model calls, the user (or function) responds; a content does not do both."""
     for index, (role, given) in enumerate(_contents(request)):
         if role != "model" and _of(given, "functionCall"):
             yield Problem(_CALL_TURN, f"contents[{index}]")
@@ -477,7 +477,7 @@ def function_response_turn(request: Request) -> Iterator[Problem]:
 
 @_rule("github.com/google-gemini/gemini-cli/issues/3124", "observed")
 def function_response_count(request: Request) -> Iterator[Problem]:
-    """The content after a call turn has one response for each call."""
+    """The content after a call turn has a response for each call."""
     last = len(_contents(request)) - 1
     for index, calls, responses in _rounds(request):
         if calls and len(calls) != len(responses):
@@ -507,7 +507,7 @@ def _ids(given: list[dict[str, Any]]) -> list[Any]:
 
 @_rule(f"{_CALLING}; docs.litellm.ai, Gemini 3.5 (strict since then)", models=_since_3_5)
 def function_response_id(request: Request) -> Iterator[Problem]:
-    """A response has the id of its call, where that has one."""
+    """A response has the id of its call, where the call has an id."""
     for index, calls, responses in _rounds(request):
         if Counter(_ids(calls)) != Counter(_ids(responses)):
             words = "functionResponse.id does not match functionCall.id"
@@ -554,7 +554,7 @@ _CONFIG = "tool_config.function_calling_config"
 
 
 def _listed(value: Any) -> list[Any]:
-    """Return a list; Google's JSON reads a lone object as a list of one."""
+    """Return a list; Google's JSON reads a lone object as a list."""
     return items_of(value) if isinstance(value, list) else [value] if value else []
 
 
@@ -619,7 +619,7 @@ def duplicate_function_name(request: Request) -> Iterator[Problem]:
     "github.com/zed-industries/zed/issues/44875 and 53919 (no list of types)"
 )
 def unknown_schema_field(request: Request) -> Iterator[Problem]:
-    """A schema has only the fields of Gemini's OpenAPI subset, with one type each.
+    """A schema has only the fields of Gemini's OpenAPI subset, each with a single type.
 
     So no `$schema`, `additionalProperties`, `$ref`, `$defs`, `const`, `exclusiveMinimum`, ….
     """
@@ -645,7 +645,7 @@ def invalid_schema(request: Request) -> Iterator[Problem]:
 
 @_rule("ai.google.dev/api/generate-content#generationconfig (responseSchema, responseJsonSchema)")
 def response_schema(request: Request) -> Iterator[Problem]:
-    """A schema of the answer makes sense, goes with a media type of JSON, and is the only one."""
+    """There is at most 1 schema of the answer; it is valid and comes with a JSON media type."""
     config = _camel_keys(_body(request).get("generationConfig"))
     names = [name for name in ("responseSchema", "responseJsonSchema") if config.get(name)]
     where = "generation_config.response_schema"
@@ -728,7 +728,7 @@ _MAX_DEPTH = 32
 
 
 def _children(schema: dict[str, Any], where: str, *, by_name: bool) -> Iterator[tuple[str, Any]]:
-    """Yield the schemas directly inside one; the parser and the service name them differently."""
+    """Yield a schema's direct subschemas; the parser and the service name them differently."""
     for number, (name, inner) in enumerate(object_of(schema.get("properties")).items()):
         yield f"{where}.properties" + (f"[{name}]" if by_name else f"[{number}].value"), inner
     if schema.get("items") is not None:
@@ -737,7 +737,7 @@ def _children(schema: dict[str, Any], where: str, *, by_name: bool) -> Iterator[
 
 
 def _parser_problems(schema: Any, where: str, depth: int = 0) -> Iterator[Problem]:
-    """Yield what Google's JSON parser objects to: unknown fields, wrong kinds of values."""
+    """Yield the objections of Google's JSON parser: unknown fields, wrong kinds of values."""
     if not isinstance(schema, dict):
         yield _invalid(where, "Schema", schema)
         return
@@ -771,7 +771,7 @@ def _value_problems(clean: dict[str, Any], where: str) -> Iterator[Problem]:
 
 
 def _service_problems(schema: Any, where: str, *, top: bool = False) -> Iterator[Problem]:
-    """Yield what the service objects to in a schema that could be parsed."""
+    """Yield the service's objections to a schema that could be parsed."""
     clean = _camel_keys(schema)
     for place, words in _senseless(clean, top=top):
         yield _refused(f"{where}{place}", words)
@@ -841,7 +841,7 @@ def _takes_media(kind: str) -> bool:
 
 
 def _text_in(value: Any, *names: str) -> str:
-    """Return a field's text, under one of its names; empty if there is none."""
+    """Return a field's text, under any of its names; empty if it is missing."""
     fields = object_of(value)
     found = next((fields[name] for name in names if name in fields), "")
     return found if isinstance(found, str) else ""
@@ -862,7 +862,7 @@ def rendered(reply: ReplyContent, usage: TokenCounts, model: str, ids: Ids) -> d
     """Return the JSON with which Gemini would give that reply."""
     candidate: dict[str, Any] = {"index": 0}
     if any(call.parsed is None for call in reply.calls):
-        candidate["finishReason"] = "MALFORMED_FUNCTION_CALL"  # and no content, as the real one
+        candidate["finishReason"] = "MALFORMED_FUNCTION_CALL"  # without content, as the real API
     else:
         candidate["content"] = {"role": "model", "parts": _reply_parts(reply, model, ids)}
         candidate["finishReason"] = _FINISH[reply.finish]
@@ -896,7 +896,7 @@ def _reply_parts(reply: ReplyContent, model: str, ids: Ids) -> list[dict[str, An
 
 
 def streamed(plain: Mapping[str, Any]) -> Iterator[SseEvent]:
-    """Yield the pieces of one response, each a response by itself."""
+    """Yield the chunks of a response; each has the shape of a response."""
     candidate = plain["candidates"][0]
     rest = {name: value for name, value in candidate.items() if name != "content"}
     head = {name: value for name, value in plain.items() if name != "candidates"}

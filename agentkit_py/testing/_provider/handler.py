@@ -116,7 +116,7 @@ def streamed(
 
 
 def encoded(event: SseEvent) -> bytes:
-    """Return one event as it goes over the network."""
+    """Return an event as bytes for the network."""
     if isinstance(event, bytes):
         return event
     name, data = event if isinstance(event, tuple) else (None, event)
@@ -132,7 +132,7 @@ class HttpAnswer:
     """An answer to send; the transport does the waiting and the hanging up.
 
     Attributes:
-        pieces: The body as it goes over the network; more than one are sent one by one.
+        pieces: The body's bytes; several pieces are sent separately.
         cut: Whether the connection breaks after the last piece.
     """
 
@@ -200,7 +200,7 @@ def _blocks(body: dict[str, Any]) -> list[Any]:
 
 
 def _as_blocks(content: Any) -> list[Any]:
-    """Return a string as the one block that it stands for."""
+    """Return a string as a text block."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else items_of(content)
 
 
@@ -272,7 +272,7 @@ class RequestHandler:
         headers: Iterable[tuple[str, str]],
         content: bytes,
     ) -> HttpAnswer:
-        """Return the answer to one request, and record the request."""
+        """Return the answer to a request, and record the request."""
         parts = urlsplit(target)
         where = route(host, parts.path)
         body = _parse(content)

@@ -1,7 +1,7 @@
-"""Hosts of a known format: what single ones of them, clouds and xAI refuse besides.
+"""Rules of particular hosts of a known format, of clouds and of xAI.
 
-A cloud's request is judged as one to Anthropic's own API: its model comes from the path, the API's
-version and the betas from the body.
+A cloud's request is checked like a request to Anthropic's own API: its model comes from the path,
+the API's version and the betas from the body.
 
 Source: api-docs.deepseek.com (thinking mode); platform.moonshot.ai and huggingface/responses.js#54;
 groq's and mistral's answers in vercel/ai#17930 and #17991 (read October and November 2026).
@@ -30,13 +30,13 @@ _MEMBERS = ("reasoning_content", "reasoning", "reasoning_details")
 
 
 def takes(request: Request) -> Capabilities:
-    """Return what the asked host takes."""
+    """Return the capabilities of the requested host."""
     return capabilities_of(request.model, f"https://{request.host}")
 
 
 @_rule("api-docs.deepseek.com, thinking mode; huggingface/responses.js#54")
 def missing_reasoning_content(request: Request) -> Iterator[Problem]:
-    """DeepSeek and Kimi want `reasoning_content` beside tool calls; it may be empty.
+    """DeepSeek and Kimi want `reasoning_content` with tool calls; it may be empty.
 
     Their models that do not think go without it (15 recorded exchanges of 2026).
     """
@@ -106,7 +106,7 @@ _STRING = 7
 
 
 def as_messages(request: Request) -> None:
-    """Make a cloud's request one to Anthropic's own API; `sent` keeps it as it came."""
+    """Convert a cloud's request to Anthropic's own API; `sent` keeps the original."""
     body = object_of(request.body)
     if not body:
         return
@@ -120,7 +120,7 @@ def as_messages(request: Request) -> None:
 
 @_cloud_rule("platform.claude.com/docs/en/build-with-claude, each cloud's page; api/versioning")
 def version_in_body(request: Request) -> Iterator[Problem]:
-    """In clouds `anthropic_version` stands in the body, and is the cloud's own."""
+    """In clouds `anthropic_version` is in the body, with the cloud's own value."""
     if (
         request.cloud
         and object_of(request.sent).get("anthropic_version") not in (_VERSIONS[request.cloud])
@@ -130,7 +130,7 @@ def version_in_body(request: Request) -> Iterator[Problem]:
 
 @_cloud_rule("answers of Bedrock and Vertex", "observed")
 def key_of_the_url(request: Request) -> Iterator[Problem]:
-    """A fact of the URL is no key of the body: the model, and Bedrock's `stream`."""
+    """Facts of the URL are not keys of the body: the model, and Bedrock's `stream`."""
     words = {
         "bedrock": "Malformed input request: extraneous key [{}] is not permitted, please "
         "reformat your input and try again.",
@@ -162,7 +162,7 @@ def format_in_cloud(request: Request) -> Iterator[Problem]:
 
 
 def event_message(event: SseEvent) -> bytes:
-    """Return one event as Bedrock sends it: AWS's event stream, the JSON in Base64."""
+    """Return an event as Bedrock sends it: AWS's event stream, the JSON in Base64."""
     if isinstance(event, bytes):
         return event
     data = event[1] if isinstance(event, tuple) else event
@@ -264,7 +264,7 @@ def _refused(schema: dict[str, Any]) -> Iterator[str]:
 
 
 def _circles(root: dict[str, Any], schema: dict[str, Any], inside: tuple[str, ...]) -> bool:
-    """Return whether following the reference of a schema comes back to one that was followed."""
+    """Return whether the reference of a schema leads back to a schema that was followed."""
     ref = schema.get("$ref")
     if not isinstance(ref, str):
         return False

@@ -52,7 +52,7 @@ def error_body(
     return {"error": {"message": message, "type": kind, **given}}
 
 
-# The words of the API for what is wrong with one place of a request.
+# The API's words for a problem with a field of a request.
 
 
 def missing(where: str) -> Problem:
@@ -106,7 +106,7 @@ Ranges = Mapping[str, tuple[type[int] | type[float], float, float]]
 
 
 def out_of_range(body: dict[str, Any], ranges: Ranges) -> Iterator[Problem]:
-    """Yield the parameters that are no number, or outside of their range; null is none."""
+    """Yield the parameters that are not numbers or are out of range; null is ignored."""
     for name, (kind, low, high) in ranges.items():
         value = body.get(name)
         if value is None:
@@ -153,7 +153,7 @@ def duplicate_names(functions: DeclaredFunctions) -> Iterator[Problem]:
 
 
 def tools_over_limit(tools: Any) -> Iterator[Problem]:
-    """Yield one problem if there are more tools than 128."""
+    """Yield a problem if there are more tools than 128."""
     count = len(items_of(tools))
     if count > MAX_TOOLS:
         words = f"Expected an array with maximum length {MAX_TOOLS}, but got an array with length"
@@ -206,7 +206,7 @@ def _inside(schema: dict[str, Any]) -> Iterator[tuple[Context, Any]]:
 
 
 def schema_trouble(schema: Any, *, lenient: bool = False) -> str | None:
-    """Return what the API objects to in a function's parameters, strict or not."""
+    """Return the API's objections to a function's parameters, strict or not."""
     if not isinstance(schema, dict):
         return f"{schema!r} is not of type 'object', 'boolean'."
     if object_of(schema).get("type") != "object":
@@ -245,7 +245,7 @@ def _shape_trouble(schema: dict[str, Any], *, top: bool) -> str | None:
 
 
 def takes_defaults(request: Request) -> bool:
-    """Return whether `default` may stand in a strict schema.
+    """Return whether `default` is allowed in a strict schema.
 
     The documentation leaves it out. OpenAI took it in 79 recorded exchanges of 2026, from gpt-4o
     on; Azure does not: github.com/openai/openai-agents-python/issues/4390.
@@ -254,7 +254,7 @@ def takes_defaults(request: Request) -> bool:
 
 
 def strict_trouble(schema: Any, *, defaults: bool) -> str | None:
-    """Return what strict mode objects to, or `None`; `defaults`: whether `default` is taken."""
+    """Return strict mode's objection, or `None`; `defaults`: whether `default` is allowed."""
     if object_of(schema).get("type") != "object":
         return _no_object(object_of(schema))
     trouble = schema_trouble(schema)

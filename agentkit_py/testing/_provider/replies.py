@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-# Answers bear one fixed time, so that a test can compare whole bodies.
+# Replies have a fixed time, so that a test can compare whole bodies.
 CREATED = 1_750_000_000
 FINISHES = ("stop", "tool", "length", "filter", "refusal")
 """Reasons for which a reply ends; each provider has its own words."""
@@ -24,10 +24,10 @@ def pieces(text: str) -> list[str]:
 
 
 class Ids:
-    """Ids that are the same in every run: one counter per kind."""
+    """Ids that are the same in every run: a counter per kind."""
 
     def __init__(self) -> None:
-        """Start all counters at one."""
+        """Start all counters at 1."""
         self._counters: dict[str, count[int]] = {}
 
     def next(self, prefix: str) -> str:
@@ -52,7 +52,7 @@ class ScriptedCall:
 
     @property
     def parsed(self) -> dict[str, Any] | None:
-        """The arguments as an object, or `None` if the text is not one."""
+        """The arguments as an object, or `None` if the text is not an object."""
         try:
             value = json.loads(self.arguments)
         except ValueError:
@@ -95,7 +95,7 @@ class ReplyContent:
 
     @property
     def reasoning(self) -> str | None:
-        """All thoughts as one text, for formats that have one place for them."""
+        """All thoughts joined, for formats with a single reasoning field."""
         return "\n\n".join(self.thoughts) if self.thoughts else None
 
 
@@ -107,7 +107,7 @@ def interleaved(thoughts: Sequence[T], parts: Sequence[T]) -> list[T]:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Token numbers of one request and its reply."""
+    """Token counts of a request and its reply."""
 
     prompt: int
     completion: int

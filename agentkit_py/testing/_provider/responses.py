@@ -82,7 +82,7 @@ def _reasons(model: str) -> bool:
 
 
 def _is_plain(model: str) -> bool:
-    """Return whether it is OpenAI's and does not reason; of others nobody knows."""
+    """Return whether it is an OpenAI model without reasoning; unknown for other models."""
     return re.search(r"(?:^|[/.:])(?:gpt-|chatgpt)", model) is not None and not _reasons(model)
 
 
@@ -94,7 +94,7 @@ def _takes_no_sampling(model: str) -> bool:
     return not capabilities_of(model).sampling
 
 
-@_rule(f"{_API} (optional only beside a stored prompt)")
+@_rule(f"{_API} (optional only with a stored prompt)")
 def missing_model(request: Request) -> Iterator[Problem]:
     """`model` is a non-empty string."""
     if not request.model and not request.body.get("prompt"):
@@ -111,7 +111,7 @@ def unknown_parameter(request: Request) -> Iterator[Problem]:
 
 @_rule("the API's answer", "observed")
 def missing_input(request: Request) -> Iterator[Problem]:
-    """There is something to answer: a text, a list with at least one item, or a stored prompt."""
+    """There is something to answer: a text, a list of items, or a stored prompt."""
     given: Any = request.body.get("input")
     if not isinstance(given, str | list | None):
         yield wrong_type("input", "one of a string or array of input items")
@@ -161,7 +161,7 @@ def reasoning_of_plain_model(request: Request) -> Iterator[Problem]:
 
 @_rule(f"{_API} (include)")
 def include_values(request: Request) -> Iterator[Problem]:
-    """`include` names what can be included."""
+    """`include` has only supported values."""
     wanted: Any = request.body.get("include")
     if wanted is not None and not is_name_list(wanted):
         yield wrong_type("include", "an array")
@@ -193,8 +193,8 @@ def stream_options_without_stream(request: Request) -> Iterator[Problem]:
 # ------------------------------------------------------------------------------------ input items
 
 _ROLES = ("user", "assistant", "system", "developer")
-# Items of hosted tools, and those that change a conversation as it goes on, are let through, but
-# not looked into.
+# Items of hosted tools, and items that change a running conversation, are accepted, but
+# not inspected.
 _FIELDS = {
     "message": {"type", "role", "content", "id", "status", "phase"},
     "function_call": {"type", "call_id", "name", "arguments", "id", "status", "namespace"},
@@ -341,7 +341,7 @@ def output_fields(request: Request) -> Iterator[Problem]:
 def reasoning_fields(request: Request) -> Iterator[Problem]:
     """A reasoning item has a summary, which may be empty; it may go without its id.
 
-    51 recorded exchanges with gpt-5-nano (2026) send encrypted reasoning without one.
+    51 recorded exchanges with gpt-5-nano (2026) send encrypted reasoning without a summary.
     """
     for where, item in _of_kind(request, "reasoning"):
         if not isinstance(item.get("summary"), list):
@@ -378,7 +378,7 @@ def reasoning_not_stored(request: Request) -> Iterator[Problem]:
 
 @_rule("github.com/openai/openai-node/issues/1567", "observed")
 def reasoning_without_following(request: Request) -> Iterator[Problem]:
-    """After a reasoning item comes what it led to: an answer, a call, or more reasoning."""
+    """A reasoning item is followed by its outcome: an answer, a call, or more reasoning."""
     found = [item for _, item in _items(request)]
     for item, after in pairwise([*found, {}]):
         kind = _kind(after)
@@ -398,7 +398,7 @@ def reasoning_before_message_without_id(request: Request) -> Iterator[Problem]:
 
 
 _LED_TO = "_led_to_"
-"""Part of the ids that this stand-in gives to what reasoning led to."""
+"""Part of the ids that this fake assigns to the outcomes of reasoning."""
 
 _OWN_HOSTS = ("api.openai.com", "openai.azure.com")
 _OWN_MODELS = re.compile(r"(?:ft:)?(?:gpt|o\d|chatgpt|codex|computer)")
@@ -466,7 +466,7 @@ _ANSWERS = {
     "computer_call": "computer_call_output",
     "mcp_approval_request": "mcp_approval_response",
 }
-"""The items that answer the calls of what the caller runs."""
+"""The items that answer calls of the caller's tools."""
 
 
 def _runs_at_openai(item: dict[str, Any]) -> bool:
@@ -780,7 +780,7 @@ def _call_of(call: ScriptedCall, tool: dict[str, Any], ids: Ids) -> dict[str, An
 
 
 def streamed(plain: Mapping[str, Any]) -> Iterator[SseEvent]:
-    """Yield the events of one response, numbered and named.
+    """Yield the events of a response, numbered and named.
 
     Source: platform.openai.com/docs/api-reference/responses-streaming.
     """

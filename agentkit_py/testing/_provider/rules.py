@@ -20,7 +20,7 @@ class Problem:
     """A breach of a rule: the provider's words, and the place.
 
     Attributes:
-        unknown: Whether it is the stand-in that does not know what was sent: see `not_known`.
+        unknown: Whether the value is only unknown to the fake: see `not_known`.
     """
 
     message: str
@@ -31,9 +31,9 @@ class Problem:
 
 
 def not_known(what: str, where: str) -> Problem:
-    """Return the answer to what this stand-in does not know, in its own voice.
+    """Return the problem of a value that this fake does not know, in its own words.
 
-    Providers' lists of kinds and parameters grow: a real one may take it or refuse it.
+    Providers' lists of kinds and parameters grow: the real provider may accept it.
     """
     words = (
         f"FakeProvider does not know {what} ({where}), so it cannot tell whether the real provider "
@@ -58,7 +58,7 @@ class Request:
         signing: How signed reasoning is checked.
         views: Views of the body that several rules share, by the function that makes them.
         cloud: The cloud that is asked for Claude, ``"bedrock"`` or ``"vertex"``; empty: none.
-        sent: The body as it came; a cloud's is judged as one to Anthropic's own API.
+        sent: The original body; a cloud's request is checked in the form of Anthropic's own API.
     """
 
     provider: ProviderName
@@ -75,12 +75,12 @@ class Request:
     sent: Any = None
 
     def has_beta(self, name: str) -> bool:
-        """Return whether the request takes part in a beta of Claude's, or in one that begins so."""
+        """Return whether the request uses a Claude beta of this name or prefix."""
         return name in self.headers.get("anthropic-beta", "")
 
 
 RuleCheck: TypeAlias = Callable[[Request], Iterator[Problem]]
-"""Yields what is wrong; the first problem decides."""
+"""Yields the problems; the first becomes the response."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ def provider_rules() -> tuple[Rule, ...]:
 
 
 def rules_for(provider: ProviderName, extra: Iterable[str] = ()) -> tuple[Rule, ...]:
-    """Return the rules of one provider, with the optional ones named in `extra`."""
+    """Return the rules of a provider, with the optional rules named in `extra`."""
     wanted = frozenset(extra)
     return tuple(
         found
@@ -200,10 +200,10 @@ def view(make: Callable[[Request], T]) -> Callable[[Request], T]:
 
 @dataclass(slots=True)
 class ToolRound:
-    """The calls of one turn and the results after them, each as (pointer, id).
+    """The calls of a turn and the results after them, each as (pointer, id).
 
     Attributes:
-        caller: Number of the message that calls; `answerer`: of the one with the results.
+        caller: Number of the message that calls; `answerer`: of the message with the results.
     """
 
     calls: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
@@ -223,7 +223,7 @@ class ToolRound:
 
 
 def repeated(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Yield the pairs of (pointer, value) whose value an earlier one has."""
+    """Yield the pairs of (pointer, value) whose value occurred before."""
     seen: set[Any] = set()
     for where, value in found:
         if value in seen:
@@ -237,12 +237,12 @@ def names(text: str) -> frozenset[str]:
 
 
 def object_of(value: Any) -> dict[str, Any]:
-    """Return a JSON object, or an empty one in place of anything else."""
+    """Return a JSON object, or an empty object for any other value."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def items_of(value: Any) -> list[Any]:
-    """Return a JSON list, or an empty one in place of anything else."""
+    """Return a JSON list, or an empty list for any other value."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
@@ -258,7 +258,7 @@ def is_name_list(value: Any) -> bool:
 
 
 def is_int(value: Any) -> bool:
-    """Return whether a JSON value is an integer; `true` is not one, though Python says so."""
+    """Return whether a JSON value is an integer; `true` is not, unlike in Python."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -274,7 +274,7 @@ def types_of(schema: dict[str, Any]) -> list[Any]:
 
 
 def referred(root: dict[str, Any], reference: str) -> Any:
-    """Return what a reference in a JSON schema leads to; None where there is nothing."""
+    """Return the target of a reference in a JSON schema, or None."""
     found: Any = root
     for name in reference.removeprefix("#").strip("/").split("/") if reference != "#" else ():
         found = object_of(found).get(name)
@@ -290,7 +290,7 @@ IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 
 
 def matches(value: Any, *patterns: re.Pattern[str]) -> bool:
-    """Return whether a JSON value is a string that one of the patterns describes."""
+    """Return whether a JSON value is a string that matches any of the patterns."""
     return isinstance(value, str) and any(pattern.fullmatch(value) for pattern in patterns)
 
 
@@ -299,8 +299,8 @@ def data_type(url: Any) -> str:
     return url[5 : url.index(";")] if matches(url, DATA_URL) else ""
 
 
-# Rules that every provider has before it looks at the content: keys, versions, JSON. They stand
-# here, where every format imports them from, so that they are applied first.
+# Rules that every provider applies before it reads the content: keys, versions, JSON. They are
+# here, where every format imports them, so that they run first.
 
 _rule = rules_of(*PROVIDERS)
 _anthropic_rule = rules_of("anthropic")
@@ -361,7 +361,7 @@ _KEYS = (
 def missing_key(request: Request) -> Iterator[Problem]:
     """Every request carries an API key.
 
-    The real Gemini answers 403 here; one status keeps tests simple.
+    The real Gemini answers 403 here; a common status keeps tests simple.
     """
     if not sent_key(request):
         yield Problem(_NO_KEY.get(request.provider, _NO_OPENAI_KEY), status=401)
@@ -369,7 +369,7 @@ def missing_key(request: Request) -> Iterator[Problem]:
 
 @_rule(_KEYS)
 def wrong_key(request: Request) -> Iterator[Problem]:
-    """The key is the right one, where the test says which one that is.
+    """The key is the test's key, if the test has set it.
 
     The real Gemini and xAI answer 400; `Raw(status=400, …)` gives the real thing.
     """
@@ -396,7 +396,7 @@ def missing_api_version(request: Request) -> Iterator[Problem]:
 
 @_rule("errors pages of each provider; all of them answer 400")
 def invalid_json(request: Request) -> Iterator[Problem]:
-    """The body is one JSON object."""
+    """The body is a JSON object."""
     if isinstance(request.body, dict):
         return
     if request.provider == "gemini":

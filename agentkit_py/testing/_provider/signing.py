@@ -1,8 +1,8 @@
-"""Signed reasoning: what providers write into a signature, and what they check when it comes back.
+"""Signed reasoning: its content, and the checks when it is sent back.
 
-A signature is a token that says what the reasoning is bound to: the host, the account, the model,
-a digest of all before it, and the reasoning before it. Nothing is remembered between requests, so
-one `FakeProvider` reads what another one signed.
+A signature is a token that names the binding of the reasoning: the host, the account, the model,
+a digest of all before it, and the reasoning before it. Nothing is stored between requests, so
+a `FakeProvider` reads the signatures of another.
 
 Source: platform.claude.com/docs/en/build-with-claude, pages preserved-thinking, prefix-checks and
 thinking-troubleshooting; developers.openai.com, guides preserved-reasoning and
@@ -70,7 +70,7 @@ def _seal(said: bytes) -> bytes:
 
 
 def read_token(signature: Any) -> Token | None:
-    """Return what a signature says; None: no `FakeProvider` made it, or it was changed."""
+    """Return a signature's content; None: it is not from a `FakeProvider`, or was changed."""
     try:
         given = base64.b64decode(signature, validate=True)
         seal, said = given[:_DIGEST], given[_DIGEST:]
@@ -128,7 +128,7 @@ def _claude_head(body: Mapping[str, Any]) -> list[Any]:
 
 
 def is_summary(given: Any) -> bool:
-    """Return whether a block or an item stands for everything before it."""
+    """Return whether a block or an item replaces everything before it."""
     found = object_of(given)
     kept = found.get("content") or found.get("encrypted_content")
     return found.get("type") == "compaction" and bool(kept)
@@ -145,12 +145,12 @@ def words_since_summary(request: Request) -> int:
 
 
 def summary_token(request: Request) -> str:
-    """Return what tells a summary's maker."""
+    """Return the token that identifies a summary's maker."""
     return _token(request, "", [])
 
 
 def _claude_walk(request: Request, messages: Sequence[Any]) -> Iterator[SignedPlace | None]:
-    """Yield the thinking of messages with all before it; None: a summary, all begins anew."""
+    """Yield the thinking of messages with its prefix; None: a summary, which resets the prefix."""
     head = before = _digest(_claude_head(request.body))
     for where, message in numbered("messages", list(messages)):
         start = 0
@@ -184,7 +184,7 @@ def sign_claude(request: Request, plain: dict[str, Any]) -> None:
     """Sign the thinking of a reply."""
     messages = request.body["messages"]
     begun: list[Any] = []
-    if messages[-1]["role"] == "assistant":  # a reply that goes on
+    if messages[-1]["role"] == "assistant":  # a prefilled reply
         begun, messages = items_of(messages[-1]["content"]), messages[:-1]
     before = [place.signature for place, fate in _fates(request) if not fate]
     content = plain["content"]
@@ -385,7 +385,7 @@ def _written_item(item: Any) -> Any:
 
 
 def _item_walk(request: Request, items: Sequence[Any]) -> Iterator[SignedPlace | None]:
-    """Yield the reasoning of items with all before it; None: a summary, all begins anew."""
+    """Yield the reasoning of items with its prefix; None: a summary, which resets the prefix."""
     prefix = _item_head(request)
     for index, item in enumerate(items):
         if object_of(item).get("type") == "reasoning":
@@ -395,7 +395,7 @@ def _item_walk(request: Request, items: Sequence[Any]) -> Iterator[SignedPlace |
         elif is_summary(item):
             prefix = _item_head(request)
             yield None
-        prefix = _digest([prefix, _written_item(item)])  # with what was encrypted meanwhile
+        prefix = _digest([prefix, _written_item(item)])  # with the encrypted items between
 
 
 @view
@@ -510,7 +510,7 @@ def foreign_thought_signature(request: Request) -> Iterator[Problem]:
 
 
 def sign(request: Request, plain: dict[str, Any]) -> dict[str, Any]:
-    """Sign a rendered reply, and add what was done to the request's reasoning."""
+    """Sign a rendered reply, and add a report on the request's reasoning."""
     if request.provider == "anthropic":
         sign_claude(request, plain)
         done = _transformations(request)

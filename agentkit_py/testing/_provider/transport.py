@@ -30,7 +30,7 @@ class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
         self._handler = handler
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request of an async client."""
+        """Answer a request of an async client."""
         answer = await self._answer(request, await request.aread())
         wait, timed_out = _limited(request, answer.delay)
         if wait:
@@ -38,7 +38,7 @@ class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
         return _response(request, answer, timed_out=timed_out)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request of a sync client."""
+        """Answer a request of a sync client."""
         answer = _run(self._answer(request, request.read()))
         wait, timed_out = _limited(request, answer.delay)
         if wait:
@@ -53,10 +53,10 @@ class FakeTransport(httpx.AsyncBaseTransport, httpx.BaseTransport):
         )
 
     def close(self) -> None:
-        """Do nothing: there is no connection, and clients share the transport."""
+        """Do nothing: no connection exists, and clients share the transport."""
 
     async def aclose(self) -> None:
-        """Do nothing: there is no connection, and clients share the transport."""
+        """Do nothing: no connection exists, and clients share the transport."""
 
 
 def _limited(request: httpx.Request, seconds: float) -> tuple[float, bool]:
@@ -154,7 +154,7 @@ class PacedTransport(httpx.AsyncBaseTransport):
         self._pause = pause
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer one request."""
+        """Answer a request."""
         response = await self._inner.handle_async_request(request)
         if isinstance(response.stream, httpx.AsyncByteStream):
             response.stream = _Paced(response.stream, partial(self._seconds, request))
@@ -253,7 +253,7 @@ class LoopbackServer:
         method, target = request.method.decode(), request.target.decode("latin-1")
         try:
             return await self._handler.answer(method, host, target, headers, content)
-        except Exception as error:  # noqa: BLE001 - a script's mistake; nobody awaits this thread
+        except Exception as error:  # noqa: BLE001 - a script's mistake; this thread is not awaited
             words = f"FakeProvider's script failed: {type(error).__name__}: {error}"
             return HttpAnswer(500, {"content-type": "text/plain"}, words.encode())
 

@@ -45,8 +45,8 @@ class Rejection:
         message: The message that the provider would answer with.
         pointer: Where in the body the problem is, such as `messages[3].tool_calls[0].id`.
         status: The HTTP status of the answer.
-        code: The machine-readable code, where the provider has one.
-        unknown: Whether the stand-in does not know what was sent, which the real provider may take.
+        code: The machine-readable code, if the provider has codes.
+        unknown: Whether the value is only unknown to the fake; the real provider may accept it.
     """
 
     rule: str
@@ -65,7 +65,7 @@ class ReceivedRequest:
         provider: Which provider was asked.
         method: The HTTP method.
         path: The path as sent, without the query.
-        query: The query's parameters (the last one wins where one is repeated).
+        query: The query's parameters (the last value of a repeated parameter).
         headers: The headers, names in lower case.
         body: The parsed JSON body, or the raw text if it was not JSON.
         model: The model, taken from the path or the body; empty if there is none.
@@ -91,10 +91,11 @@ class Signing:
     Attributes:
         account_created: Claude 5.1 and 5.5 refuse thinking over a changed beginning for accounts
             since 31 August 2026, and use it for older ones; Claude 5.2 refuses it for all.
-        fail_on_loss: Refuse also what the real provider leaves out in silence, so that a test sees
-            it: GPT-6.2's items over a changed beginning, and reasoning of another model.
+        fail_on_loss: Refuse also the values that the real provider drops silently, so that a test
+        sees it:
+            GPT-6.2's items over a changed beginning, and reasoning of another model.
         fail_on_unknown: Refuse signatures that no `FakeProvider` made, too.
-        accounts: The accounts by their API keys; a key without one is an account of its own.
+        accounts: The accounts by their API keys; an unlisted key is an account of its own.
     """
 
     account_created: date = date(2026, 9, 15)
@@ -167,7 +168,7 @@ def tool_call(
     *,
     id: str | None = None,  # noqa: A002 - what providers call it
 ) -> dict[str, Any]:
-    """Return a reply that calls one tool; arguments given as `str` are sent as they are."""
+    """Return a reply that calls a tool; arguments of type `str` are sent unchanged."""
     return {"tool_calls": [_call(name, {} if arguments is None else arguments, id)]}
 
 
@@ -195,10 +196,10 @@ def error(status: int, message: str, *, headers: Mapping[str, str] | None = None
 
 
 def _calls_in(given: object) -> list[dict[str, Any]]:
-    """Return the calls that an argument of `tool_calls` stands for.
+    """Return the calls that an argument of `tool_calls` describes.
 
     Raises:
-        ConfigurationError: It stands for none.
+        ConfigurationError: It describes no calls.
     """
     if isinstance(given, Mapping):
         reply = cast("Mapping[str, Any]", given)

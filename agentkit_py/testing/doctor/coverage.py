@@ -1,4 +1,4 @@
-"""What the doctor's runs did not examine, and why."""
+"""The parts of a network that the doctor's runs did not examine, with reasons."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def unexamined(
 ) -> list[Unexamined]:
     """Return agents without a turn, handoffs that were not made, and tools that did not run.
 
-    A tool whose only calls ended in an error is among them: what it does after that is not known.
+    This includes tools whose calls all failed: their remaining code was never reached.
     """
     steps = [step for run in runs for step in run.steps]
     acted = {found["agent"] for step in steps if (found := _INFERENCE.search(step.name))}
@@ -52,7 +52,7 @@ def unexamined(
 
 
 def _error_of(output: object) -> str | None:
-    """Return what a call was answered with, where that was an error."""
+    """Return a call's error, or None."""
     value = as_object((as_object(output) or {}).get("value")) or {}
     error = value.get("error")
     if error is None:
@@ -103,7 +103,7 @@ class _Listing:
             why = self._watch.failed.get(label)
             why = f"it raised {why}" if why is not None else self._why(*own.get(label, ("", label)))
             if label in asking and not self._approve and label in self._known.called:
-                why = "a person said no; with approve they say yes"
+                why = "its call was denied; pass approve to approve calls"
             yield Unexamined("tool", label, why)
 
     def other_tools(self) -> Iterator[Unexamined]:

@@ -46,7 +46,7 @@ from agentkit_py.testing.fakes import ScriptedReply, rendered_reply
 from agentkit_py.testing.provider import FakeProvider, ReceivedRequest, Reply
 
 _ROUNDS = 40
-"""Pairs of runs at the most, so that a network of many handoffs comes to an end."""
+"""The maximum number of pairs of runs, so that a network with many handoffs ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,24 +84,24 @@ async def examine(
     before: Target | None = None,
     **options: Unpack[ExamineOptions],
 ) -> DoctorReport:
-    """Run a network or an agent as an Inngest function, and say what would not survive that.
+    """Run a network or an agent as an Inngest function, and report what breaks there.
 
-    It is run in pairs, the first run with each request for what is next made twice. Without a model
-    and a script there are as many pairs as it takes to call each tool and make each handoff that
-    can be reached. Tools are really called, so let them work on data for tests. Threads are kept in
-    memory, whatever its history.
+    Runs are made in pairs; in the first run each request for the next step is sent twice. Without
+    a model and a script, the number of pairs is what it takes to call each reachable tool and make
+    each reachable handoff. Tools are really called, so let them work on data for tests. Threads are
+    memory, independent of the network's history.
 
     Args:
         target: The network, or an agent by itself.
         input: What the user says.
-        model: A real model; None: one that calls each tool once, with made-up arguments.
-        approve: What a person says to every question.
-        before: The code that is deployed now. Runs begin with it and go on with the target, once
+        model: A real model; None: a fake that calls each tool once, with made-up arguments.
+        approve: The answer to every question of approval.
+        before: The code that is deployed now. Runs begin with it and continue with the target, once
             for each of their requests; tools run as often.
         options: See `ExamineOptions`.
 
     Raises:
-        ConfigurationError: There is no tool, handoff or agent of a name that is given.
+        ConfigurationError: A tool, handoff or agent of the given names does not exist.
     """
     network, watch = _as_network(target), CallbackWatch()
     arguments, skip = options.get("arguments") or {}, options.get("skip", ())
@@ -175,7 +175,7 @@ async def _deploys(
     arguments: GivenArguments,
     lines: Sequence[Reply] | None,
 ) -> dict[int, Run]:
-    """Run the old code and deploy the new one after each request; returns the runs."""
+    """Run the old code and deploy the new code after each request; returns the runs."""
     found: dict[int, Run] = {}
     old, new = _as_network(before), _as_network(after)
     number = 1
@@ -219,7 +219,7 @@ async def _execute(
             agent.with_model(model or marked(agent.model or default, agent.name))
             for agent in all_agents(given)
         ]
-        # Only with "offload" do requests to the server show what the models are asked.
+        # Only with "offload" do requests to the server contain the model requests.
         return create_functions(client, networks=[network], inference="offload", local=local)
 
     executor = ReplayExecutor(
@@ -230,7 +230,7 @@ async def _execute(
         check=check,
         kill=() if kill is None else kill,
     )
-    started, *_ = executor.configs  # the other one adds to threads what stopped runs had done
+    started, *_ = executor.configs  # the other function appends the work of stopped runs to threads
 
     def answer(wait: Wait) -> Mapping[str, Any] | None:
         found = re.search(r"approvalId == '([^']+)'", wait.expression or "")

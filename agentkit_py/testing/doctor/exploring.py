@@ -39,7 +39,7 @@ def all_agents(network: Network[Any, Any]) -> list[Agent[Any, Any]]:
 
 
 def marked(choice: ModelChoice, agent: str) -> ModelChoice:
-    """Return a model whose requests say which agent they are of, where it can be told before."""
+    """Return a model whose requests name their agent, where the model is known beforehand."""
     model = model_named(choice) if isinstance(choice, str) else choice
     if not isinstance(model, Model) or type(model) is not Model:
         return choice  # a function chooses it, or it is several
@@ -50,7 +50,7 @@ def marked(choice: ModelChoice, agent: str) -> ModelChoice:
 class Exploration:
     """The tools and handoffs of a network, and those that were called so far.
 
-    An agent that is not known, such as one that is a tool of another, has the name "".
+    An unknown agent, such as an agent used as a tool, has the name "".
     """
 
     agents: Sequence[str]
@@ -77,7 +77,7 @@ class Exploration:
 
     @classmethod
     def of(cls, network: Network[Any, Any], arguments: GivenArguments) -> Exploration:
-        """Return what there is to explore in a network."""
+        """Return the tools and handoffs of a network."""
         agents = all_agents(network)
         return cls(
             agents=[agent.name for agent in agents],
@@ -106,11 +106,11 @@ class Exploration:
         return self.labels.get((agent, tool), tool)
 
     def has_more(self) -> bool:
-        """Return whether another run may reach what none has called."""
+        """Return whether another run may reach a tool or handoff that was not called yet."""
         return any(self.is_worth(agent) for agent in self.seen)
 
     def is_worth(self, agent: str) -> bool:
-        """Return whether an agent, or one that it can hand over to, has something left."""
+        """Return whether an agent, or an agent that it can hand over to, has something left."""
         waiting, reached = [agent], {agent}
         while waiting:
             name = waiting.pop()
@@ -149,17 +149,17 @@ def labels_of(agents: Sequence[Agent[Any, Any]]) -> dict[tuple[str, str], str]:
 
 
 class Explorer:
-    """Replies for `FakeProvider`: the tools of an agent, a handoff, then what it is to say."""
+    """Replies for `FakeProvider`: the tools of an agent, a handoff, then a text."""
 
     def __init__(self, exploration: Exploration | None = None) -> None:
-        """Explore what is not explored yet."""
+        """Explore the remaining tools and handoffs."""
         self._known = exploration or Exploration((), {}, {})
         self._forced: set[str] = set()
         self._used: set[tuple[str, str]] = set()
         """Handoffs of this run: once each, so that no run goes in circles."""
 
     def __call__(self, request: ReceivedRequest) -> Reply:
-        """Call what was not called yet; where a tool must be called, one at a time."""
+        """Call the remaining tools; if a tool call is required, a single call per reply."""
         known, tools = self._known, dict(_tools_of(request.body))
         agent = self._agent(request, tools)
         known.seen.add(agent)
@@ -174,7 +174,7 @@ class Explorer:
         return tool_calls(*calls) if calls else _last_word(request.body)
 
     def _agent(self, request: ReceivedRequest, tools: Mapping[str, Any]) -> str:
-        """Return the agent that asks; "": one that is not known, e.g. the tool of another."""
+        """Return the agent of a request; "" if it is unknown, e.g. an agent used as a tool."""
         agent = unquote(request.headers.get(_HEADER, ""))
         own = {name for owner, name in self._known.labels if owner == agent}
         own.update(self._known.handoffs.get(agent, ()))
@@ -189,7 +189,7 @@ class Explorer:
         return new + self._handoff(agent, [name for name in tools if name in handoffs])
 
     def _handoff(self, agent: str, tools: Sequence[str]) -> list[str]:
-        """Return the handoff to make: a new one, or one that leads to something new."""
+        """Return the handoff to make: an unexplored handoff, or a handoff that leads to one."""
         known = self._known
         left = [name for name in tools if (agent, name) not in self._used]
         new = [name for name in left if (agent, name) not in known.edges]
@@ -276,7 +276,7 @@ def _is_forced(body: Any) -> bool:
 
 
 def sample(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments that fit a tool's schema, as far as a schema says what fits."""
+    """Return arguments that fit a tool's schema, as far as a schema defines it."""
     return as_object(_value(schema, schema, 0)) or {}
 
 

@@ -70,7 +70,7 @@ class Unexamined:
 
 @dataclass(frozen=True, slots=True)
 class Callback:
-    """Number of calls of a piece of your code; to be called by each replay is no fault."""
+    """Number of calls of a callback; repeated calls by replays are not a fault."""
 
     name: str
     calls: int
@@ -117,7 +117,7 @@ class DoctorReport:
 
     @property
     def healthy(self) -> bool:
-        """True if no finding is an error; what was not examined may have faults."""
+        """True if no finding is an error; parts that were not examined may still have faults."""
         return not any(finding.severity == "error" for finding in self.findings)
 
     @property
@@ -167,7 +167,7 @@ def _findings(
         advice = "do it in a tool, which runs in a step of its own."
         if callback.startswith("tool "):
             advice = "do it in ctx.step.run(…), or leave out steps=True."
-        text = f"{effect} outside of steps, {count} times in one run; {advice}"
+        text = f"{effect} outside of steps, {count} times in a run; {advice}"
         yield Finding("side-effect-on-replay", "error", callback, text)
     for run in runs:
         if run.status != "completed":
@@ -193,7 +193,7 @@ def _difference(run: Run, text: str) -> Finding:
     # The same steps with other contents: the first that was asked for counts, the rest is dropped.
     steps = [_STEP.findall(one) for one in (found.groups() if found is not None else ())]
     severity: Severity = "warning" if steps and steps[0] == steps[1] else "error"
-    advice = "times, chance and what others may change belong in tools."
+    advice = "times, random values and data that others change belong in tools."
     return Finding("differs-between-replays", severity, run.function, f"{text}; {advice}")
 
 
@@ -216,7 +216,7 @@ def _failure(run: Run) -> Finding:
 
 
 def deploy_findings(runs: Mapping[int, Run]) -> Iterator[Finding]:
-    """Yield why runs could not go on, each once, by the number of the request before the deploy."""
+    """Yield why runs could not continue, each reason once, with the requests before the deploys."""
     places: dict[tuple[str, str], list[int]] = {}
     for number, run in runs.items():
         if run.status != "completed":
@@ -224,14 +224,14 @@ def deploy_findings(runs: Mapping[int, Run]) -> Iterator[Finding]:
             places.setdefault((run.function, message), []).append(number)
     for (function, message), numbers in places.items():
         shown = ", ".join(map(str, numbers))
-        text = f"deployed after request {shown} of a run, this cannot go on: {message}"
+        text = f"deployed after request {shown} of a run, this cannot continue: {message}"
         yield Finding("breaks-waiting-runs", "error", function, text)
 
 
 def store_findings(
     where: str, history: HistoryConfig | None, runs: Sequence[Run]
 ) -> Iterator[Finding]:
-    """Yield what runs need of their store and it does not do; the doctor has one of its own."""
+    """Yield features that runs need and their store lacks; the doctor uses its own store."""
     names = (name for run in runs for name in run.names)
     received = next((name for name in names if ".receive." in name), None)
     if received is not None:
@@ -241,8 +241,8 @@ def store_findings(
             yield Finding("no-mailbox", "error", received, str(error))
     if isinstance(history, HistoryStore) and history.lease is None:
         text = (
-            "two messages on one thread run at the same time, and a run that is stopped leaves "
-            f"nothing of what its tools did: {type(history).__name__}(…, lease=ThreadLease())."
+            "two messages on one thread run at the same time, and a stopped run does not store "
+            f"its tools' work: {type(history).__name__}(…, lease=ThreadLease())."
         )
         yield Finding("no-lease", "warning", where, text)
 

@@ -1,6 +1,6 @@
-"""Watching your callbacks: how often they are called, and what they do outside of steps.
+"""Watching your callbacks: the number of their calls, and their side effects outside of steps.
 
-What a piece of code does to the world shows by Python's audit events: a file opened for writing, a
+Side effects are seen by Python's audit events: a file opened for writing, a
 connection, a process. Connections that are open already are not seen.
 """
 
@@ -67,7 +67,7 @@ def _is_writing(arguments: tuple[Any, ...]) -> bool:
 
 @dataclass
 class CallbackWatch:
-    """Makes a network that does what another does, and watches its callbacks."""
+    """Makes a copy of a network and watches its callbacks."""
 
     calls: Counter[str] = field(default_factory=Counter[str])
     """Calls outside of steps, by callback."""
@@ -91,7 +91,7 @@ class CallbackWatch:
         """Hook into Python's audit events, once."""
         if not _hooked:
             _hooked.append(True)
-            sys.addaudithook(_audit)  # for good: Python knows no way to take one off again
+            sys.addaudithook(_audit)  # for good: Python cannot remove an audit hook
 
     def network(self, given: Network[Any, Any], **changes: Any) -> Network[Any, Any]:
         """Return the network with callbacks that are watched."""
@@ -150,7 +150,7 @@ class CallbackWatch:
 
     @contextmanager
     def _noting(self, name: str) -> Generator[None]:
-        """Note how a tool's call ends; a step that ends the request is no end."""
+        """Note how a tool's call ends; a step that ends the request does not end the call."""
         try:
             yield
         except Exception as error:

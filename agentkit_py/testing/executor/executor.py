@@ -1,4 +1,4 @@
-"""ReplayExecutor: the Inngest server's part, played strictly and at once."""
+"""ReplayExecutor: a strict Inngest server in memory and in virtual time."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from agentkit_py.testing.executor.server_api import (
 from agentkit_py.testing.executor.worker import ClientTransport, Config, Worker, WorkerAnswer
 
 MAX_STEPS = 1000
-"""Steps of one run at the most."""
+"""The maximum number of steps of a run."""
 
 MAX_OUTPUT = 4 * 1024 * 1024
-"""Bytes of one step's output at the most."""
+"""The maximum size of a step's output, in bytes."""
 
 MAX_STATE = 32 * 1024 * 1024
-"""Bytes of all outputs of one run at the most."""
+"""The maximum size of all outputs of a run, in bytes."""
 
 MAX_REQUEST = 4 * 1024 * 1024
-"""Bytes of a request at the most; what does not fit is fetched by the worker."""
+"""The maximum size of a request, in bytes; the worker fetches the rest."""
 
 RETRY_AFTER = 30.0
 """Virtual seconds between two attempts."""
@@ -73,10 +73,10 @@ class _QueueItem:
 
 
 class VirtualQueue:
-    """A queue in virtual time; what is due at the same time comes in an order of the seed."""
+    """A queue in virtual time; the seed orders entries that are due at the same time."""
 
     def __init__(self, seed: int | None) -> None:
-        """Begin now; without a seed, what came first is done first."""
+        """Begin now; without a seed, entries keep their order of arrival."""
         self.now: float = datetime.now(UTC).timestamp()
         self._items: list[_QueueItem] = []
         self._random = None if seed is None else random.Random(seed)  # noqa: S311 - an order
@@ -90,12 +90,12 @@ class VirtualQueue:
         heapq.heappush(self._items, item)
 
     def until(self, time: str) -> float:
-        """Return the seconds from now to a time of the worker's clock, which is the real one."""
+        """Return the seconds from now to a time of the worker's real clock."""
         parsed = datetime.fromisoformat(time.replace("Z", "+00:00"))
         return max(0.0, (parsed - datetime.now(UTC)) / timedelta(seconds=1))
 
     def pop(self, *, timeouts: bool, limit: float | None = None) -> Action | None:
-        """Return what is due next, at ``limit`` at the latest; time goes on to when it is due."""
+        """Return the next entry up to ``limit``, and advance the time to it."""
         items = self._items if timeouts else [one for one in self._items if not one.is_timeout]
         if not items:
             return None
@@ -115,7 +115,7 @@ def _seconds(duration: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _WorkerRequest:
-    """One request to the worker: for what is next, or for one planned step."""
+    """A request to the worker: for the next steps, or for a planned step."""
 
     run: Run
     target: str | None = None
@@ -162,17 +162,17 @@ class ReplayExecutor:
 
         Args:
             client: The functions' client, in development mode.
-            functions: The functions, or what makes them: called again after each kill.
+            functions: The functions, or a factory that is called again after each kill.
             transport: Where requests to models go, those of the AI gateway (``step.ai.infer``)
                 included, unless a model or a runtime has a transport of its own.
-            seed: Decides in which order things happen that may happen in any; None: as they came.
+            seed: Chooses between the possible orders of events; None: order of arrival.
             kill: When the worker dies.
             check: Send each request twice, the first time without running a step, and compare.
-            discovery: When what follows parallel steps is looked for: once all are done, or (as
+            discovery: When the steps after parallel steps are planned: once all are done, or (as
                 with ``ParallelMode.RACE``, and on older servers) after each.
 
         Raises:
-            ConfigurationError: ``discovery`` is none of its words.
+            ConfigurationError: ``discovery`` has an unknown value.
         """
         wrong = wrong_word("discovery", discovery, ("joined", "eager"))
         if wrong:
@@ -204,7 +204,7 @@ class ReplayExecutor:
         Args:
             target: The name of an event that starts it, or the function itself.
             data: The event's data.
-            answer: Asked for each event that the run comes to wait for; unanswered waits time out.
+            answer: Called for each event that the run waits for; unanswered waits time out.
 
         Raises:
             ScriptError: The event starts no function.
@@ -214,7 +214,7 @@ class ReplayExecutor:
     async def start(
         self, target: str | inngest.Function[Any], data: Mapping[str, Any] | None = None
     ) -> Run:
-        """Start a function, and go on until it has ended or waits for an event."""
+        """Start a function, and let time pass until it has ended or waits for an event."""
         before = len(self.runs)
         if isinstance(target, str):
             self.receive({"name": target, "data": dict(data or {})})
@@ -243,7 +243,7 @@ class ReplayExecutor:
         return run
 
     async def send_event(self, name: str, data: Mapping[str, Any] | None = None) -> list[Run]:
-        """Send an event and do what follows from it; returns the runs that it started."""
+        """Send an event and run its consequences; returns the runs that it started."""
         before = len(self.runs)
         self.receive({"name": name, "data": dict(data or {})})
         await self._drive(None)
@@ -257,7 +257,7 @@ class ReplayExecutor:
         self.schedule.now = limit
 
     async def _drive(self, run: Run | None) -> None:
-        """Do what is due, until a run has ended or nothing but time-outs is left."""
+        """Run due work until a run has ended or only time-outs are left."""
         while (run is None or run.status == "running") and await self.do_next(timeouts=False):
             pass
 
@@ -273,7 +273,7 @@ class ReplayExecutor:
     # Events and runs.
 
     def receive(self, event: dict[str, Any]) -> str:
-        """Take an event: whoever waits goes on, and what it triggers begins."""
+        """Receive an event: resume waiting runs and start the functions that it triggers."""
         event = self.filled(event)
         if any(known["id"] == event["id"] for known in self.events):
             return event["id"]
@@ -312,12 +312,12 @@ class ReplayExecutor:
         return run
 
     def waits(self) -> list[Wait]:
-        """Return what running runs wait for."""
+        """Return the waits of running runs."""
         running = (run for run in self.runs if run.status == "running")
         return [wait for run in running for wait in run.waits.values()]
 
     async def do_next(self, *, timeouts: bool, limit: float | None = None) -> bool:
-        """Do what is due next; returns whether there was something."""
+        """Run the next due entry; returns False if there was none."""
         action = self.schedule.pop(timeouts=timeouts, limit=limit)
         if action is None:
             return False
@@ -336,7 +336,7 @@ class ReplayExecutor:
                 self._finish_step(run, wait.step, event)
 
     def cancel(self, run: Run) -> None:
-        """Cancel a run, as the API and the dashboard do; functions that listen hear of it."""
+        """Cancel a run, as the API and the dashboard do; listening functions are triggered."""
         if run.status != "running":
             return
         run.status = "cancelled"
@@ -360,7 +360,7 @@ class ReplayExecutor:
                 self.begin(config.id, event)
 
     def _end(self, run: Run, *, output: Any = None, error: dict[str, Any] | None = None) -> None:
-        """End a run; whoever invoked it goes on, and functions that listen hear of a failure."""
+        """End a run; resume its caller, and trigger functions that listen for failures."""
         run.output, run.error = output, error
         run.status = "completed" if error is None else "failed"
         run.waits.clear()
@@ -391,7 +391,7 @@ class ReplayExecutor:
         if self.check and target is None:
             await self._compare_plans(call)
         answer = await self._post(call)
-        if run.status != "running":  # cancelled meanwhile: nobody wants the answer any more
+        if run.status != "running":  # cancelled meanwhile: the answer is obsolete
             self._note(call, "ignored")
             return
         content = read_json(answer.body)
@@ -462,7 +462,7 @@ class ReplayExecutor:
     def _dies(
         self, number: int, call: _WorkerRequest, when: Moment, names: Sequence[str] = ()
     ) -> bool:
-        """Return whether the worker dies now; a new one takes its place."""
+        """Return whether the worker dies now; a new worker replaces it."""
         here = [call.step_name, *names]
         for kill in self.kills:
             at_step = kill.step is not None and kill.step in here
@@ -580,7 +580,7 @@ class ReplayExecutor:
         self._try_again(call, op["error"], answer.retry_after)
 
     def _finish_step(self, run: Run, step: StepRecord, memo: Any) -> None:
-        """Keep what a step gave and look for what follows."""
+        """Store a step's output and plan the next steps."""
         wrapped = as_object(memo) if step.op != "WaitForEvent" else None
         found = wrapped if wrapped is not None else {"data": memo}
         step.done, step.output, step.error = True, found.get("data"), found.get("error")
@@ -609,7 +609,7 @@ class ReplayExecutor:
         self._finish_pending(run, step, memo)
 
     def _discover(self, run: Run) -> None:
-        """Ask the worker what comes next."""
+        """Ask the worker for the next steps."""
         if not run.pending:
             run.planning = False
         if not run.discovering:
@@ -642,7 +642,7 @@ def _is_about(
     expression: str | None,
     cause: dict[str, Any] | None = None,
 ) -> bool:
-    """Return whether ``event`` is the awaited one; triggers call it ``event``, others ``async``."""
+    """Return whether a run waits for ``event``; triggers name it ``event``, waits ``async``."""
     if event["name"] != name:
         return False
     return matches(
@@ -667,7 +667,7 @@ def _record(run: Run, op: dict[str, Any]) -> StepRecord:
 
 
 def _plan_of(answer: WorkerAnswer) -> Any:
-    """Return what of an answer must be the same each time."""
+    """Return the parts of an answer that must be the same each time."""
     content: Any = json.loads(answer.body)
     if answer.status != _STEPS:
         fields = as_object(content)

@@ -1,4 +1,4 @@
-"""Runs as the server knows them, the expressions they wait with, and where they are killed."""
+"""Runs from the server's view, their wait expressions, and points to kill them at."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ handler included, and the answer is lost. ``"after"``: the answer was recorded, 
 class KillAt:
     """Kill the worker once: at a step, or at a request.
 
-    A killed attempt counts as one of the function's attempts, as the server counts it. Where the
-    executor was given a function that makes the functions, they are made anew: a new process.
+    A killed attempt counts as an attempt of the function, as on the server. If the
+    executor was given a factory, the functions are made again, as in a new process.
     """
 
     step: str | None = None
@@ -126,7 +126,7 @@ class Run:
     """Steps that were reported and are not done."""
 
     retrying: set[str] = field(default_factory=set[str])
-    """Pending steps that failed and are to be reported again."""
+    """Pending steps that failed and will be reported again."""
 
     planning: bool = False
     """True while the worker must not run steps that it has not planned."""

@@ -1,4 +1,4 @@
-"""The server's HTTP APIs, without a socket: the client's one, and the AI gateway to providers."""
+"""The server's HTTP APIs, without a socket: the client's API and the AI gateway to providers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import httpx
 def read_json(text: str | bytes) -> Any:
     """Return JSON as the server has it, which keeps numbers as doubles.
 
-    An integer beyond 2^53 becomes another one, ``1.0`` becomes ``1``, and keys are sorted.
+    An integer beyond 2^53 is rounded, ``1.0`` becomes ``1``, and keys are sorted.
 
     Raises:
         ValueError: It is no JSON; Go knows no NaN and no infinity.

@@ -1,7 +1,7 @@
-"""The worker: one process that serves functions through the Inngest SDK.
+"""The worker: a process that serves functions through the Inngest SDK.
 
 Requests go through the SDK's FastAPI integration, its public way in. Events and realtime messages
-leave through the client's HTTP client, which no public API lets one replace: `ClientTransport` is
+leave through the client's HTTP client, which no public API can replace: `ClientTransport` is
 the only place here that touches something private of the SDK.
 """
 
@@ -40,7 +40,7 @@ _DEFAULT_RETRIES = 4
 
 @dataclass(frozen=True, slots=True)
 class WorkerAnswer:
-    """The worker's answer to one request."""
+    """The worker's answer to a request."""
 
     status: int
     body: bytes
@@ -59,7 +59,7 @@ class WorkerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The server's knowledge of one function."""
+    """The server's data on a function."""
 
     id: str
     max_attempts: int
@@ -105,7 +105,7 @@ class Worker:
 
         Raises:
             ConfigurationError: The client is in cloud mode, whose requests are signed, or two
-                functions have one name.
+                functions have the same name.
         """
         if client.is_production:
             raise ConfigurationError(
@@ -159,7 +159,7 @@ class _Watcher(inngest.Middleware):
         function: inngest.Function[Any],
         steps: inngest.StepMemos,
     ) -> None:
-        """Keep the steps, which lose each one that is asked for."""
+        """Keep the steps; each is removed once it is requested."""
         self.steps = steps
 
 
@@ -167,7 +167,7 @@ class _AnyThreadClient(httpx.AsyncClient):
     """A client without sockets, which may be used from any thread."""
 
     def is_same_thread(self) -> bool:
-        """Tell the SDK that it need not fall back on its sync client."""
+        """Report support, so that the SDK does not fall back on its sync client."""
         return True
 
 

@@ -1,7 +1,7 @@
-"""Recorded conversations, run again through a network: what `agentkit replay` does.
+"""Recorded conversations, run again through a network: the base of `agentkit replay`.
 
 A recording's assistant messages are the model's replies, given by a strict `FakeProvider` over real
-HTTP; its tool messages are what the tools answer. Afterwards the stored thread is compared with the
+HTTP; its tool messages are the tools' results. Afterwards the stored thread is compared with the
 recording, message for message.
 """
 

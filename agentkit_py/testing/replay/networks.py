@@ -1,10 +1,10 @@
-"""Networks to run recordings through: one dealt out from a recording, or somebody's own.
+"""Networks to run recordings through: derived from a recording, or the user's own.
 
-A recording has one assistant with all tools. In a `RecordedNetwork` the tools are dealt out to
-three agents, and what was said without a tool belongs to a fourth that has none, so that agents
+A recording has a single assistant with all tools. A `RecordedNetwork` distributes the tools over
+three agents. Texts without a tool belong to a fourth agent without tools, so that agents
 with different tools, or none, follow each other as they do in real networks.
 
-An `OwnNetwork` keeps somebody's agents, tools, processors and router. The model's replies are the
+An `OwnNetwork` keeps the user's agents, tools, processors and router. The model's replies are the
 recorded ones. So are the tools' answers, unless live tools are asked for: to replay a thousand
 conversations must not book a thousand flights. MCP servers are asked which tools they have, and no
 more.
@@ -75,7 +75,7 @@ class Script:
         self._calls: list[RecordedCall] = []
 
     def begin(self, turn: RecordedTurn) -> None:
-        """Go to a turn, whatever was left of the one before."""
+        """Go to a turn, and discard the rest of the previous turn."""
         self._replies = deque(turn.replies)
         self._calls = []
 
@@ -102,7 +102,7 @@ class Script:
     def answer(self, call: ToolCall) -> JsonValue:
         """Return the first recorded answer not yet given to such a call of this reply.
 
-        The id alone does not tell: models repeat ids, also within a turn.
+        The id alone is not enough: models repeat ids, also within a turn.
         """
         for index, recorded in enumerate(self._calls):
             if (recorded.id, recorded.name) == (call.id, call.name):
@@ -114,7 +114,7 @@ class RecordedNetwork:
     """Makes the network of a conversation: its tools, dealt out to agents by their names."""
 
     def __init__(self, *, filters: bool = False, processors: Sequence[Processor] = ()) -> None:
-        """Choose what the agents may see.
+        """Choose the history that the agents may see.
 
         Args:
             filters: Whether each agent sees calls of its own tools only (`ToolCallFilter`).
@@ -125,13 +125,13 @@ class RecordedNetwork:
 
     @classmethod
     def with_default_processors(cls) -> RecordedNetwork:
-        """Return one with a filter per agent, and a limit of 2,000 tokens for all."""
+        """Return a network with a filter per agent, and a limit of 2,000 tokens for all."""
         return cls(filters=True, processors=[TokenLimiter(_TOKEN_LIMIT)])
 
     async def network(
         self, conversation: Conversation, script: Script, history: HistoryConfig
     ) -> Network[Any, Any]:
-        """Return the network for one conversation."""
+        """Return the network for a conversation."""
         owners = deal_out(conversation)
         tools = {name: _tool(name, conversation, script) for name in owners}
         agents = [
@@ -181,7 +181,7 @@ def _tool(name: str, conversation: Conversation, script: Script) -> Tool:
 def deal_out(conversation: Conversation) -> dict[str, str]:
     """Return which agent has which tool of the conversation.
 
-    Tools that one reply calls together go to one agent, the agent of the first of them.
+    Tools that a reply calls together go to one agent, the agent of the first of them.
     """
     groups: list[list[str]] = [[name] for name in conversation.tools]
     for reply in conversation.replies:
@@ -212,7 +212,7 @@ def _arguments_model(tool: str, calls: Sequence[JsonObject]) -> type[BaseModel]:
         values = [call[name] for call in calls if name in call]
         default = ... if len(values) == len(calls) else None
         kind = _kind(values, optional=default is None)
-        # By alias: a recorded name may be one that pydantic keeps to itself.
+        # By alias: a recorded name may be reserved by pydantic.
         fields[f"argument_{index}"] = (kind, Field(default, alias=name))
     return create_model(tool, __config__=ConfigDict(extra="forbid"), **fields)
 
@@ -231,7 +231,7 @@ def _kind(values: Iterable[object], *, optional: bool) -> Any:
 
 
 class OwnNetwork:
-    """Makes a copy of a given network for each conversation; the given one stays as it is."""
+    """Makes a copy of a given network for each conversation; the given network is unchanged."""
 
     def __init__(
         self,
@@ -240,7 +240,7 @@ class OwnNetwork:
         strip: bool = False,
         live_tools: bool = False,
     ) -> None:
-        """Choose what is changed in the copy.
+        """Choose the changes of the copy.
 
         Args:
             given: The network, or an agent alone.
@@ -269,7 +269,7 @@ class OwnNetwork:
         script: Script,
         history: HistoryConfig,
     ) -> Network[Any, Any]:
-        """Return the network for one conversation; its threads go to ``history``."""
+        """Return the network for a conversation; its threads go to ``history``."""
         given = self._network
         adapt = _ReplayParts(script, self._tools, strip=self._strip, live=self._live)
         store = copy(history)
@@ -296,7 +296,7 @@ class OwnNetwork:
 
 
 class _ReplayParts:
-    """Turns agents, tools and router of one network into those of a replay."""
+    """Turns agents, tools and router of a network into those of a replay."""
 
     def __init__(
         self,
@@ -313,7 +313,7 @@ class _ReplayParts:
         self._adapted: dict[int, tuple[Agent[Any, Any], Agent[Any, Any]]] = {}
 
     async def agent(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
-        """Return the agent with recorded tools, the same one for the same agent."""
+        """Return the agent with recorded tools, cached by agent."""
         known = self._adapted.get(id(agent))
         if known is None:
             # The original is kept too: its id must not be given to another object.
@@ -321,7 +321,7 @@ class _ReplayParts:
         return known[1]
 
     async def _changed(self, agent: Agent[Any, Any]) -> Agent[Any, Any]:
-        # Tools of servers become its own, so that whoever asks what it has is given those, too.
+        # Tools of servers become its own, so that a listing of its tools includes them.
         tools = await self._tools(agent)
         given = tools if self._live else [self._recorded(tool) for tool in tools]
         changes: dict[str, Any] = {"tools": given, "mcp_servers": ()}
@@ -338,7 +338,7 @@ class _ReplayParts:
     def router(self, network: Network[Any, Any]) -> Callable[[RouterContext], Awaitable[Routed]]:
         """Return its router; where a model would choose, the agent that has the next tools.
 
-        A turn ends where the recording of it ends, whoever the router wants next.
+        A turn ends where its recording ends, whichever agent the router chooses next.
         """
 
         async def route(context: RouterContext) -> Routed:
@@ -354,7 +354,7 @@ class _ReplayParts:
         return route
 
     async def _adapted_choice(self, chosen: Any) -> Routed:
-        """Return what the router chose, with agents that it brought in adapted as the others."""
+        """Return the router's choice, with new agents adapted like the others."""
         if isinstance(chosen, Agent):
             return await self.agent(cast("Agent[Any, Any]", chosen))
         if isinstance(chosen, Sequence) and not isinstance(chosen, str):
@@ -369,7 +369,7 @@ class _ReplayParts:
         fitting = [agent for agent in agents if wanted and wanted <= agent.tool_map.keys()]
         last = context.last_result
         if last is not None and not fitting:
-            return last.agent_name  # who called the tools also says what came of it
+            return last.agent_name  # the caller of the tools also reports their outcome
         return (fitting or agents)[0].name
 
 
@@ -378,7 +378,7 @@ Levels: TypeAlias = Sequence[tuple[Level, Sequence[Processor]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speaker:
-    """An agent that recorded replies are of, and what it sees the history through."""
+    """An agent of recorded replies, with its history processors."""
 
     name: str
     tools: frozenset[str]
@@ -390,8 +390,8 @@ class Speaker:
 class Speakers:
     """Says which agent each reply of a conversation is of.
 
-    A reply with calls is of the agent that has the first tool of them, a text of the agent that
-    spoke last, in the beginning of the first one.
+    A reply with calls belongs to the agent with the first of these tools. A text belongs to the
+    agent that replied last, in the beginning to the first agent.
 
     Attributes:
         unknown: Tools that were called, and that no agent has.
@@ -401,8 +401,8 @@ class Speakers:
         """Take the agents.
 
         Args:
-            speakers: The agents; the first one begins.
-            desk: The agent that says all texts; None: who spoke last.
+            speakers: The agents; the first begins.
+            desk: The agent of all texts; None: the agent that replied last.
         """
         self.unknown: set[str] = set()
         self._speakers = list(speakers)
@@ -425,7 +425,7 @@ class Speakers:
     def recorded(
         cls, conversation: Conversation, processors: Sequence[Processor], *, network: bool
     ) -> Speakers:
-        """Return one agent with all tools, or the four that they are dealt out to."""
+        """Return a single agent with all tools, or the four that share them."""
         owners = deal_out(conversation) if network else dict.fromkeys(conversation.tools, "agent")
         desk = FRONT_DESK if network else "agent"
         names = dict.fromkeys([desk, *owners.values()])
@@ -483,7 +483,7 @@ class Speakers:
         return cls(found)
 
     def begun(self) -> Speakers:
-        """Return the same agents for another conversation; what is unknown stays."""
+        """Return the same agents for another conversation; unknown ones are kept."""
         fresh = Speakers(self._speakers, None if self._desk is None else self._desk.name)
         fresh.unknown = self.unknown
         return fresh

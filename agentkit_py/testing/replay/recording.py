@@ -41,7 +41,7 @@ from agentkit_py.results import AgentResult
 
 @dataclass(slots=True)
 class RecordedCall:
-    """A tool call of a recorded reply, and what the tool answered."""
+    """A tool call of a recorded reply, and the tool's answer."""
 
     id: str
     name: str
@@ -63,7 +63,7 @@ class RecordedReply:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTurn:
-    """A user message, and everything until the next one."""
+    """A user message, and everything until the next."""
 
     content: str | Sequence[ContentPart]
     replies: list[RecordedReply]
@@ -103,7 +103,7 @@ class Conversation:
     def messages(self) -> list[dict[str, Any]]:
         """Return the messages without the system's, in the form that threads are compared in.
 
-        Results of one reply stand in the order of its calls.
+        Results of one reply are in the order of its calls.
         """
         found = [message for reply in self.opening for message in _reply_messages(reply)]
         for turn in self.turns:
@@ -121,7 +121,7 @@ def plain_content(content: str | Sequence[ContentPart]) -> JsonValue:
 
 
 def unwrapped(content: JsonValue) -> JsonValue:
-    """Return what a tool returned, out of the envelope in which the engine keeps it."""
+    """Return a tool's value out of the engine's envelope."""
     found = as_object(content)
     return found["data"] if found is not None and list(found) == ["data"] else content
 
@@ -178,7 +178,7 @@ def _check_new(conversation: Conversation, seen: dict[str, int]) -> None:
 
 
 def conversation_of_line(raw: bytes, number: int) -> Conversation:
-    """Return the conversation in one line.
+    """Return the conversation as a single line.
 
     Raises:
         InvalidRecordError: It is no JSON, or no conversation that can be replayed.
@@ -232,9 +232,9 @@ class _Reading:
             self.wrong(place, f"the call of {call.name!r} has no result that answers it")
 
     def conversation(self, name: str, number: int, whole: str) -> Conversation:
-        """Return what was read; ``whole`` is the field of all messages."""
+        """Return the conversation; ``whole`` is the field of all messages."""
         if not self._turns:
-            self.wrong(whole, "there is no user message, so nothing to replay")
+            self.wrong(whole, "no user message, so nothing to replay")
         system = "\n\n".join(self.system)
         return Conversation(name, number, system, self._turns, self._opening)
 
@@ -249,7 +249,7 @@ def _shows_media(record: dict[str, Any]) -> bool:
 def _of_turns(record: dict[str, Any], number: int, where: str) -> Conversation:
     """Return the conversation of a request in any provider's format.
 
-    Of replies it keeps texts and calls, of tools what they gave; what the system says later counts
+    Of replies it keeps texts and calls, of tools the results; later system messages count
     from the beginning.
     """
     reading = _Reading(where)
@@ -331,14 +331,14 @@ def _read_chat_reply(reading: _Reading, message: _MessageRecord, path: str) -> N
 def _read_chat_result(reading: _Reading, message: _MessageRecord, path: str) -> None:
     if not reading.waiting:
         reading.wrong(f"{path}.role", "this tool message answers no call")
-    # The first open call of this id: ids repeat, but within a reply the order tells.
+    # The first open call of this id: ids repeat, but within a reply the order decides.
     ids = [call.id for call, _ in reading.waiting]
     if message.tool_call_id not in ids:
         problem = f"expected {', '.join(map(repr, ids)):.200}, got {message.tool_call_id!r:.80}"
         reading.wrong(f"{path}.tool_call_id", problem)
     call, _ = reading.waiting.pop(ids.index(message.tool_call_id))
     if message.name not in (None, call.name):
-        problem = f"the call is one of {call.name!r}, got {message.name!r:.80}"
+        problem = f"the call is of {call.name!r}, got {message.name!r:.80}"
         reading.wrong(f"{path}.name", problem)
     if message.text is None:
         reading.wrong(f"{path}.content", "a tool message needs content")
@@ -352,7 +352,7 @@ _WHOLE = "(whole line)"
 
 def _text(value: object) -> str:
     if not isinstance(value, str):
-        raise ValueError("expected a string")  # noqa: TRY004 - what pydantic takes
+        raise ValueError("expected a string")  # noqa: TRY004 - pydantic expects it
     return value
 
 
@@ -416,7 +416,7 @@ class _MessageRecord(BaseModel):
 
     @property
     def text(self) -> str | None:
-        """The content as one text."""
+        """The content as a text."""
         if isinstance(self.content, list):
             return "".join(part.text for part in self.content)
         return self.content

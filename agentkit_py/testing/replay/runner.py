@@ -1,4 +1,4 @@
-"""Running recorded conversations, and what came of it: differences and figures."""
+"""Runs recorded conversations and reports differences and figures."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from agentkit_py.testing.replay.recording import (
 
 @dataclass(slots=True, kw_only=True)
 class ReplayOutcome:
-    """Outcome of one conversation in one pass."""
+    """Outcome of a conversation in a pass."""
 
     conversation: str
     line: int
@@ -75,7 +75,7 @@ class ReplayOutcome:
         return [seen.rejection for seen in self.requests if seen.rejection is not None]
 
     def add(self, report: ContextReport, tools: Mapping[str, frozenset[str]]) -> None:
-        """Count one model call; ``tools``: the names that each agent has."""
+        """Count a model call; ``tools``: the names that each agent has."""
         self.reports.append(report)
         own = tools.get(report.agent, frozenset())
         calls = [message for message in report.sent if isinstance(message, ToolCallMessage)]
@@ -87,7 +87,7 @@ class ReplayOutcome:
 
 @dataclass(slots=True)
 class ReplayFigures:
-    """Figures of all conversations of one pass."""
+    """Figures of all conversations of a pass."""
 
     conversations: int = 0
     turns: int = 0
@@ -105,7 +105,7 @@ class ReplayFigures:
     """In how many conversations each tool was called that the network does not have."""
 
     def add(self, outcome: ReplayOutcome) -> None:
-        """Count one conversation."""
+        """Count a conversation."""
         self.conversations += 1
         self.turns += outcome.turns
         self.model_calls += len(outcome.requests)
@@ -136,9 +136,9 @@ class ReplayFigures:
 
 
 def adds_up(report: ContextReport) -> bool:
-    """Return whether a report's figures are consistent, from the full history to what was sent.
+    """Return whether a report's figures are consistent, from the full history to the request.
 
-    Each entry starts with the figures that the one before ended with. The last entry's figures
+    Each entry starts with the figures that the previous entry ended with. The last entry's figures
     do not count the prompt; making calls and results whole comes after that and does count it.
     """
     tokens, messages = report.tokens_before, len(report.history)
@@ -162,7 +162,7 @@ def adds_up(report: ContextReport) -> bool:
 def difference(conversation: Conversation, thread: Sequence[AgentResult]) -> str | None:
     """Return where the thread first differs from the recording, in words; None: nowhere.
 
-    System messages are no part of a thread, so they are not compared; message 1 is the first
+    System messages are not part of a thread, so they are not compared; message 1 is the first
     after them.
     """
     pairs = zip_longest(conversation.messages(), thread_messages(thread))
@@ -227,7 +227,7 @@ PROVIDERS: tuple[Provider, ...] = ("openai", "azure_openai", "anthropic", "gemin
 
 
 class NetworkMaker(Protocol):
-    """Makes the network of one conversation."""
+    """Makes the network of a conversation."""
 
     async def network(
         self, conversation: Conversation, script: Script, history: HistoryConfig
@@ -287,7 +287,7 @@ class Replay:
         Raises:
             OSError: The feed's file cannot be read on.
         """
-        # Of its own, so that no proxy of the environment stands before the loopback.
+        # Its own client, so that the environment's proxies do not apply to the loopback.
         runtime = DirectRuntime(transport=httpx.AsyncHTTPTransport())
         workers = [asyncio.create_task(self._work(feed, runtime)) for _ in range(self.concurrency)]
         try:
@@ -327,7 +327,7 @@ class Replay:
             network = await one.maker.network(conversation, stage.script, self.store)
             known = {name for agent in network.agents for name in agent.tool_map}
             outcome.missing_tools = [name for name in conversation.tools if name not in known]
-            if conversation.opening:  # what the assistant said before the first user message
+            if conversation.opening:  # assistant messages before the first user message
                 await self.store.add_thread(outcome.thread_id)
                 agent = network.agents[0].name
                 opening = [agent_result_of(reply, agent) for reply in conversation.opening]
@@ -366,7 +366,7 @@ class Replay:
 
 @dataclass(frozen=True, slots=True)
 class _Equipment:
-    """All that one worker plays conversations with."""
+    """The resources of a worker that replays conversations."""
 
     script: Script
     fake: FakeProvider
@@ -376,7 +376,7 @@ class _Equipment:
     async def play(
         self, turn: RecordedTurn, network: Network[Any, Any], outcome: ReplayOutcome, own_calls: int
     ) -> str | None:
-        """Run the network once, for one recorded user message; return why it ended early, if so."""
+        """Run the network on a recorded user message; return the reason of an early end."""
         self.script.begin(turn)
         most = len(turn.replies)
         # An agent that loops by itself must not ask for more than was recorded.

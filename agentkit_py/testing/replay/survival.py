@@ -1,10 +1,10 @@
-"""Survival: what a policy costs, measured without a model.
+"""Survival: the information that a policy loses, measured without a model.
 
 A recorded agent's reply needs values: ids, dates, amounts and names in the arguments of its calls
-and in its answers. Each of them that stood in the full request should still stand in the request
-that a policy makes; a call that lacks one could not have been made.
+and in its answers. Each value of the full request should still be in the request
+after a policy; a call that lacks a value could not have been made.
 
-Strictly: a value of a tool's result is kept only where it stands with its key and in one row with
+Strictly: a value of a tool's result is kept only with its key and in a row with
 the id of its record, as JSON or as a table; a value of a text only in its whole line. A list of
 bare values counts as lost.
 """
@@ -48,10 +48,10 @@ from agentkit_py.testing.replay.networks import Speakers
 from agentkit_py.testing.replay.recording import Conversation, RecordedReply
 
 ValuePlace: TypeAlias = tuple[str, ...]
-"""Where a value stands: ``(key, record)`` in a result, ``(line,)`` in a text."""
+"""The place of a value: ``(key, record)`` in a result, ``(line,)`` in a text."""
 
 Policy: TypeAlias = Callable[[], Sequence[Processor]]
-"""Makes the processors anew for each conversation."""
+"""Makes new processors for each conversation."""
 
 _MONTHS = "january february march april may june july august september october november december"
 _MONTH = {name[:3]: f"{number:02}" for number, name in enumerate(_MONTHS.split(), 1)}
@@ -72,9 +72,9 @@ _MIN_NAME = 3
 
 
 def values_in(text: str) -> Iterator[str]:
-    """Yield the values of a text in one spelling: dates, amounts, ids, and words that may be names.
+    """Yield the values of a text, normalised: dates, amounts, ids, and words that may be names.
 
-    ``$1,024.00`` is ``1024``, ``May 27`` and ``2024-05-27`` are ``05-27``; numbers of one digit are
+    ``$1,024.00`` is ``1024``, ``May 27`` and ``2024-05-27`` are ``05-27``; single digits are
     left out, since lists are numbered with them.
     """
     for month, day in _SPOKEN.findall(text):
@@ -109,7 +109,7 @@ class Places:
     )
 
     def needed(self, values: Iterable[str]) -> set[str]:
-        """Return the values that stand here; names only where they are a value of a record."""
+        """Return the values at this place; names only where they are a value of a record."""
         return {
             value
             for value in values
@@ -118,7 +118,7 @@ class Places:
         }
 
     def keeps(self, value: str, full: Places) -> bool:
-        """Return whether a value stands here in a place that it had in the full request."""
+        """Return whether a value is at a place that it had in the full request."""
         return not self.of.get(value, set()).isdisjoint(full.of[value])
 
 
@@ -389,7 +389,7 @@ async def survival(
     *,
     network: bool | Target = False,
 ) -> Survival:
-    """Measure what a policy keeps of what recorded replies needed.
+    """Measure how many values needed by recorded replies a policy keeps.
 
     Each reply's request is made twice, without the policy and with it; nothing is sent. What the
     agent called in the same turn is protected, as in runs.
@@ -397,8 +397,9 @@ async def survival(
     Args:
         conversations: Recorded ones.
         policy: Makes the processors, in addition to those that a network has.
-        network: A network or agent, whose processors of all levels are measured; True: deal the
-            tools out to the agents of `RecordedNetwork`; else one agent has all.
+        network: A network or agent, whose processors of all levels are measured; True: distribute
+        the
+            tools over the agents of `RecordedNetwork`; otherwise a single agent has all.
 
     Raises:
         ProcessorError: A processor failed.

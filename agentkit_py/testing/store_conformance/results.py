@@ -83,7 +83,7 @@ async def positions_count_from_zero_without_gaps(store: HistoryStore) -> None:
 
 
 async def saving_twice_is_once(store: HistoryStore) -> None:
-    """A result is stored once, in one call or several, also if its time differs."""
+    """A result is stored once, in a call or several, also if its time differs."""
     a, b = reply("a"), reply("b")
     await store.add_thread("t")
     await store.append("t", [a, a])
@@ -194,7 +194,7 @@ async def writers_at_the_same_time_lose_nothing(store: HistoryStore) -> None:
     ids = [record.result.id or "" for record in records]
     for writer in range(_WRITERS):
         own = [one for one in ids if one.startswith(f"result-{writer}-")]
-        same(own, [f"result-{writer}-{n}" for n in range(_EACH)], f"what writer {writer} saved")
+        same(own, [f"result-{writer}-{n}" for n in range(_EACH)], f"the results of writer {writer}")
 
 
 async def writers_of_the_same_results_store_them_once(store: HistoryStore) -> None:
@@ -224,7 +224,7 @@ async def the_newest_results_say_where_they_stand(store: HistoryStore) -> None:
         place = max(0, 4 - limit)
         same([one.position for one in newest], [0, 1, 2, 3][place:], f"newest({limit})")
         same(
-            [one.before for one in newest], expected[place:], f"what stands before newest({limit})"
+            [one.before for one in newest], expected[place:], f"the results before newest({limit})"
         )
 
 
@@ -276,7 +276,7 @@ async def _failure(store: HistoryStore, drive: Drive) -> None:
     agent = Agent(name="desk", system="S", model=model, tools=[_look_up], max_iter=3, history=store)
     await drive([partial(agent.run, "Where is A1?", thread_id="t")])
     found = [(r.agent_name, len(r.tool_calls)) for r in await store.load("t")]
-    same(found, [("user", 0), ("desk", 1)], "what was finished")
+    same(found, [("user", 0), ("desk", 1)], "the finished results")
 
 
 async def runs_fill_a_thread_and_go_on_with_it(store: HistoryStore) -> None:

@@ -32,7 +32,7 @@ _SUMMARY = Summary(
 
 
 async def a_summary_comes_back_and_a_newer_one_takes_its_place(store: Any) -> None:
-    """Each key of a thread has one summary."""
+    """Each key of a thread has a single summary."""
     same(await store.load_summary("t", "k"), None, "a summary that was never made")
     for summary in (_SUMMARY, replace(_SUMMARY, covered=9)):
         holds(await store.lock_summary("t", "k", "me", 60), "lock_summary")
@@ -42,13 +42,13 @@ async def a_summary_comes_back_and_a_newer_one_takes_its_place(store: Any) -> No
 
 
 async def one_at_a_time_makes_a_summary(store: Any) -> None:
-    """A summary's lock has one owner until it is given back or expires."""
+    """A summary's lock has a single owner until it is released or expires."""
     holds(await store.lock_summary("t", "k", "me", 60), "the first")
     holds(await store.lock_summary("t", "k", "me", 60), "the first again")
     fails(await store.lock_summary("t", "k", "you", 60), "the second")
     fails(await store.save_summary("t", "k", _SUMMARY, "you"), "saving without the lock")
     await store.unlock_summary("t", "k", "you")
-    fails(await store.lock_summary("t", "k", "you", 60), "unlocked by somebody else")
+    fails(await store.lock_summary("t", "k", "you", 60), "unlocked by another owner")
     await store.unlock_summary("t", "k", "me")
     holds(await store.lock_summary("t", "k", "you", 0), "after unlocking")
     holds(await store.lock_summary("t", "k", "me", 60), "after the time is over")
@@ -86,28 +86,28 @@ async def a_deleted_thread_takes_its_vectors_along(store: Any) -> None:
 
 
 async def one_run_at_a_time_has_a_thread(store: Any) -> None:
-    """A thread's lease has one owner until it is given back or expires."""
+    """A thread's lease has a single owner until it is released or expires."""
     holds(await store.lock_thread("t", "me", 60), "the first")
     holds(await store.lock_thread("t", "me", 60), "the first again")
     fails(await store.lock_thread("t", "you", 60), "the second")
     holds(await store.lock_thread("other", "you", 60), "another thread")
     await store.unlock_thread("t", "you")
-    fails(await store.lock_thread("t", "you", 60), "unlocked by somebody else")
+    fails(await store.lock_thread("t", "you", 60), "unlocked by another owner")
     await store.unlock_thread("t", "me")
     holds(await store.lock_thread("t", "you", 0), "after unlocking")
     holds(await store.lock_thread("t", "me", 60), "after the lease is over")
 
 
 async def runs_in_line_come_one_after_another(store: Any) -> None:
-    """A lease that ends is passed on to the first in line, and nobody overtakes it."""
+    """A lease that ends is passed on to the first in line, and cannot be overtaken."""
     holds(await store.wait_in_line("t", "a", 60), "a free thread")
     for owner in ("b", "c", "b"):
         fails(await store.wait_in_line("t", owner, 60), owner)
-    fails(await store.lock_thread("t", "d", 60), "somebody who does not wait")
+    fails(await store.lock_thread("t", "d", 60), "an owner that does not wait")
     same(await store.unlock_thread("t", "c"), None, "leaving the line")
     fails(await store.wait_in_line("t", "c", 60), "at its end again")
     same(await store.unlock_thread("t", "a"), "b", "the next")
-    fails(await store.lock_thread("t", "c", 60), "the one after it")
+    fails(await store.lock_thread("t", "c", 60), "the second in line")
     holds(await store.lock_thread("t", "b", 0), "the next")
     fails(await store.lock_thread("t", "d", 60), "overtaking when the lease is over")
     holds(await store.lock_thread("t", "c", 60), "the first when the lease is over")
@@ -211,10 +211,10 @@ async def questions_are_found_by_thread_user_and_status(store: Any) -> None:
     same([one.id for one in await mine.list_questions()], ["q-u"], "for_user")
     same(await mine.load_question("q-t"), None, "for_user and another's")
     await store.stop_execution("run")
-    same(await ids(), ["lasting"], "those that somebody waits for")
+    same(await ids(), ["lasting"], "the open questions")
     same(len(await ids(status="stopped")), 4, "those of a stopped run")
     left: Any = await store.change_question("old", _close(None))
-    same(left.status, "stopped", "one of a stopped run")
+    same(left.status, "stopped", "a question of a stopped run")
     same(await mine.change_question("q-t", _close(None)), None, "for_user and another's")
     await store.delete_thread("t")
     same(await ids(status=None), ["q-u", "q-v"], "without a deleted thread")
@@ -225,11 +225,11 @@ def _unchanged(_: Takeover) -> Takeover | None:
 
 
 async def staff_on_a_thread_are_kept_until_they_leave(store: Any) -> None:
-    """Of several changes each sees the one before; nobody on a thread leaves no row."""
+    """Each change sees the previous change; a thread without staff has no row."""
     desk = StaffDesk(store)
     await raises(ThreadNotFoundError, desk.ask("t\0", "help"), "ask")
     await store.add_thread("t\0", user_id="ada")
-    same(await store.load_takeover("t\0"), None, "nobody is wanted")
+    same(await store.load_takeover("t\0"), None, "no takeover")
     asked = await desk.ask("t\0", "a\0🐟", agent="clerk")
     same((asked.user_id, asked.status, asked.reason), ("ada", "asked", "a\0🐟"), "asked")
     same(await desk.ask("t\0", "again"), asked, "asked for once")
@@ -237,7 +237,7 @@ async def staff_on_a_thread_are_kept_until_they_leave(store: Any) -> None:
         await desk.join("t\0", by=f"p\x00{number}", name=f"Mia {number}")
         await desk.join("t\0", by=f"p\x00{number}", name="again")
     found: Any = await store.load_takeover("t\0")
-    same([one.name for one in found.people], ["Mia 0", "Mia 1"], "who is on it")
+    same([one.name for one in found.people], ["Mia 0", "Mia 1"], "the staff on it")
     same((found.asked_by, found.asked_at), ("clerk", asked.asked_at), "who asked, and when")
     same((await store.thread_data("t\0")).takeover, found, "thread_data")
     same(await store.change_takeover("t\0", _unchanged), found, "no change")
@@ -249,8 +249,8 @@ async def staff_on_a_thread_are_kept_until_they_leave(store: Any) -> None:
     same(await store.load_takeover("t\0"), None, "handed back")
     kept = await store.load("t\0")
     same([one.staff and one.staff.to for one in kept], ["user", "agents", "agents"], "entries")
-    same((kept[0].staff, kept[0].text), (said.staff, "Hello"), "what was said")
-    same(len(await store.search("hello")), 1, "the search for what was said")
+    same((kept[0].staff, kept[0].text), (said.staff, "Hello"), "the entry")
+    same(len(await store.search("hello")), 1, "the search for a reply")
     same(await store.search("keep"), [], "the search for a note")
 
 
@@ -271,33 +271,33 @@ async def staff_are_found_by_state_and_user_and_go_with_the_thread(store: Any) -
     same(await ids(user_id="bob"), ["u"], "those of a user")
     mine: Any = for_user(store, "bob")
     same([one.thread_id for one in await mine.list_takeovers()], ["u"], "for_user")
-    same((await mine.load_takeover("u")).people[0].id, "mia", "for_user and one's own")
+    same((await mine.load_takeover("u")).people[0].id, "mia", "for_user and the user's own")
     await raises(ThreadNotFoundError, mine.load_takeover("t"), "for_user and another's")
     await store.delete_thread("t")
     await store.delete_user("bob")
     same(await ids(), ["v"], "without deleted threads")
     await store.add_thread("t", user_id="ada")
-    same(await store.load_takeover("t"), None, "a thread that is made anew")
+    same(await store.load_takeover("t"), None, "a recreated thread")
 
 
 async def mail_is_taken_once_and_again_by_who_took_it(store: Any) -> None:
-    """`take_mail` gives the oldest mail of a box that nobody else took; `list_mail` takes none."""
+    """`take_mail` returns the oldest unclaimed mail of a box; `list_mail` claims none."""
     same(await store.take_mail("box", "me"), None, "an empty box")
     for mail_id, number in (("b", 1), ("a\0", 2), ("b", 3)):
         await store.put_mail("box", mail_id, {"n": number, "s": "\0\ud800"})
     await store.put_mail("other", "b", {})
     for taker, number in (("me", 1), ("you", 2), ("me", 1)):
         same(await store.take_mail("box", taker), {"n": number, "s": "\0\ud800"}, f"of {taker}")
-    same(await store.take_mail("box", "them"), None, "what others took")
+    same(await store.take_mail("box", "them"), None, "mail claimed by others")
     await store.put_mail("box", "c", {"n": 4})
     await store.put_mail("box", "d\0", {"n": 5, "s": "\0"})
     mine: Any = for_user(store, "ada")
     same(await mine.take_mail("other", "x"), {}, "for_user")
     free = [("c", {"n": 4}), ("d\0", {"n": 5, "s": "\0"})]
     for one in (store, mine):
-        same(list(await one.list_mail("box")), free, "what nobody took")
+        same(list(await one.list_mail("box")), free, "unclaimed mail")
     gone = [await mine.remove_mail("box", key) for key in ("c", "c", "b", "d\0")]
-    same(gone, [True, False, True, True], "what is removed")
+    same(gone, [True, False, True, True], "the removed mail")
     same(list(await store.list_mail("box")), [], "after that")
     for thread, user in (("t\0", "ada"), ("u", "bob")):
         await store.add_thread(thread, user_id=user)
@@ -309,7 +309,7 @@ async def mail_is_taken_once_and_again_by_who_took_it(store: Any) -> None:
 
 
 async def messages_of_an_inbox_are_taken_once_in_order_and_whole(store: Any) -> None:
-    """`take_messages` gives all that nobody took; one that interrupts is left for the next run."""
+    """`take_messages` claims all messages; a message that interrupts is left for the next run."""
     for thread, user in (("t", "ada"), ("u", "bob")):
         await store.add_thread(thread, user_id=user)
     picture = ImageContent("AP8=", media_type="image/png")
@@ -324,7 +324,7 @@ async def messages_of_an_inbox_are_taken_once_in_order_and_whole(store: Any) -> 
         same(await store.take_messages("t", taker, at_work=True), found, f"of {taker}")
     await store.put_message("t", third, interrupts=True)
     await store.put_message("t", replace(second, id="p"))
-    same(await store.take_messages("t", "you", at_work=True), None, "one that interrupts")
+    same(await store.take_messages("t", "you", at_work=True), None, "a message that interrupts")
     same(await store.take_messages("t", "you"), [third, replace(second, id="p")], "the next run's")
     mine: Any = for_user(store, "bob")
     await mine.put_message("u", first)
@@ -333,7 +333,7 @@ async def messages_of_an_inbox_are_taken_once_in_order_and_whole(store: Any) -> 
     await raises(ThreadNotFoundError, store.put_message("none", first), "an unknown thread")
     await store.delete_user("bob")
     await store.add_thread("u", user_id="ada")
-    same(await store.take_messages("u", "me"), [], "a thread that is made anew")
+    same(await store.take_messages("u", "me"), [], "a recreated thread")
 
 
 def _fact(key: str, text: str = "x", **fields: Any) -> Fact:
@@ -351,7 +351,7 @@ async def facts_are_kept_newest_first_and_once(store: Any) -> None:
         holds(await store.add_fact(_fact("f\0", "theirs", **other)), "add_fact of another")
     same(await store.list_facts("acme", "ada"), [_fact("g"), told], "facts")
     same(await store.list_facts("acme", "ada", limit=1), [_fact("g")], "the newest")
-    same(await store.list_facts("other", "bob"), [], "facts of nobody")
+    same(await store.list_facts("other", "bob"), [], "facts of an unknown user")
     lost = _fact("h", thread_id="nope")
     await raises(ThreadNotFoundError, store.add_fact(lost), "a fact of no thread")
     mine: Any = for_user(store, "bob")
@@ -364,13 +364,13 @@ async def facts_are_kept_newest_first_and_once(store: Any) -> None:
 
 
 async def a_fact_takes_the_place_of_another(store: Any) -> None:
-    """One of those that replace each other holds; a repeated write does not bring one back."""
+    """Only the last fact of a chain of replacements holds; repeated writes restore no other."""
     await store.add_fact(_fact("a", user_id="bob"))
     fails(await store.add_fact(_fact("b", replaces="a")), "replacing another user's")
     for fact in (_fact("a"), _fact("b", replaces="a"), _fact("c", replaces="a")):
         holds(await store.add_fact(fact), "add_fact")
     holds(await store.add_fact(_fact("b", replaces="a")), "a repeated write")
-    same(await store.list_facts("acme", "ada"), [_fact("c", replaces="a")], "what holds")
+    same(await store.list_facts("acme", "ada"), [_fact("c", replaces="a")], "the current facts")
     found = await store.list_facts("acme", "ada", replaced=True)
     same([(one.id, one.replaced_by) for one in found], [("c", None), ("b", "c"), ("a", "b")], "all")
     same(len(await store.list_facts("acme", "bob")), 1, "another user's")
@@ -387,8 +387,10 @@ async def facts_are_removed_with_thread_user_and_by_id(store: Any) -> None:
     await store.add_fact(_fact("e", thread_id="u"))
     await store.delete_thread("t")
     same([one.id for one in await store.list_facts("acme", "ada")], ["e", "c", "b"], "the thread's")
-    same(await store.remove_facts("ada", tenant="acme", fact_id="nope"), 0, "one that is not there")
-    same(await store.remove_facts("ada", tenant="acme", fact_id="b"), 2, "one and the one before")
+    same(await store.remove_facts("ada", tenant="acme", fact_id="nope"), 0, "an unknown fact")
+    same(
+        await store.remove_facts("ada", tenant="acme", fact_id="b"), 2, "a fact and its predecessor"
+    )
     found = await store.list_facts("acme", "ada", replaced=True)
     same([one.id for one in found], ["e", "c"], "the rest")
     same(len(await store.list_facts("other", "ada")), 2, "another tenant's")
@@ -399,7 +401,7 @@ async def facts_are_removed_with_thread_user_and_by_id(store: Any) -> None:
 
 
 async def paused_runs_go_on_once(store: Any) -> None:
-    """`change_run` gives a paused run to one of those who ask for it."""
+    """`change_run` gives a paused run to a single claimant."""
     await store.add_thread("t")
     paused = RunRecord(id="a\0", status="paused", journal={"steps": {"s\0": [1, "\ud800"]}})
     await store.save_run("t", paused)
@@ -414,7 +416,7 @@ async def paused_runs_go_on_once(store: Any) -> None:
     for _ in range(2):
         found = await store.change_run("t", "a\0", claim)
         same(found, replace(paused, status="running"), "the claimed run")
-    same(claimed, ["paused", "running"], "what was there")
+    same(claimed, ["paused", "running"], "the earlier records")
 
 
 async def runs_are_remembered(store: Any) -> None:
@@ -423,7 +425,7 @@ async def runs_are_remembered(store: Any) -> None:
     same(await store.load_run("t"), None, "the newest of none")
     first = RunRecord(id="a\0", status="running")
     await store.save_run("t", first)
-    same(await store.load_run("t", "a\0"), first, "a run that goes on")
+    same(await store.load_run("t", "a\0"), first, "a running run")
     same(await store.load_run("t"), None, "the newest with a state")
     ended = replace(
         first, status="completed", state={"n": 1, "s": "\0\ud800"}, results=("r1",), stop_reason="x"
@@ -494,4 +496,4 @@ CHECKS: Mapping[type[Any], Sequence[Callable[[Any], Awaitable[None]]]] = {
         facts_are_removed_with_thread_user_and_by_id,
     ),
 }
-"""The checks by what a store's class must be for them."""
+"""The checks by the class that a store needs for them."""

@@ -92,7 +92,7 @@ async def a_user_is_deleted_with_all_threads(store: HistoryStore) -> None:
 
 
 async def a_fork_begins_with_what_was_before_a_message(store: HistoryStore) -> None:
-    """Fork and thread go on by themselves; the fork outlives the thread, and goes with its user."""
+    """Fork and thread are independent; the fork survives the thread, but not its user."""
     await store.add_thread("t", user_id="u", metadata={"n": 1})
     await store.append("t", [said("one"), reply("a"), said("two"), reply("b")])
     fork = await store.fork("t", "said two")
@@ -123,7 +123,9 @@ async def a_rewound_thread_goes_on_before_a_message(store: HistoryStore) -> None
         return
     fork = await store.fork("t")
     await store.rewind("t", "said two")
-    same([one.id for one in await store.load("t")], ["said one", "result-a"], "what is left")
+    same(
+        [one.id for one in await store.load("t")], ["said one", "result-a"], "the remaining results"
+    )
     await store.append("t", [said("two")])
     same(await store.count_results("t"), 3, "the number of results")
     same(await store.count_results(fork), 4, "the number of results of a fork made before")
@@ -149,13 +151,13 @@ async def a_thread_of_another_user_is_not_found(store: HistoryStore) -> None:
     fails(await mine.delete_thread("t"), "delete_thread")
     same(await mine.list_threads(), [], "list_threads")
     same(await mine.list_threads(user_id="them"), [], "list_threads of them")
-    same(len(await theirs.load("t")), 1, "what they have")
+    same(len(await theirs.load("t")), 1, "the results of them")
     own = await mine.add_thread()
-    same((await store.get_thread(own)).user_id, "me", "whose a thread is that I made")
+    same((await store.get_thread(own)).user_id, "me", "the owner of my thread")
 
 
 async def what_was_said_is_found(store: HistoryStore) -> None:
-    """`search` finds words in any order, ignoring case; it gives one match for each thread."""
+    """`search` finds words in any order, ignoring case; it returns a match for each thread."""
     for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1")):
         await store.add_thread(name, user_id=user)
         await store.append(name, [said("Hello"), reply(name), said(f'Große "{name}" \\ 100 %_')])
@@ -175,18 +177,18 @@ async def what_was_said_is_found(store: HistoryStore) -> None:
         found = await store.search(words, user_id=user)
         same([(m.thread_id, m.position) for m in found], expected, f"search({words!r}, {user!r})")
     same(len(await store.search("hello", limit=2)), 2, "search with a limit")
-    same(len(await for_user(store, "u2").search("hello")), 1, "what a user finds")
+    same(len(await for_user(store, "u2").search("hello")), 1, "the matches of a user")
 
 
 async def what_is_stored_is_counted(store: HistoryStore) -> None:
-    """`stats` counts everything, or one user's threads."""
+    """`stats` counts everything, or a user's threads."""
     for name, user in (("a", "u1"), ("b", "u2"), ("c", "u1"), ("d", None)):
         await store.add_thread(name, user_id=user)
         await store.append(name, [said("hi"), reply(name)])
     same(await store.stats(), StoreStats(4, 2, 8, 16), "stats")
     same(await store.stats("u1"), StoreStats(2, 1, 4, 8), "stats of a user")
-    same(await store.stats("nobody"), StoreStats(0, 0, 0, 0), "stats of nobody")
-    same(await for_user(store, "u2").stats(), StoreStats(1, 1, 2, 4), "what a user counts")
+    same(await store.stats("nobody"), StoreStats(0, 0, 0, 0), "stats of an unknown user")
+    same(await for_user(store, "u2").stats(), StoreStats(1, 1, 2, 4), "the counts of a user")
 
 
 async def ids_are_data_whatever_stands_in_them(store: HistoryStore) -> None:
