@@ -1,7 +1,7 @@
 """The HTTP API that the useAgent React hook talks to; needs the extra ``api``.
 
 `create_app` makes an ASGI app of networks and agents; `stream_response` answers a request to a
-route of one's own.
+route of your own.
 """
 
 from agentkit_py._core.lazy import missing_package

@@ -1,6 +1,6 @@
-"""Access: who may answer a question, take a thread over, and act on what is another user's.
+"""Access: who may answer a question, take a thread over, and act on other users' data.
 
-Each endpoint and each stream asks here. Where the server has tenants, what is another user's is out
+Each endpoint and each stream asks here. Where the server has tenants, another user's data is out
 of reach unless both are of one tenant; only then are the lists and rules of the application asked.
 """
 
@@ -17,7 +17,7 @@ from agentkit_py.server.config import OWNER, ServerSettings
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The access of one user for the time of one request, or of one look at a list."""
+    """The access of a user during a single request, or a single read of a list."""
 
     settings: ServerSettings
     user_id: str
@@ -25,7 +25,7 @@ class Access:
     """Tenants by user, each asked for once."""
 
     async def reaches(self, owner: str | None) -> bool:
-        """Return whether the user may act at all on what is the owner's.
+        """Return whether the user may act at all on the owner's data.
 
         Users without a tenant have none in common.
         """
@@ -44,8 +44,8 @@ class Access:
     async def may_answer(self, question: Question) -> bool:
         """Return whether the user may answer a question.
 
-        The application's rule decides, where it has one. Else the names of the question's tool, or
-        those that `create_app` got; the thread's own user only as ``"owner"``.
+        The application's rule decides, if it has a rule. Otherwise the names of the question's
+        tool, or those that `create_app` got; the thread's own user only as ``"owner"``.
         """
         settings, user_id, owner = self.settings, self.user_id, question.user_id
         if settings.may_answer is not None:
@@ -67,8 +67,8 @@ class Access:
     async def may_take_over(self, takeover: Takeover) -> bool:
         """Return whether the user may read a thread as staff, and take it over.
 
-        The application's rule decides, where it has one, and else its list; a thread's own user may
-        not, unless the list has ``"owner"``.
+        The application's rule decides, if it has a rule, otherwise its list; a thread's own user
+        may not, unless the list has ``"owner"``.
         """
         settings, user_id, owner = self.settings, self.user_id, takeover.user_id
         if owner == user_id:

@@ -49,7 +49,7 @@ logger: logging.Logger = get_logger("agentkit_py.server")
 P = TypeVar("P", bound=BaseModel)
 
 HEADERS = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
-"""Headers of every response: it is for one user, and of the type that it names."""
+"""Headers of every response: it is for a single user, and of the type that it names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,20 +73,20 @@ class Api:
     decisions: Decisions = field(default_factory=Decisions)
 
     def check_streams(self, user_id: str) -> None:
-        """Refuse one more reader of a user who has as many as there may be."""
+        """Refuse another reader of a user who has reached the limit."""
         if not self.streams.has_room(user_id):
             most = self.streams.most
             raise too_many(f"At most {most} streams can be open at once.", "too_many_streams")
 
     async def reader_of(self, request: Request) -> str:
-        """Return the user who asks a page for one more stream, or refuse it."""
+        """Return the user who asks a page for another stream, or refuse it."""
         self.authenticator.check_page(request)
         user_id = await self.authenticator.user_of(request)
         self.check_streams(user_id)
         return user_id
 
     def access_of(self, user_id: str) -> Access:
-        """Return what this user may do with what is others'."""
+        """Return this user's access to the data of others."""
         return Access(self.settings, user_id)
 
     def threads_of(self, user_id: str) -> HistoryStore:
@@ -102,7 +102,7 @@ class ApiRequest(Generic[P]):
     http: Request
     user_id: str
     params: P
-    """The body, or the query with what the path names."""
+    """The body, or the query with the parameters of the path."""
 
     @property
     def threads(self) -> HistoryStore:
@@ -139,7 +139,7 @@ class Endpoint(Generic[P]):
                 if request.path_params and isinstance(found, dict):
                     found = {**cast("dict[str, Any]", found), **request.path_params}
             params = parse(self.params, found)
-            del found  # what the client shows may be long
+            del found  # the client's data may be long
             return respond(await self.handler(ApiRequest(api, request, user_id, params)))
 
         return Route(self.path, guarded(serve), methods=[self.method])
@@ -194,7 +194,7 @@ async def read_json(request: Request, most: int) -> object:
 def respond(
     found: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None
 ) -> Response:
-    """Return a JSON response for one user."""
+    """Return a JSON response for a user."""
     # A model's text may hold half of a surrogate pair, which UTF-8 cannot.
     content = dumps(found).encode()
     return Response(
@@ -224,7 +224,7 @@ def guarded(
                 ApiError(409, "thread_busy", "The thread is being answered, or waits for a person.")
             )
         except ClientDisconnect:
-            return Response(status_code=499)  # nobody reads it
+            return Response(status_code=499)  # it has no reader
         except Exception:
             logger.exception("%s %s failed", request.method, request.url.path)
             return _refused(internal())
@@ -250,9 +250,9 @@ async def http_error(_request: Request, error: Exception) -> Response:
 _REF = "#/components/schemas/{model}"
 _STATUSES = {
     400: "The request cannot be understood.",
-    401: "Nobody is signed in.",
-    403: "A page of another host sent it, or somebody else has to decide.",
-    404: "There is no such thing, or it is somebody else's.",
+    401: "No user is signed in.",
+    403: "A page of another host sent it, or another user has to decide.",
+    404: "It does not exist, or belongs to another user.",
     409: "It was answered already, or cannot be done now.",
     413: "It is too long.",
     429: "A limit of the user's is reached.",
@@ -285,7 +285,7 @@ def openapi_document(endpoints: tuple[Endpoint[Any], ...]) -> dict[str, Any]:
         [(name, "validation", adapter) for name, adapter in adapters], ref_template=_REF
     )
     for endpoint in endpoints:
-        if endpoint.method == "POST":  # what stands in the path stands in no body
+        if endpoint.method == "POST":  # parameters of the path are not in the body
             body = schemas["$defs"][endpoint.params.__name__]
             for name in re.findall(r"{(\w+)}", endpoint.path):
                 body["properties"].pop(name, None)
@@ -377,12 +377,12 @@ _HEALTHY = {
     },
 }
 _LIVE = {
-    "summary": "Tell whether the process answers",
+    "summary": "Check that the process answers",
     "responses": {"200": _HEALTHY},
-    "description": "Without `auth`, and without a look at the store.",
+    "description": "Without `auth`, and without a query of the store.",
 }
 _READY = {
-    "summary": "Tell whether new requests are welcome",
+    "summary": "Check that new requests are accepted",
     "responses": {
         "200": _HEALTHY,
         "503": {

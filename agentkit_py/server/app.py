@@ -108,15 +108,15 @@ def create_app(
         agents: Agents that answer by themselves.
         history: The store of all threads, in place of the networks' own.
         client: The Inngest client, for runs as Inngest functions.
-        auth: Returns the user's id of a request, None refuses it; sync or async. ``"local"``: one
-            user, and only programs on this machine are answered.
+        auth: Returns the user's id of a request, None refuses it; sync or async. ``"local"``: a
+            single user, and only programs on this machine are answered.
         options: See `ServerOptions`.
 
     Raises:
         ConfigurationError: It could not work, or would answer everybody.
     """
     if auth == "local" and options.get("may_answer") is None:
-        options.setdefault("approvers", (OWNER,))  # there is nobody else
+        options.setdefault("approvers", (OWNER,))  # there are no other users
     if auth == "local" and options.get("may_take_over") is None:
         options.setdefault("staff", (OWNER,))
     return _app(api_of(_targets(networks, agents), auth, options, history, client))
@@ -161,7 +161,7 @@ def api_of(
 def _targets(
     networks: Sequence[Network[Any, Any]], agents: Sequence[Agent[Any, Any]]
 ) -> dict[tuple[str, str], Target]:
-    """Index networks and agents by kind and name, and refuse two with one name."""
+    """Index networks and agents by kind and name, and refuse duplicate names."""
     for option, given, kind in (("networks", networks, Network), ("agents", agents, Agent)):
         value: object = given
         if isinstance(value, Network | Agent | str) or not isinstance(value, Sequence):
@@ -192,7 +192,7 @@ def _targets(
 
 
 def _store(history: HistoryStore | None, targets: Mapping[tuple[str, str], Target]) -> HistoryStore:
-    """Return the store of all threads: the one given, or the targets' own, or one in memory."""
+    """Return the store of all threads: the given store, the targets' own, or a store in memory."""
     own = {id(item.history): item.history for item in targets.values() if item.history is not None}
     found = [history] if history is not None else list(own.values())
     if not found:
@@ -208,8 +208,8 @@ def _store(history: HistoryStore | None, targets: Mapping[tuple[str, str], Targe
         )
     if not isinstance(found[0], HistoryStore):
         raise ConfigurationError(
-            f"create_app: history must be a HistoryStore, so that threads can be listed and told "
-            f"apart by user; got {found[0]!r:.80}"
+            f"create_app: history must be a HistoryStore, so that threads can be listed for each "
+            f"user; got {found[0]!r:.80}"
         )
     return found[0]
 
@@ -293,7 +293,7 @@ def _middleware(origins: Sequence[str]) -> list[Middleware]:
 class OneLength:
     """Refuses requests with two lengths, and closes their connection (RFC 9112, 6.1).
 
-    Servers take one of the two. A proxy before them may take the other, and then pass on what an
+    Servers take either of the two. A proxy before them may take the other, and then forward what an
     attacker wrote as the next request, of another user.
     """
 
@@ -326,7 +326,7 @@ def realtime_app(app: Starlette) -> ASGIApp:
 async def lifespan(app: Starlette) -> AsyncGenerator[None]:
     """Open the app's parts before the first request, and close them after the last.
 
-    An app that is served by itself does it; one that is mounted in another app needs it in that
+    An app that is served by itself does it; an app that is mounted in another needs it in that
     app's lifespan: ``async with lifespan(api): yield``.
     """
     api: Api = app.state.api
@@ -351,20 +351,21 @@ async def lifespan(app: Starlette) -> AsyncGenerator[None]:
 
 
 class _StopSignals:
-    """Lets SIGTERM end the runs before the server that serves the app hears of it.
+    """Lets SIGTERM end the runs before the server that serves the app handles the signal.
 
     uvicorn closes its port at once: for the time that runs get to end, a new message would be
-    refused a connection, where it should be told to try again in some seconds.
+    refused a connection, instead of a response to try again in some seconds.
     """
 
     def __init__(self, backend: Backend) -> None:
-        """Stand between the signals and the server's handlers, where it has any."""
+        """Intercept the signals before the server's handlers, if it has any."""
         self._backend = backend
         self._loop = asyncio.get_running_loop()
         self._ending: asyncio.Task[None] | None = None
         self._handlers: dict[int, Any] = {}
         in_main = threading.current_thread() is threading.main_thread()
-        # What is no method of a server is an event loop's, which hears of signals elsewhere.
+        # A handler that is not a server's method belongs to an event loop, which gets signals
+        # elsewhere.
         if in_main and inspect.ismethod(signal.getsignal(signal.SIGTERM)):
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._handlers[number] = signal.signal(number, self.heard)
@@ -381,7 +382,7 @@ class _StopSignals:
                 signal.signal(number, handler)
 
     def heard(self, number: int, _frame: FrameType | None) -> None:
-        """Take a signal; a second one is the server's."""
+        """Take a signal; a second signal goes to the server."""
         self.restore()
         if number == signal.SIGTERM:
             self._loop.call_soon_threadsafe(self._begin)
@@ -418,11 +419,11 @@ async def live(_request: Request) -> Response:
 class Readiness:
     """`GET /health/ready`: new requests are welcome here, and the store answers.
 
-    Anybody may ask, so the store gets one question at a time, however many want to know.
+    Every client may ask, so the store gets a single query at a time, for any number of requests.
     """
 
     def __init__(self, backend: Backend, store: HistoryStore, seconds: float) -> None:
-        """Take what is looked at, and the seconds that the store may take."""
+        """Set the backend and the store to check, and the seconds that the store may take."""
         self._backend = backend
         self._store = store
         self._seconds = seconds
@@ -463,20 +464,20 @@ async def stream_response(
 ) -> Response:
     """Answer a POST with the reply of a network or agent, as it comes.
 
-    For routes of one's own, in FastAPI or Starlette. What `create_app` does for the same request
-    is done here: the run goes on where the client goes away, and a request that comes again gets
-    the reply from its beginning; questions end the answer, and their answers go on with the run.
+    For your own routes, in FastAPI or Starlette. It works like `create_app` for the same request:
+    the run continues if the client disconnects, and a repeated request gets
+    the reply from its beginning; questions end the answer, and their answers resume the run.
 
     Args:
-        target: The network or agent that answers, made once: what its runs share is kept as long
+        target: The network or agent that answers, made once: data shared by its runs lasts as long
             as the process. Its threads are in its ``history``, else in memory.
         request: The request, its body not read.
         format: The protocol of the client: ``"vercel"`` (``useChat`` of the AI SDK), ``"ag-ui"``,
             or ``"agentkit"``, our own chunks between ``reply.started`` and ``reply.ended``, for a
             body ``{userMessage: {content, id?}, threadId?, answers?}``.
-        user_id: Whose threads they are. None: those of the one user of this machine, and only
+        user_id: The owner of the threads. None: the single user of this machine, and only
             programs on it are answered.
-        options: As for `create_app`; the same in each call for one target.
+        options: As for `create_app`; the same in each call for a target.
 
     Returns:
         The response: server-sent events, or why the request is refused.
@@ -515,7 +516,7 @@ def _api(target: Target, options: ServerOptions, user_id: str | None) -> Api:
     if known is None:
         given = options.copy()
         if user_id is None and options.get("may_answer") is None:
-            options.setdefault("approvers", (OWNER,))  # there is nobody else
+            options.setdefault("approvers", (OWNER,))  # there are no other users
         kind = "network" if isinstance(target, Network) else "agent"
         api = api_of({(kind, target.name): target}, "local", options)
         api.backend.open()
@@ -524,7 +525,7 @@ def _api(target: Target, options: ServerOptions, user_id: str | None) -> Api:
         names = {*options, *known[1]}
         changed = sorted(name for name in names if options.get(name) != known[1].get(name))
         raise ConfigurationError(
-            f"stream_response: {changed[0]} is not what it was in the first call for "
+            f"stream_response: {changed[0]} differs from the first call for "
             f"{target.name!r}: runs and readers share it, so make it once, outside of the route"
         )
     return known[0]

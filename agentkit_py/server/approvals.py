@@ -37,7 +37,7 @@ _MOST_CLOSED = 1000
 
 CLOSED = {
     "already_answered": "This was answered already.",
-    "expired": "Nobody answered this in time.",
+    "expired": "This was not answered in time.",
     "run_stopped": "The run that asked this was stopped.",
 }
 """Codes and words for answers that come too late."""
@@ -45,7 +45,7 @@ CLOSED = {
 
 @dataclass(frozen=True, slots=True)
 class OpenQuestions:
-    """Questions by id, as they were at one look."""
+    """Questions by id, as of the last read."""
 
     asked: dict[str, Question]
     """The open ones."""
@@ -181,9 +181,9 @@ def _whole(body: AnswerBody | ApprovalRequestBody) -> Decision:
 def decided(
     calls: Mapping[int, Decision], whole: Decision | None, who: str, question: Question
 ) -> Question | None:
-    """Return a question with decisions on single calls, and on all others; None: all stand.
+    """Return a question with decisions on single calls, and on all others; None: unchanged.
 
-    The words of users who decide for themselves are for agents and for them.
+    If users decide for themselves, their words are the reason and also the text to the user.
     """
     now = datetime.now(UTC)
     is_users = who == question.user_id
@@ -218,11 +218,11 @@ async def answer_question(
     decide: Callable[[Question], Question | None],
     calls: Mapping[int, Decision] | None = None,
 ) -> Done:
-    """Change a question if the user may, and let its run go on once it is answered.
+    """Change a question if the user may, and resume its run once it is answered.
 
     Args:
         api: The parts of the server.
-        user_id: The one who answers.
+        user_id: The user who answers.
         question: The question.
         decide: Returns the changed question; None: nothing is left to decide.
         calls: The decisions on single calls, whose arguments are checked.
@@ -251,7 +251,7 @@ async def _take_answer(
     question: Question,
     decide: Callable[[Question], Question | None],
 ) -> None:
-    """Change a question, let its run go on, and tell those who follow it."""
+    """Change a question, resume its run, and notify its followers."""
     try:
         done = await change_open(store, question.id, decide, tell=api.backend.go_on)
     except NotPendingError as error:

@@ -45,11 +45,11 @@ class Authenticator:
     """Finds the user of a request, and refuses requests from pages of other sites.
 
     Args:
-        auth: Returns the user's id; ``"local"``: the one user of this machine.
+        auth: Returns the user's id; ``"local"``: the single user of this machine.
         origins: Pages on other hosts that may use the API, as ``https://host``.
 
     Raises:
-        ConfigurationError: ``auth`` is neither, or an origin is none or stands for all.
+        ConfigurationError: ``auth`` is neither, or an origin is invalid or a wildcard.
     """
 
     def __init__(self, auth: Auth | Literal["local"] | None, origins: Sequence[str] = ()) -> None:
@@ -89,8 +89,8 @@ class Authenticator:
     def check_page(self, request: HTTPConnection) -> None:
         """Refuse requests that a page of another site makes a signed-in browser send.
 
-        Browsers say where a request comes from (``Sec-Fetch-Site``, ``Origin``); other clients
-        send neither, and have no cookies that somebody else could use.
+        Browsers send the origin of a request (``Sec-Fetch-Site``, ``Origin``); other clients
+        send neither, and have no cookies that another site could use.
         """
         site = request.headers.get("sec-fetch-site")
         origin = request.headers.get("origin")
@@ -125,7 +125,7 @@ def _check_local(request: HTTPConnection) -> None:
 
 
 def is_same_host(origin: str, request: HTTPConnection) -> bool:
-    """Tell whether a page's origin is the host that the request was sent to."""
+    """Return whether a page's origin is the host that the request was sent to."""
     host = urlsplit(origin).netloc  # empty for "null"
     return host != "" and host == request.headers.get("host")
 
@@ -143,7 +143,7 @@ class Grant:
 
 
 class StreamTokens:
-    """Signs and reads tokens with which a browser may listen to one user's channel.
+    """Signs and reads tokens with which a browser may listen to a user's channel.
 
     Args:
         secret: The key; a random one unless given, so that tokens end with the process.
@@ -161,7 +161,7 @@ class StreamTokens:
         if secret is not None and len(secret.strip()) < _SHORTEST_SECRET:
             raise ConfigurationError(
                 f"create_app: secret must have at least {_SHORTEST_SECRET} characters, since "
-                "whoever guesses it can listen to everybody. `openssl rand -hex 32` prints one"
+                "a guessed secret opens every channel. `openssl rand -hex 32` prints one"
             )
         self._key = secrets.token_bytes(32) if secret is None else secret.encode()
         self._seconds = seconds
@@ -174,7 +174,7 @@ class StreamTokens:
         return f"{body}.{self._sign(body)}", grant
 
     def read(self, token: str) -> Grant | None:
-        """Return what a token grants now; None if it is forged or expired."""
+        """Return a token's grant; None if it is forged or expired."""
         body, _, signature = token.rpartition(".")
         # As bytes: compare_digest refuses text that is not ASCII.
         if not hmac.compare_digest(signature.encode(), self._sign(body).encode()):

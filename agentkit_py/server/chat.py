@@ -1,4 +1,4 @@
-"""Messages: who answers, sending one, cancelling its run, and the token to listen with."""
+"""Messages: choosing the answering agent, sending, cancelling, and the token to listen with."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def agents_of(settings: ServerSettings) -> list[AgentItem]:
 
 
 async def _edit(api: Api, job: Job, body: ChatRequest) -> None:
-    """Take the thread back to before the message that this one takes the place of, if any."""
+    """Rewind the thread to before the message that this message replaces, if any."""
     state = body.user_message.state or {}
     edited = body.edits
     if edited is None and state.get("mode") == "conversation_branching":
@@ -88,7 +88,7 @@ async def _edit(api: Api, job: Job, body: ChatRequest) -> None:
         edited = named if isinstance(named, str) and named else None
     if edited is None:
         return
-    await api.backend.check_questions(job.user_id)  # else the thread would be cut, and nothing said
+    await api.backend.check_questions(job.user_id)  # before the thread is cut
     api.backend.check_room(job.user_id)
     try:
         await rewind(api, job.user_id, job.thread_id, edited)
@@ -99,7 +99,7 @@ async def _edit(api: Api, job: Job, body: ChatRequest) -> None:
 
 
 async def _post(api: Api, job: Job) -> None:
-    """Leave a message to the run that is at work, if its own run may have to wait for a place."""
+    """Leave a message to the active run, if its own run may have to wait for capacity."""
     backend = api.backend
     if backend.runs_here and not backend.working(job.user_id, job.thread_id):
         return  # its own run begins here at once, and sees to it
@@ -112,14 +112,14 @@ async def _post(api: Api, job: Job) -> None:
 
 
 async def make_thread(api: Api, job: Job) -> None:
-    """Make the thread of a message that is to be answered, if there is none; or refuse it."""
+    """Create the thread of a message if it does not exist, or refuse it."""
     api.backend.check_room(job.user_id)  # before a thread is made for nothing
     title = title_of(text_of_parts(job.message.content))
     await api.threads_of(job.user_id).add_thread(job.thread_id, title=title)
 
 
 def job_of(settings: ServerSettings, body: ChatRequest, user_id: str) -> Job:
-    """Return what a client asks for, or refuse it."""
+    """Return the client's requested target, or refuse it."""
     message, limits = body.user_message, settings.limits
     if len(message.content) > limits.message_characters:
         raise invalid(f"userMessage.content: at most {limits.message_characters} characters")
@@ -150,7 +150,7 @@ def job_of(settings: ServerSettings, body: ChatRequest, user_id: str) -> Job:
 
 
 def _on_busy(body: ChatRequest, settings: ServerSettings) -> OnBusy | None:
-    """Return how a message is sent; refuse what the store's lease does not let runs do."""
+    """Return how a message is sent; refuse modes that the store's lease does not allow."""
     lease = settings.store.lease
     if body.on_busy in ("steer", "interrupt") and not (lease and lease.steering):
         raise invalid(f"onBusy: this server does not {body.on_busy} answers")
@@ -160,7 +160,7 @@ def _on_busy(body: ChatRequest, settings: ServerSettings) -> OnBusy | None:
 
 
 def _allowed_state(given: Mapping[str, Any] | None, settings: ServerSettings) -> dict[str, Any]:
-    """Return what a client may set of the state it sent; refuse what cannot be kept."""
+    """Return the sent fields that a client may set; refuse values that cannot be stored."""
     found = {key: value for key, value in (given or {}).items() if key in settings.client_state}
     if _is_deeper(found, _DEEPEST + 1):
         raise invalid(f"userMessage.state: at most {_DEEPEST} levels")

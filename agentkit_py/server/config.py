@@ -41,7 +41,7 @@ class ServerLimits:
     """Bytes of a request. The hook sends the whole conversation with each message."""
 
     message_characters: int = 32_000
-    """Characters of one message."""
+    """Characters of a message."""
 
     state_bytes: int = 16_384
     """Bytes, as JSON, of the client state that goes with a message."""
@@ -50,7 +50,7 @@ class ServerLimits:
     """Characters of the client's history, where it is read at all."""
 
     runs_per_user: int = 4
-    """Runs of one user at the same time, and questions of the user's that wait for a person."""
+    """A user's simultaneous runs, and the user's open questions."""
 
     runs: int = 1000
     """Runs of this process at the same time, without those that wait for a person."""
@@ -59,7 +59,7 @@ class ServerLimits:
     """Seconds that a run may take from its beginning, or from a person's answer."""
 
     streams_per_user: int = 16
-    """Readers of one user at the same time."""
+    """A user's simultaneous readers."""
 
     stream_seconds: float = 30.0
     """Seconds that a reader may take to accept a message before its connection is closed."""
@@ -130,10 +130,10 @@ class ServerOptions(TypedDict, total=False):
     own, for trying it out."""
 
     may_take_over: MayTakeOver
-    """Says who may take over which thread, in place of ``staff``; nobody may their own."""
+    """Decides who may take over which thread, in place of ``staff``; never their own."""
 
     notify: Notify
-    """Tells a user who has no stream open what has happened: see `Notice`."""
+    """Notifies a user who has no stream open: see `Notice`."""
 
     thread_url: str
     """The page of a thread, for notices: ``"https://shop.example/chat/{thread_id}"``."""
@@ -167,17 +167,17 @@ class ServerOptions(TypedDict, total=False):
     """Pages on other hosts that may use the API, as ``https://host``."""
 
     limits: ServerLimits
-    """Limits of what users may ask for."""
+    """Limits of users' requests."""
 
     hub_limits: HubLimits
-    """Limits of what is kept for readers."""
+    """Limits of the chunks kept for readers."""
 
     run_limits: RunLimits
     """Limits of each run in this process."""
 
     leases: bool
-    """Give the store a `ThreadLease` if it has none, so that one run at a time works on a thread,
-    whatever process it is in; False unless given."""
+    """Give the store a `ThreadLease` if it has none, so that a single run at a time works on a
+    thread, across all processes; False unless given."""
 
     extended: bool
     """Also stream ``usage.updated`` and ``metadata.updated``: tokens and processors."""
@@ -186,11 +186,11 @@ class ServerOptions(TypedDict, total=False):
     """Signs realtime tokens, the same in all processes; random unless given."""
 
     realtime: Literal["inngest", "store"]
-    """With ``client``: how chunks of functions come to front ends, as in ``create_functions(…,
+    """With ``client``: how chunks of functions reach front ends, as in ``create_functions(…,
     realtime=…)``; ``"inngest"`` unless given."""
 
     realtime_url: str
-    """The realtime server's address for browsers, if not the one that is assumed."""
+    """The realtime server's address for browsers, if not the default."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,12 +198,12 @@ class ServerSettings:
     """A server's targets, store and `ServerOptions`, checked once when it is made.
 
     Raises:
-        ConfigurationError: A client may set who the user is, nobody could give an approval, or the
-            memory is not that of the runs.
+        ConfigurationError: A client may set the user's identity, no user could approve, or the
+            memory differs from the runs'.
     """
 
     targets: Mapping[tuple[str, str], Target]
-    """Networks and agents by kind and name; the first one is the default."""
+    """Networks and agents by kind and name; the first is the default."""
 
     store: HistoryStore
     approvers: Collection[str] = ()
@@ -233,7 +233,7 @@ class ServerSettings:
         """Refuse clients that could name another user, and approvals that nobody could give."""
         self._check_kinds()
         if self.across_tenants and self.tenant_of is None:
-            raise ConfigurationError("across_tenants: pass tenant_of=…; without it are no tenants")
+            raise ConfigurationError("across_tenants: pass tenant_of=…; tenants need it")
         if not self.approvers and self.may_answer is None:
             self._check_approvers()
         for key in sorted({self.user_key, *_OWNER_KEYS}.intersection(self.client_state)):
@@ -291,7 +291,7 @@ class ServerSettings:
         if (memory.tenant is None) is (self.tenant_of is None):
             raise ConfigurationError(
                 "memory: pass either tenant_of=… or Memory(store, tenant=…), which says that all "
-                "users are of one tenant"
+                "users are of the same tenant"
             )
         if self.user_key not in ("user_id", "userId"):
             raise ConfigurationError(
@@ -301,7 +301,7 @@ class ServerSettings:
 
     @property
     def most_listed(self) -> int | None:
-        """The most questions or threads that one look at all of them reads; None: all.
+        """The maximum number of questions or threads of a full read; None: all.
 
         With tenants it is all: those of other tenants may come first, however many they are.
         """
@@ -325,7 +325,7 @@ class ServerSettings:
                     if isinstance(tool, Tool) and tool.needs_approval and not tool.approvers.names:
                         raise ConfigurationError(
                             f"create_app: tool {tool.name!r} of {agent.name!r} needs approval, and "
-                            "nobody could give it: pass approvers=[…] with ids of users "
+                            "no user could give it: pass approvers=[…] with ids of users "
                             f"({OWNER!r}: users decide for themselves) or may_answer=…"
                         )
 

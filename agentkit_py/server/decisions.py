@@ -1,4 +1,4 @@
-"""Work that a request begins, and that goes on when the request's connection is gone."""
+"""Work that a request begins, and that continues when the request's connection is gone."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ logger: logging.Logger = get_logger("agentkit_py.server")
 class Decisions:
     """The answers and messages that are being taken, each in a task of its own.
 
-    What was decided stays decided: a client that goes away does not stop it, nor what makes up for
-    it where it fails.
+    A decision is final: a client that disconnects stops neither it nor the compensation
+    of a failure.
     """
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Decisions:
         return task
 
     async def carry_out(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return what the work gives, which goes on where this task is cancelled."""
+        """Return the work's result; the work continues if this task is cancelled."""
         return await asyncio.shield(self.begin(work))
 
     @property

@@ -62,7 +62,7 @@ class InngestRuns(Backend):
         self.streams: bool = settings.realtime == "store"
         if self.streams and settings.store.broadcast() is None:
             raise ConfigurationError(
-                'create_app: realtime="store" needs a store that carries streams from one process '
+                'create_app: realtime="store" needs a store that carries streams from a process '
                 f"to another, SqliteHistory or PostgresHistory, not {settings.store!r:.80}"
             )
         self._settings = settings

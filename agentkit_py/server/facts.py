@@ -1,4 +1,4 @@
-"""Facts: what agents remember of a user, seen, corrected and forgotten by that user alone."""
+"""Facts: agents' memory of a user, read, corrected and deleted by that user only."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from agentkit_py.server.schemas import (
 
 @endpoint("GET", "/api/memory", 404)
 async def list_facts(request: ApiRequest[FactsQuery]) -> Facts:
-    """List what is remembered of the user, newest first."""
+    """List the remembered facts of the user, newest first."""
     found = await (await _mine(request)).facts(replaced=request.params.replaced)
     return {"facts": [_item(one) for one in found]}
 
@@ -53,7 +53,7 @@ async def forget_facts(request: ApiRequest[ForgetQuery]) -> Forgotten:
 
 
 async def _mine(request: ApiRequest[Any]) -> UserMemory:
-    """Return the user's memory; without one, or for a user of no tenant, there is none."""
+    """Return the user's memory; without one, or for a user without a tenant, it is not found."""
     settings = request.api.settings
     memory, tenant = settings.memory, await settings.tenant(request.user_id)
     if memory is None or (settings.tenant_of is not None and tenant is None):

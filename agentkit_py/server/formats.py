@@ -1,4 +1,4 @@
-"""The protocols of front ends: what they send, and what a reply is written in."""
+"""The protocols of front ends: their requests, and the format of replies."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class FrontEndRequest:
 
     thread_id: str | None
     message: tuple[str | None, str] | None = None
-    """Id and text of what the user says; None: nothing new."""
+    """Id and text of the user's message; None: nothing new."""
 
     again: bool = False
-    """The reply is to be made anew."""
+    """The reply is to be regenerated."""
 
     decisions: Mapping[str, Decision] = field(default_factory=dict[str, Decision])
     """Answers to questions, by the id of the call in the question."""
@@ -70,13 +70,13 @@ class FrontEnd(Protocol):
     """The chunks of the run are among the events, as they are."""
 
     shows_last: bool
-    """Only the reply to the last message is streamed; an earlier one is read from the thread."""
+    """Only the reply to the last message is streamed; an earlier reply is read from the thread."""
 
     rows: int
     """The rows of a thread that a request looks at: all messages, where a client may need them."""
 
     def read(self, body: object) -> FrontEndRequest:
-        """Return what a request asks for, or refuse it."""
+        """Return the parsed request, or refuse it."""
         ...
 
     def messages(self, turns: Sequence[ShownTurn]) -> list[dict[str, Any]]:
@@ -91,7 +91,7 @@ class FrontEnd(Protocol):
         *,
         continues: bool,
     ) -> ReplyWriter:
-        """Return what writes the reply to a message.
+        """Return the writer of the reply to a message.
 
         Args:
             asked: The request.
@@ -391,5 +391,5 @@ def format_of(name: str) -> FrontEnd:
     found = FORMATS.get(name)
     if found is None:
         known = ", ".join(map(repr, FORMATS))
-        raise ConfigurationError(f"There is no format {name!r}; there are {known}")
+        raise ConfigurationError(f"Unknown format {name!r}; known are {known}")
     return found

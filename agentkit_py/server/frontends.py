@@ -1,8 +1,8 @@
-"""Front ends with a protocol of their own: one request, and the reply streamed as its answer.
+"""Front ends with a protocol of their own: a request whose answer streams the reply.
 
-The reply is read from the user's channel, and compared with the thread where it ends, so that what
-a client shows in the end is what the thread holds. A client that goes away stops nothing; it gets
-the reply from its beginning when it comes back.
+The reply is read from the user's channel, and compared with the thread where it ends, so that a
+client finally shows the same as the thread. A client that disconnects stops nothing; it gets the
+reply from its beginning when it comes back.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ from agentkit_py.server.turns import (
 logger: logging.Logger = get_logger("agentkit_py.server")
 
 _POLL_SECONDS = 2.0
-"""Seconds between two looks for what other processes do with a run that waits."""
+"""Seconds between two checks of a waiting run that other processes may change."""
 
 _RECENT_SECONDS = 60.0
 """Seconds for which a reply that has ended is streamed to a client that was cut off from it."""
@@ -146,7 +146,7 @@ async def _questions(api: Api, thread_id: str, **which: Any) -> list[Question]:
 
 
 async def _client_state(api: Api, user_id: str, thread_id: str) -> dict[str, Any]:
-    """Return what clients may set of the state of the thread's last run."""
+    """Return the fields that clients may set, from the state of the thread's last run."""
     found = await previous_data(api.threads_of(user_id), thread_id) or {}
     return {key: found[key] for key in api.settings.client_state if key in found}
 
@@ -157,7 +157,7 @@ async def post_reply(front_end: FrontEnd, api: Api, request: Request) -> Respons
 
 
 async def respond_to(front_end: FrontEnd, api: Api, request: Request, user_id: str) -> Response:
-    """Answer one request of a user."""
+    """Answer a request of a user."""
     asked = front_end.read(await read_json(request, api.settings.limits.body_bytes))
     return await _respond(_Exchange(front_end, api, user_id, asked))
 
@@ -197,7 +197,7 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
     body = ChatRequest(
         user_message=given,
         thread_id=asked.thread_id,
-        on_busy="wait",  # its stream is that of one answer
+        on_busy="wait",  # its stream has a single answer
         network=asked.network,
         agent=asked.agent,
     )
@@ -210,11 +210,11 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
         has_reply = (await exchange.end_of(message_id)).reason == "completed"
     if known is not None and (known.text != message[1] or (has_reply and asked.again)):
         raise ApiError(
-            409, "already_answered", "A message that was answered cannot be said again or changed."
+            409, "already_answered", "A message that was answered cannot be sent again or changed."
         )
     if has_reply or await exchange.is_under_way(message_id):
         return _StreamedAnswer(exchange, message_id, begin=None, continues=True)
-    await make_thread(api, job)  # while the client can be told
+    await make_thread(api, job)  # while the client can still get an error
     return _StreamedAnswer(
         exchange, message_id, begin=partial(api.backend.start, job), said=message[1]
     )
@@ -229,7 +229,7 @@ def _check_streams(exchange: _Exchange) -> None:
 
 @dataclass(slots=True)
 class _Exchange:
-    """One request of a user's front end, and what the thread knows of it."""
+    """A request of a user's front end, and the thread's data on it."""
 
     front_end: FrontEnd
     api: Api
@@ -238,7 +238,7 @@ class _Exchange:
 
     @property
     def thread_id(self) -> str:
-        """The thread; empty where a new one is to be made."""
+        """The thread; empty for a new thread."""
         return self.asked.thread_id or ""
 
     @property
@@ -261,7 +261,7 @@ class _Exchange:
         return view
 
     async def open_questions(self, message_id: str | None = None) -> list[Question]:
-        """Return the open questions of the thread, or of one of its runs."""
+        """Return the open questions of the thread, or of a single run."""
         store = self.api.threads_of(self.user_id)
         if not self.thread_id or not await store.thread_exists(self.thread_id):
             return []
@@ -308,7 +308,7 @@ class _Exchange:
         return end_of(run, turn, runs_here=self.api.backend.runs_here)
 
     async def find_asked(self) -> str:
-        """Return the message whose run asked what is answered now, or refuse the answers."""
+        """Return the message of the run with the answered questions, or refuse the answers."""
         await self.api.threads_of(self.user_id).get_thread(self.thread_id)
         for question, calls in await self._decided():
             if not await self.access.may_answer(question) and calls:
@@ -324,14 +324,14 @@ class _Exchange:
             ids = [approval_id(question.id, index, count) for index in range(max(1, count))]
             given = self.asked.decisions
             calls = {index: given[name] for index, name in enumerate(ids) if name in given}
-            if question.id in given:  # one word for all
+            if question.id in given:  # a single answer for all
                 calls = dict.fromkeys(range(len(ids)), given[question.id])
             if calls:
                 found.append((question, calls))
         return found
 
     async def decide(self) -> None:
-        """Answer the questions; those that somebody has answered stay as they are."""
+        """Answer the questions; answered questions are unchanged."""
         for question, calls in await self._decided():
             if question.status != "open":
                 continue
@@ -340,12 +340,14 @@ class _Exchange:
             try:
                 await answer_question(self.api, self.user_id, question, change, calls)
             except ApiError as error:
-                if error.code not in CLOSED:  # else somebody was quicker, or it is too late
+                if (
+                    error.code not in CLOSED
+                ):  # otherwise another user was quicker, or it is too late
                     raise
 
 
 class _StreamedAnswer(CountedEvents):
-    """The answer to one request: a reply, as it comes."""
+    """The answer to a request: a reply, as it is made."""
 
     def __init__(
         self,
@@ -368,12 +370,12 @@ class _StreamedAnswer(CountedEvents):
         self._reader: Subscription | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Begin what was asked for, whatever becomes of the connection, and send the reply."""
+        """Begin the requested run, independent of the connection, and send the reply."""
         with self._started():
             await super().__call__(scope, receive, send)
 
     def _started(self) -> Subscription:
-        """Return the subscription, which hears of all that is begun, once it has begun."""
+        """Begin the run and return the subscription, which was opened before it."""
         if self._reader is None:
             api = self._exchange.api
             self._reader = api.hub.subscribe(channel_of(self._exchange.user_id))
@@ -427,7 +429,7 @@ def _frames(events: Sequence[Mapping[str, Any]]) -> bytes:
 
 @dataclass(slots=True)
 class _Story:
-    """Follows one reply to its end, or until its reader has to answer."""
+    """Follows a reply to its end, or until its reader has to answer."""
 
     exchange: _Exchange
     message_id: str
@@ -515,11 +517,11 @@ class _Story:
         return found is None or await exchange.access.may_answer(found)
 
     async def _finish(self, end: ReplyEnd) -> list[dict[str, Any]]:
-        """Return the last events, after which the client has what the thread holds."""
+        """Return the last events, after which the client is in sync with the thread."""
         exchange, found = self.exchange, list[dict[str, Any]]()
         turn = (await exchange.view()).of(self.message_id)
         stored = [] if turn is None else turn.parts
-        has_less = end.reason == "failed" and not stored  # what was shown stays
+        has_less = end.reason == "failed" and not stored  # the shown parts stay
         if not has_less and (self._reply is None or not is_same_reply(self._reply.parts, stored)):
             found += self.writer.write(Rewritten(stored))
         if end.reason == "completed" and exchange.api.settings.client_state and exchange.thread_id:
@@ -555,8 +557,9 @@ class _Story:
     async def _ask(self, asked: Sequence[Question]) -> list[dict[str, Any]]:
         """End here, since the reader has to answer.
 
-        A client that has not seen the questions gets them from the thread; so does one whose stream
-        shows others, as agents that work at the same time may ask again in another order.
+        A client that has not seen the questions gets them from the thread. So does a client whose
+        stream shows others, because agents that work at the same time may repeat questions in
+        another order.
         """
         reply, found = self._reply, list[dict[str, Any]]()
         if reply is not None:
@@ -574,13 +577,13 @@ class _Story:
 
 
 _AT_REST = frozenset({"hitl.requested", "run.interrupted", "error", "stream.ended"})
-"""Chunks that do not show that a process is at work on the reply."""
+"""Chunks that do not show an active process on the reply."""
 
 
 def _waits_for_others(part: StreamedPart) -> bool:
     """Return whether a call is made once the questions about others are answered.
 
-    Clients go on by themselves once no call is left that waits for anything but an answer.
+    Clients continue by themselves once all remaining calls wait for answers.
     """
     return part.type == "tool-call" and part.output is None and part.approval is None
 

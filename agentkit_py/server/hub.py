@@ -1,10 +1,10 @@
 """The hub: channels that keep the last chunks, and readers that follow them at their own pace.
 
 A reader holds a position, not a queue: unread chunks stay in its channel's ring, once for all
-readers. So memory is bounded by the rings and one small batch for each reader, however slow it is;
+readers. So memory is bounded by the rings and a small batch for each reader, however slow it is;
 a reader that the ring has overtaken learns how much it lost. Publishing never waits.
 
-A hub belongs to one event loop; all of it is called there.
+A hub belongs to a single event loop; all methods are called there.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 
 Missed: TypeAlias = Literal["too_old", "unknown"]
-"""The reason why a reader cannot get all that it missed: the ring has dropped some of it, or its
-position is not one of this channel (e.g. of a server that was restarted)."""
+"""The reason why a reader cannot get all missed chunks: the ring has dropped some of it, or its
+position is not of this channel (e.g. of a server that was restarted)."""
 
 _OVERHEAD = 150
 """Bytes that an entry takes in addition to its text, estimated."""
 
 _UNSURE = 60.0
-"""Seconds for which nobody knows whether a reader has got what was sent to it: a connection that is
+"""Seconds for which it is unknown whether a reader has received its chunks: a connection that is
 gone is noticed after 40 (two of uvicorn's pings)."""
 
 _MARKED = 10.0
 """Seconds between two places of a reader that are remembered."""
 
 _BATCH = 2**16
-"""Characters that a reader gets at once, unless one chunk is longer: a reader that has stopped
+"""Characters that a reader gets at once, unless a chunk is longer: a reader that has stopped
 reading holds that much."""
 
 
@@ -64,7 +64,7 @@ class Entry:
     """The id of the user's message that the chunk's run answers."""
 
     source: str | None = None
-    """The worker process that published it; None: this one."""
+    """The worker process that published it; None: this process."""
 
     @property
     def size(self) -> int:
@@ -74,20 +74,20 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HubLimits:
-    """Limits of what a hub keeps.
+    """Limits of a hub's memory.
 
     Raises:
         ConfigurationError: A limit is not positive.
     """
 
     channel_chunks: int = 8192
-    """Chunks that one channel keeps."""
+    """Chunks that a channel keeps."""
 
     channel_bytes: int = 2 * 2**20
-    """Bytes that one channel keeps."""
+    """Bytes that a channel keeps."""
 
     ended_bytes: int = 256 * 2**10
-    """Bytes of runs that have ended which a channel keeps when the next one begins."""
+    """Bytes of runs that have ended which a channel keeps when the next run begins."""
 
     idle_channels: int = 1024
     """Channels without readers and runs that are kept for readers who come back."""
@@ -190,9 +190,9 @@ class _Channel:
         news.set()
 
     def _track_run(self, event: str, number: object, data: Mapping[str, Any], entry: Entry) -> None:
-        """Keep track of open runs: the outermost one begins without parent, and ends a stream.
+        """Keep track of open runs: the outermost run begins without parent, and ends a stream.
 
-        A run that paused may go on in another process; it is that one's then.
+        A paused run may resume in another process, and then belongs to it.
         """
         for run in self.open.values():
             if run.answers == entry.answers is not None:
@@ -212,7 +212,7 @@ class _Channel:
             self.open.pop(message, None)
 
     def after(self, number: int, limit: int) -> list[Entry]:
-        """Return up to ``limit`` chunks that follow the one with this number."""
+        """Return up to ``limit`` chunks that follow the chunk with this number."""
         start = max(0, number + 1 - self.first)
         found: list[Entry] = []
         size = 0
@@ -246,10 +246,10 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class ReaderPlace:
-    """Where a reader stopped that is told again of all runs which were open then."""
+    """The position at which a reader resumes; runs that were open then are announced again."""
 
     seen: str
-    """The id of the last chunk that it surely had, or of the last before it came."""
+    """The id of the last chunk that it surely had, or of the last before it joined."""
 
     begin: int
     """The number before the first chunk of those runs."""
@@ -285,7 +285,7 @@ class Subscription:
             self._read = max(begin, channel.first - 1)
         self._read_at = self._hub.clock()
         self._marks = deque([(self._read_at, self._read)])
-        """Times, and what had been read by then."""
+        """Times, with the number of the last chunk read by then."""
 
         channel.readers += 1
 
@@ -296,7 +296,7 @@ class Subscription:
 
     @property
     def place(self) -> ReaderPlace:
-        """The place of a reader that may have lost what was sent to it."""
+        """The place of a reader that may have lost sent chunks."""
         channel, sure = self._channel, self._surely_received()
         seen = max(sure, self._seen)
         begin = min(sure, channel.before_open_runs)
@@ -339,7 +339,7 @@ class Subscription:
                 return Batch(found, lost)
 
     def _note_time(self) -> None:
-        """Note what had been read until now."""
+        """Record the number of the last chunk read by now."""
         now = self._hub.clock()
         if now - self._marks[-1][0] >= _MARKED:
             self._marks.append((self._read_at, self._read))
@@ -349,7 +349,7 @@ class Subscription:
     def _wants(self, entry: Entry) -> bool:
         """Return whether an entry is new, or of a run that was open when the reader came.
 
-        The end of a reply whose beginning a front end does not have would spoil the next one.
+        A front end that lacks the beginning of a reply would attach its end to the next reply.
         """
         return entry.number > self._seen or (entry.thread_id, entry.answers) in self._open
 
@@ -373,8 +373,8 @@ class Hub:
     """Channels by name.
 
     Args:
-        limits: Limits of what is kept.
-        clock: Seconds that never go back: what was sent in the last minute may not have come.
+        limits: Limits of the memory.
+        clock: A monotonic clock in seconds: chunks of the last minute may not have arrived.
 
     Example:
         ::
@@ -396,11 +396,11 @@ class Hub:
         self._channels: dict[str, _Channel] = {}
         self._kept = 0
         self._idle: OrderedDict[str, int] = OrderedDict()
-        """Bytes of the channels that nobody uses, the least recently used first."""
+        """Bytes of the idle channels, the least recently used first."""
 
         self._idle_bytes = 0
         self.on_publish: Callable[[str, Entry], None] | None = None
-        """Called with what this process publishes, to pass it on to others."""
+        """Called with each chunk of this process, to forward it to others."""
 
     @property
     def limits(self) -> HubLimits:
@@ -440,7 +440,7 @@ class Hub:
     def receive(
         self, channel: str, chunk: Mapping[str, Any], answers: str | None, source: str
     ) -> Entry:
-        """Add what another process published."""
+        """Add a chunk that another process published."""
         return self._add(channel, chunk, answers, source)
 
     def _add(
@@ -454,7 +454,7 @@ class Hub:
         return entry
 
     def publisher(self, channel: str) -> Any:
-        """Return a ``publish`` for `StreamingConfig` that sends to one channel."""
+        """Return a ``publish`` for `StreamingConfig` that sends to a channel."""
 
         def publish(chunk: dict[str, Any]) -> None:
             self.publish(channel, chunk)
@@ -480,13 +480,13 @@ class Hub:
         return {} if found is None else found.open
 
     def holds(self, channel: str, message_id: str) -> bool:
-        """Tell whether a run is open and all that it has published is still kept."""
+        """Return whether a run is open and all its chunks are still kept."""
         found = self._channels.get(channel)
         run = None if found is None else found.open.get(message_id)
         return found is not None and run is not None and run.first >= found.first
 
     def works_on(self, channel: str, message_id: str) -> bool:
-        """Tell whether a run that answers a message of the user's is open in any process."""
+        """Return whether a run that answers a message of the user is open in any process."""
         return any(run.answers == message_id for run in self._open(channel).values())
 
     def answered_elsewhere(self, channel: str, thread_id: str) -> list[str]:
@@ -502,12 +502,12 @@ class Hub:
         return any(run.thread_id == thread_id for run in self._open(channel).values())
 
     def open_runs(self, channel: str, thread_id: str) -> dict[str, str | None]:
-        """Return the messages that a thread's open runs write, and what each answers."""
+        """Return the messages of a thread's open runs, with the messages that they answer."""
         runs = self._open(channel).items()
         return {name: run.answers for name, run in runs if run.thread_id == thread_id}
 
     def place_of(self, channel: str, thread_id: str, answers: str) -> tuple[str | None, int]:
-        """Return what the open run that answers a message writes, and its last sequence number."""
+        """Return the id of the message that an open run writes, and its last sequence number."""
         for name, run in self._open(channel).items():
             if (run.thread_id, run.answers) == (thread_id, answers):
                 return name, run.last
@@ -522,7 +522,7 @@ class Hub:
         ]
 
     def has_open_runs(self, source: str | None) -> bool:
-        """Return whether a process has runs that have not ended; None: this one."""
+        """Return whether a process has runs that have not ended; None: this process."""
         every = self._channels.values()
         return any(run.source == source for channel in every for run in channel.open.values())
 
@@ -554,7 +554,7 @@ class Hub:
         return found
 
     def end_own_run(self, channel: str, message_id: str) -> None:
-        """Forget an open run of this process that has gone on elsewhere, and was not heard of."""
+        """Drop an open run of this process that another process resumed unnoticed."""
         found = self._channels.get(channel)
         run = None if found is None else found.open.get(message_id)
         if found is not None and run is not None and run.source is None:
@@ -569,7 +569,7 @@ class Hub:
             self.settle(channel)
 
     def interrupt(self, channel: str | None = None) -> None:
-        """Tell readers of one channel, or all, that chunks of others may have been lost."""
+        """Notify readers of a channel, or of all, of possibly lost chunks of other processes."""
         for one in self._channels.values():
             if channel in (None, one.name):
                 one.gaps += 1
@@ -624,7 +624,7 @@ class OpenStreams:
     """Counts the readers of each user, and remembers where those stopped that may come back."""
 
     most: int
-    """Readers of one user at the same time."""
+    """A user's simultaneous readers."""
 
     _counts: Counter[str] = field(default_factory=Counter[str])
     _places: OrderedDict[str, ReaderPlace] = field(default_factory=OrderedDict[str, ReaderPlace])
@@ -645,7 +645,7 @@ class OpenStreams:
         return self._counts[user_id]
 
     def has_room(self, user_id: str) -> bool:
-        """Tell whether the user may have one more reader."""
+        """Return whether the user may have another reader."""
         return self._counts[user_id] < self.most
 
     def place(self, session: str) -> ReaderPlace | None:
@@ -665,16 +665,16 @@ logger: logging.Logger = get_logger("agentkit_py.server")
 T = TypeVar("T")
 
 _LOOK_SECONDS = 2.0
-"""Seconds between two looks for what other processes have done."""
+"""Seconds between two checks for changes of other processes."""
 
 
 class ListWatch(Generic[T]):
-    """Reads a list again and again while somebody follows it, and at once when a channel says so.
+    """Polls a list while it has followers, and reads it at once when a channel announces a change.
 
     Args:
         hub: The hub of the process.
         channel: Its channel that says that the list has changed.
-        read: Gets what it returned before, None at first, and reads the list.
+        read: Reads the list; gets its previous result, None at first.
     """
 
     def __init__(self, hub: Hub, channel: str, read: Callable[[T | None], Awaitable[T]]) -> None:
@@ -688,7 +688,7 @@ class ListWatch(Generic[T]):
 
     @contextmanager
     def followed(self) -> Generator[None]:
-        """Keep reading while somebody follows."""
+        """Keep reading while the list has followers."""
         self._followers += 1
         if self._task is None:
             self._task = asyncio.create_task(self._look())
@@ -701,7 +701,7 @@ class ListWatch(Generic[T]):
                 self._task, self._found = None, None
 
     async def after(self, seen: T | None) -> T:
-        """Return the list, once it was read after the one that was seen; None: none was."""
+        """Return the list once it is newer than the given list; None: return any."""
         while self._found is None or self._found is seen:
             await self._news.wait()
         return self._found
@@ -715,6 +715,6 @@ class ListWatch(Generic[T]):
                     logger.exception("A list that streams follow could not be read; tried again")
                 news, self._news = self._news, asyncio.Event()
                 news.set()
-                with suppress(TimeoutError):  # other processes say nothing to this one
+                with suppress(TimeoutError):  # other processes do not notify this process
                     async with asyncio.timeout(_LOOK_SECONDS):
                         await told.next()

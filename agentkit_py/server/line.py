@@ -1,7 +1,7 @@
-"""Messages in line: accepted while another run is at work on their thread, kept until they begin.
+"""Messages in line: accepted while another run works on their thread, and stored until they begin.
 
-Each process keeps those that it will answer, as mail of the store. If it dies, another one finds
-them: the next to start, or one that serves beside it.
+Each process keeps those that it will answer, as mail of the store. If it dies, another process
+finds them: the next to start, or a running worker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _BOX = "agentkit server line"
 """The mailbox of all processes."""
 
 _NEWS_TIME = timedelta(seconds=15)
-"""The time in which a process hears of one that has just begun to keep messages."""
+"""The time in which a process notices a new process that keeps messages."""
 
 
 class Line:
@@ -47,7 +47,7 @@ class Line:
         Args:
             settings: The server's.
             name: The name of this process.
-            is_alive: Says whether the process of a name serves beside this one.
+            is_alive: Returns whether the process of a name is running.
         """
         self._settings = settings
         self._name = name
@@ -88,7 +88,7 @@ class Line:
         return any(one[1:3] == [thread_id, message_id] for one in kept)
 
     async def left_behind(self) -> list[Job]:
-        """Return the messages of processes that have died; this one keeps them now."""
+        """Return the messages of processes that have died; this process keeps them now."""
         store: object = self._settings.store
         if not isinstance(store, MailStore):
             return []

@@ -91,7 +91,7 @@ _MOST_PAUSED = 10_000
 """Paused runs whose place in the stream is remembered."""
 
 _LOOK_SECONDS = 20.0
-"""Seconds between two looks at what other processes have asked, or left in line."""
+"""Seconds between two checks for other processes' questions and queued messages."""
 
 _PAUSE_TIME = timedelta(seconds=10)
 """The time that a run has from its question to the moment when it is stored."""
@@ -120,14 +120,14 @@ _PUBLIC_MESSAGES: tuple[tuple[type[Exception], str, bool], ...] = (
     (ProviderUnavailableError, "The model is not available. Please try again.", True),
     (ModelError, "The model could not answer.", False),
     (MessageConflictError, "Another message was sent under this id.", False),
-    (ThreadNotFoundError, "There is no such conversation any more.", False),
+    (ThreadNotFoundError, "This conversation does not exist any more.", False),
     (ThreadBusyError, "This conversation is busy. Please try again in a moment.", True),
     (TimeoutError, "The answer took too long, and was stopped.", True),
 )
 
 
 def public_message(error: BaseException | None) -> tuple[str, bool]:
-    """Return what users read about a failed run, and whether trying again may help.
+    """Return the users' message on a failed run, and whether a retry may help.
 
     It names no machine, provider or key.
     """
@@ -138,7 +138,7 @@ def public_message(error: BaseException | None) -> tuple[str, bool]:
 
 
 class RunSlots:
-    """Bounds the runs that work at the same time, and lets one run at a time work in a thread."""
+    """Bounds the simultaneous runs, and lets a single run at a time work in a thread."""
 
     def __init__(self, most: int) -> None:
         self._permits = asyncio.Semaphore(most)
@@ -222,7 +222,7 @@ class RunSlot:
 
 @dataclass(slots=True)
 class LocalRun:
-    """A job that runs here: what it publishes, what it asks, and how its stream ends."""
+    """A job that runs here: its chunks, its questions, and the end of its stream."""
 
     job: Job
     send: Callable[[dict[str, Any]], object]
@@ -234,7 +234,7 @@ class LocalRun:
     """Answers the message."""
 
     task: asyncio.Task[None] | None = None
-    """Waits for the end of the work, and sees to what is left to do then; it is not cancelled."""
+    """Waits for the end of the work, and completes it; it is not cancelled."""
 
     root: str | None = None
     """Message id of the outermost run, once it has begun."""
@@ -243,10 +243,10 @@ class LocalRun:
     """The highest number of its chunks."""
 
     known: Known | None = None
-    """What the store had for the message; None: another run was at work on the thread."""
+    """The store's data on the message; None: another run was working on the thread."""
 
     taken: Resumption | None = None
-    """The paused run that goes on; None: it begins."""
+    """The paused run to resume; None: a new run."""
 
     is_again: bool = False
     """True if there is a record of an earlier run for the message."""
@@ -258,16 +258,16 @@ class LocalRun:
     """When it was made."""
 
     begun: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once it is at work, or has ended before that."""
+    """Set once it works, or has ended before that."""
 
     repeat: bool = False
-    """Send again what was sent before the run paused: nobody here may have heard it."""
+    """Send the chunks before the pause again: this process may have no copy."""
 
     pending: bool = False
     """True once it has ended waiting for a person."""
 
     is_plain: bool = True
-    """False if it ended in order without a text as its last word, which its thread does not tell
+    """False if it ended normally without a final text, which its thread cannot distinguish
     from the work of a run that died."""
 
     questions: list[Question] = field(default_factory=list[Question])
@@ -333,7 +333,7 @@ class LocalRun:
 
     def status_of(self, work: asyncio.Task[None]) -> str | None:
         """Return how the work has ended, as records say it; None: it waits for a person."""
-        if work.cancelled():  # what the server's end has stopped may be sent again
+        if work.cancelled():  # a run stopped by a shutdown may be sent again
             return "failed" if self._stopped == "shutdown" else "stopped"
         if work.exception() is not None:
             return "failed"
@@ -371,7 +371,7 @@ class LocalRun:
         elif isinstance(event, RunFailed):
             self._error = event.error
         elif isinstance(event, ToolFinished) and (self._stopped or self.slot.expired):
-            # The tool swallowed the cancellation; what comes after it must not begin.
+            # The tool swallowed the cancellation; the next steps must not begin.
             raise asyncio.CancelledError
 
     async def _publish(self, chunk: dict[str, Any]) -> None:
@@ -474,7 +474,7 @@ class LocalRuns(Backend):
         """Thread and id of the runs that are being taken here."""
 
         self._deciding: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """Held while a thread's run is taken, or its runs are stopped: one of both comes first."""
+        """Held while a thread's run is taken, or its runs are stopped, to serialise the two."""
 
         self._expiring: asyncio.Task[None] | None = None
         self._news = asyncio.Event()
@@ -498,7 +498,7 @@ class LocalRuns(Backend):
         return [run for run in self._runs.get(user_id, ()) if run.job.thread_id == thread_id]
 
     def _same(self, job: Job) -> LocalRun | None:
-        """Return the run that answers the message already; a paused one may not have ended yet."""
+        """Return the run that answers the message already; a paused run may not have ended yet."""
         runs = self._of(job.user_id, job.thread_id)
         return next((run for run in runs if run.job.message.id == job.message.id), None)
 
@@ -532,8 +532,8 @@ class LocalRuns(Backend):
     async def start(self, job: Job) -> None:
         """Begin a run, unless the message is being answered already.
 
-        It returns once the message is stored, or kept in line where another run is at work on the
-        thread, so that what was accepted outlives this process.
+        It returns once the message is stored, or kept in line where another run works on the
+        thread, so that accepted messages outlive this process.
         """
         idle = not self._of(job.user_id, job.thread_id)
         most = self._settings.limits.runs_per_user
@@ -601,7 +601,7 @@ class LocalRuns(Backend):
             if await store.thread_exists(job.thread_id):
                 await self.start(job)
             await self._leave_line(job, self._same(job))
-        except ApiError:  # there is no room yet
+        except ApiError:  # no capacity yet
             self._line.put_off(job)
 
     async def check_questions(self, user_id: str) -> None:
@@ -667,7 +667,7 @@ class LocalRuns(Backend):
         runs.remove(run)
         if not runs:
             del self._runs[run.job.user_id]
-        if run.pending and self._same(run.job) is None:  # else it goes on already
+        if run.pending and self._same(run.job) is None:  # otherwise it was resumed already
             self._keep_paused(run)
 
     def _keep_paused(self, run: LocalRun) -> None:
@@ -681,9 +681,9 @@ class LocalRuns(Backend):
         self._watch_expiry()
 
     async def go_on(self, question: Question) -> None:
-        """Let a run go on whose question is answered, or has expired.
+        """Resume a run whose question is answered, or has expired.
 
-        A run that has not come to its end yet finds the answer itself when it pauses.
+        A run that is still working finds the answer itself when it pauses.
         """
         store: object = self._settings.store
         if not isinstance(store, QuestionStore) or question.run_id is None:
@@ -704,7 +704,7 @@ class LocalRuns(Backend):
         target = self._settings.targets.get((kind, name))
         if target is None:
             await taken.end("failed")
-            logger.error("A paused run of %s %r cannot go on: there is none here", kind, name)
+            logger.error("A paused run of %s %r cannot resume: it does not exist here", kind, name)
             raise ApiError(409, "unknown_target", "The agents of this run are not here any more.")
         job = Job(user_id=user_id, thread_id=taken.thread_id, target=target, message=taken.message)
         run = self._run(job, self._slots.later(_key(job)))
@@ -723,7 +723,7 @@ class LocalRuns(Backend):
             raise ApiError(502, "unavailable", "The run waits elsewhere. Please try again there.")
 
     async def _go_on_answered(self, store: QuestionStore) -> None:
-        """Let the paused runs go on whose answers were stored by a process that died."""
+        """Resume the paused runs whose answers were stored by a process that died."""
         for question in await store.list_questions(status="undelivered", limit=None):
             at, run_id = question.answered_at, question.run_id
             if at is None or datetime.now(UTC) - at < _PAUSE_TIME or run_id is None:
@@ -789,12 +789,12 @@ class LocalRuns(Backend):
         times = [one.answered_at for one in asked if one.answered_at is not None]
         turn = (await view_of(for_user(self._settings.store, user_id), thread_id)).of(run.id)
         if turn is None or not times or turn.changed_at <= max(times):
-            return False  # what is there, an earlier attempt has said
+            return False  # the stored text is from an earlier attempt
         last = turn.parts[-1] if turn.parts else None
         return last is not None and last.type == "text" and not last.by_staff
 
     def _tell_queued(self, job: Job) -> None:
-        """Publish that a message waits for its turn, beside the chunks of runs."""
+        """Publish that a message waits for its turn, outside of the chunks of runs."""
         where = {"threadId": job.thread_id, "userId": job.user_id, "messageId": job.message.id}
         chunk = {
             "event": STATUS,
@@ -813,7 +813,7 @@ class LocalRuns(Backend):
             return here
         run = await self.settle(user_id, thread_id, message_id)
         if here := self._status_here(user_id, thread_id, message_id):
-            return here  # it goes on since then
+            return here  # it was resumed since
         store: object = self._settings.store
         if run is not None and isinstance(store, QuestionStore):
             if run.is_paused:
@@ -879,7 +879,7 @@ class LocalRuns(Backend):
             self._do(self._end_lost_stream(run))
 
     async def _end_lost_stream(self, lost: LostRun) -> None:
-        """End a stream whose process has died, unless its run waits or goes on elsewhere.
+        """End a stream whose process has died, unless its run waits or continues elsewhere.
 
         A run that was taken counts as dead a little later, by its own sign of life.
         """
@@ -903,7 +903,7 @@ class LocalRuns(Backend):
         return end_of(record, turn, runs_here=True)
 
     async def _stop_lost(self, store: QuestionStore, asked: Sequence[Question]) -> None:
-        """Close the open questions of runs that died so long ago that none can be at work."""
+        """Close the open questions of runs that died so long ago that none can be active."""
         begun = datetime.now(UTC) - timedelta(
             seconds=max(_LOST_SECONDS, self._settings.limits.run_seconds)
         )
@@ -968,7 +968,7 @@ class LocalRuns(Backend):
     async def cancel(self, user_id: str, thread_id: str) -> int:
         """Cancel the user's runs in a thread, and wait a few seconds for their end.
 
-        Those of other worker processes are told of it, and not counted.
+        Other worker processes are notified; their runs are not counted.
         """
         self._workers.cancel(user_id, thread_id)
         count = await self._cancel_here(user_id, thread_id)

@@ -1,4 +1,4 @@
-"""Notices: what a user who has left is told, by e-mail, push or whatever the application has."""
+"""Notices to users without an open page, by e-mail, push or another channel of the application."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Notice:
     kind: NoticeKind
     thread_id: str
     link: str = ""
-    """The page on which the user goes on: ``thread_url`` with the thread's id; empty: none is set.
+    """The page of the conversation: ``thread_url`` with the thread's id; empty: not set.
     """
 
     text: str = ""
     """The words of staff, also those to the user that go with an answer."""
 
     name: str = ""
-    """The name of the person of the staff who wrote."""
+    """The name of the staff member who wrote."""
 
     question: Question | None = None
     """The question, for the application: it holds ids and words of staff that are not the user's.
@@ -43,14 +43,14 @@ class Notice:
 
 
 Notify: TypeAlias = Callable[[str, Notice], "Awaitable[None] | None"]
-"""Gets the user's id and what happened; its errors are logged, and change nothing."""
+"""Gets the user's id and the notice; its errors are only logged."""
 
 
 class Notifier:
     """Calls the application's hook for users who have no stream open in this process.
 
     Args:
-        notify: The hook; None: nobody is told.
+        notify: The hook; None: no notifications.
         thread_url: The page of a thread, with ``{thread_id}``.
         streams: The streams that are open.
     """
@@ -71,7 +71,7 @@ class Notifier:
         name: str = "",
         question: Question | None = None,
     ) -> None:
-        """Tell the user, if they are away; return at once."""
+        """Notify the user, if they are away; return at once."""
         if self._notify is None or not user_id or self._streams.count(user_id):
             return
         link = self._url.replace("{thread_id}", quote(thread_id, safe=""))
@@ -87,11 +87,11 @@ class Notifier:
             await resolve(notify(user_id, notice))
         except Exception:
             logger.exception(
-                "notify failed: the user of thread %r was not told of %r",
+                "notify failed: the user of thread %r was not notified of %r",
                 *(notice.thread_id, notice.kind),
             )
 
     async def idle(self) -> None:
-        """Wait until all have been told, or could not be."""
+        """Wait until all notices have been delivered or have failed."""
         while self._tasks:
             await asyncio.wait(self._tasks)

@@ -21,7 +21,7 @@ from agentkit_py.stores import HistoryStore
 logger: logging.Logger = get_logger("agentkit_py.server")
 
 _LOOK_SECONDS = 2.0
-"""Seconds between two looks for what other processes have done."""
+"""Seconds between two checks for changes of other processes."""
 
 _ASIDE = -1
 """The number of a chunk of no run: the hook takes it at once, whatever number it waits for."""
@@ -44,7 +44,7 @@ def shown(takeover: Takeover | None) -> StaffOnThread:
 
 
 class StaffNews:
-    """Publishes to users' channels who joins and leaves their threads, and what staff write.
+    """Publishes to users' channels who joins and leaves their threads, and the staff's messages.
 
     It looks into the store, so that the words of staff who use another process come, too.
     """
@@ -113,7 +113,7 @@ class StaffNews:
     async def _spoken(
         self, thread_id: str, before: Takeover | None, after: Takeover | None
     ) -> list[AgentResult]:
-        """Return what staff have written since the last look."""
+        """Return the staff's messages since the last check."""
         last = None if before is None else before.spoke_at
         if after is not None and after.spoke_at in (None, last):
             return []
@@ -133,7 +133,7 @@ class StaffNews:
 
 
 def changed_chunk(thread_id: str, user_id: str, takeover: Takeover | None) -> dict[str, Any]:
-    """Return the chunk that says who of the staff is on a thread now."""
+    """Return the chunk that lists the staff on a thread."""
     return {
         "event": "staff.changed",
         "data": {"threadId": thread_id, "userId": user_id, **shown(takeover)},
@@ -146,16 +146,16 @@ def changed_chunk(thread_id: str, user_id: str, takeover: Takeover | None) -> di
 def chunks_of(
     entry: AgentResult, thread_id: str, user_id: str, *, ends: bool = True
 ) -> list[dict[str, Any]]:
-    """Return what a person wrote as the chunks of a message that the hook shows under their name.
+    """Return a staff member's message as chunks that the hook shows under their name.
 
-    No run begins, so that they may stand between the chunks of one. Ids are made of the entry's, so
-    that what two processes publish is the same.
+    They begin no run, so that they may come between the chunks of a run. Ids derive from the
+    entry's, so that two processes publish the same chunks.
 
     Args:
         entry: What the person wrote.
         thread_id: Its thread.
         user_id: The thread's user.
-        ends: Say that nobody writes any more; not where a run goes on.
+        ends: End the stream; not if a run continues.
     """
     assert entry.staff is not None
     message_id = entry.id or ""

@@ -41,7 +41,7 @@ TAKEOVERS = "takeovers"
 
 
 def channel_of(user_id: str) -> str:
-    """Return the name of one user's channel."""
+    """Return the name of a user's channel."""
     return f"user:{user_id}"
 
 
@@ -59,19 +59,19 @@ class Job:
     target: Target
     message: UserMessage
     client_state: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The client's state, reduced to what it may set."""
+    """The client's state, reduced to the fields that it may set."""
 
     client_history: list[TextMessage] | None = None
     """Used instead of the stored thread; None: the thread is loaded."""
 
     on_busy: OnBusy | None = None
-    """Behaviour where another run is at work on the thread; the lease's unless given."""
+    """Behaviour while another run works on the thread; the lease's by default."""
 
 
 class Backend(Protocol):
     """Runs jobs: as tasks of this process (`LocalRuns`), or as Inngest functions (`InngestRuns`).
 
-    Its methods raise `ApiError` for what must be refused.
+    Its methods raise `ApiError` to refuse a request.
     """
 
     streams = False
@@ -109,7 +109,7 @@ class Backend(Protocol):
 
     @abstractmethod
     async def go_on(self, question: Question) -> None:
-        """Let the run go on that asked a question, which is answered."""
+        """Resume the run of a question, which is answered."""
 
     def check_answerable(self, question: Question) -> None:
         """Refuse an answer that could not be passed on from here."""
@@ -118,14 +118,14 @@ class Backend(Protocol):
         """Pass those answers on again that runs do not have yet."""
 
     async def is_lost(self, question: Question) -> bool:
-        """Return whether the run that asked has died before it was stored, and nobody goes on."""
+        """Return whether the run that asked died before it was stored, and is not resumed."""
         del question
         return False
 
     async def settle(self, user_id: str, thread_id: str, message_id: str) -> RunRecord | None:
         """Return the record of a message's run, once a run without a living owner is seen to.
 
-        It is ended, or goes on here where its question is answered and no process has taken it.
+        It is ended, or resumed here if its question is answered and no process has taken it.
         """
         del user_id, thread_id, message_id
         return None
@@ -139,7 +139,7 @@ class Backend(Protocol):
 
     @abstractmethod
     async def token(self, request: HTTPConnection, user_id: str) -> TokenResponse:
-        """Return what the hook needs to listen to the user's channel."""
+        """Return the hook's credentials for the user's channel."""
 
     def accepts_runs(self) -> bool:
         """Return False from the moment the server stops."""
@@ -196,7 +196,7 @@ async def state_of(
     tenant = (await settings.tenant(job.user_id) if job.user_id else None) or ""
     known = fields_of(state.data)
     others = {key: tenant for key in ("tenant_id", "tenantId") if key in known}
-    given = {"tenant": tenant, **others}  # no tenant, too, takes the place of what was there
+    given = {"tenant": tenant, **others}  # an empty tenant, too, replaces the old value
     _set(state, given, job.target.state_type)
     return state
 
@@ -215,7 +215,7 @@ def begin_state(
     previous: Mapping[str, Any] | None,
     first: State[Any] | None = None,
 ) -> State[Any]:
-    """Return the state of a run: default, thread, client and user, each over the one before.
+    """Return the state of a run: default, thread, client and user, each over the previous.
 
     Args:
         job: The message; its network's default state comes first.
@@ -255,7 +255,7 @@ def _set(state: State[Any], given: Mapping[str, Any], kind: type[Any] | None) ->
     """Set values; those that a typed state has no field for are left out.
 
     Args:
-        state: The state; a plain one becomes one of ``kind`` when the run begins.
+        state: The state; a plain state becomes a ``kind`` when the run begins.
         given: The values.
         kind: The type of the run's state data; None: any.
     """
@@ -275,7 +275,7 @@ def _set(state: State[Any], given: Mapping[str, Any], kind: type[Any] | None) ->
 async def previous_data(
     store: HistoryStore, thread_id: str, known: Known | None = None
 ) -> Mapping[str, Any] | None:
-    """Return the data of the thread's last run, where the store keeps it for the next one."""
+    """Return the data of the thread's last run, if the store keeps it for the next run."""
     if not isinstance(store, RunStore):
         return None
     run = await store.load_run(thread_id) if known is None else known.previous

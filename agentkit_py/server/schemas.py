@@ -60,7 +60,7 @@ def unauthorized() -> ApiError:
 
 
 def not_found(what: str = "thread") -> ApiError:
-    """Return the error for what is missing or belongs to somebody else; it does not say which."""
+    """Return the error for something that is missing or of another user, without saying which."""
     return ApiError(404, f"{what}_not_found", f"There is no such {what}.")
 
 
@@ -115,7 +115,7 @@ def _ascii_digits(value: object) -> object:
 
 
 def _time(value: object) -> object:
-    """Refuse what pydantic would take for seconds since 1970: small numbers and digits as text."""
+    """Refuse values that pydantic reads as seconds since 1970: small numbers, digits as text."""
     if isinstance(value, datetime):
         return value
     if isinstance(value, str) and re.match(r"\d{4}-\d\d-\d\d", value):
@@ -141,7 +141,7 @@ def _plain(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _utc(time: datetime) -> datetime:
-    """Return the time in UTC; one without a zone is taken for UTC."""
+    """Return the time in UTC; a time without a zone is read as UTC."""
     try:
         return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     except OverflowError:
@@ -176,7 +176,7 @@ class ChatMessage(_Fields):
     """A message of the user."""
 
     id: Id | None = None
-    """Its id; a message that is sent twice under one id is answered once."""
+    """Its id; a message that is sent twice under the same id is answered once."""
 
     content: Text = Field(min_length=1)
     """The text."""
@@ -199,15 +199,15 @@ class ChatRequest(_Fields):
     """The message."""
 
     thread_id: Id | None = None
-    """The thread; a new one unless given."""
+    """The thread; a new thread by default."""
 
     edits: Id | None = None
-    """The id of an earlier message that this one takes the place of: the thread goes back to before
-    it. The hook says it in ``userMessage.state``, as ``editFromMessageId``."""
+    """The id of an earlier message that this message replaces: the thread is rewound to before
+    it. The hook sends it in ``userMessage.state``, as ``editFromMessageId``."""
 
     on_busy: Literal["wait", "steer", "interrupt"] | None = None
-    """Behaviour while another message of the thread is being answered: this one waits for its turn;
-    it steers, i.e. reaches the next model call; or it interrupts the other answer."""
+    """Behaviour while another message of the thread is being answered: this message waits for its
+    turn; it steers, i.e. reaches the next model call; or it interrupts the other answer."""
 
     history: list[Any] = Field(default_factory=list[Any])
     """The messages that the client shows; only their texts are read, if at all."""
@@ -233,7 +233,7 @@ class NewThread(_Fields):
     """Its title; the beginning of its first message unless given."""
 
     thread_id: Id | None = None
-    """Its id; a new one unless given."""
+    """Its id; a new id by default."""
 
 
 class ForkRequest(_Fields):
@@ -243,7 +243,7 @@ class ForkRequest(_Fields):
     """The thread."""
 
     before: Id | None = Field(
-        None, description="The id of a message of the user; the fork has what was before it."
+        None, description="The id of a message of the user; the fork has the messages before it."
     )
     title: Annotated[Text, StringConstraints(max_length=200, strip_whitespace=True)] | None = None
     """The fork's title."""
@@ -285,7 +285,7 @@ class ApprovalRequestBody(_Fields):
 
 
 class CallDecision(_Fields):
-    """A decision on one call of a question."""
+    """A decision on a call of a question."""
 
     index: int = Field(ge=0)
     """The call, counted from 0."""
@@ -304,7 +304,7 @@ class CallDecision(_Fields):
 
 
 class CallAnswer(_Fields):
-    """An answer to `stream_response` about one call."""
+    """An answer to `stream_response` about a call."""
 
     approved: bool
     reason: Annotated[Text, StringConstraints(max_length=2000)] | None = None
@@ -360,7 +360,7 @@ class TakeoversQuery(_Fields):
     """`GET /api/takeovers`."""
 
     status: Literal["asked", "taken", "all"] = Field(
-        "all", description="Threads in which a person is wanted, or those that have one."
+        "all", description="Threads in which staff are wanted, or that have staff."
     )
     limit: Whole = Field(50, ge=1, le=200, description="Number of threads.")
 
@@ -375,7 +375,7 @@ class JoinBody(_Fields):
     """The name that the user and agents read; `Staff` unless given."""
 
     stop: bool = False
-    """Stop what agents are doing; else a reply that is under way comes to its end."""
+    """Stop the agents' work; otherwise a reply in progress is completed."""
 
 
 class SayBody(_Fields):
@@ -388,7 +388,7 @@ class SayBody(_Fields):
     """The person's words to the user."""
 
     message_id: Id | None = None
-    """A second one of the same id is stored once."""
+    """Messages of the same id are stored once."""
 
 
 class HandBackBody(_Fields):
@@ -438,7 +438,7 @@ class CorrectBody(FactPath):
 class ForgetQuery(_Fields):
     """`DELETE /api/memory`."""
 
-    all: Literal["true"] = Field(description="`true`, so that nobody deletes all by an empty id.")
+    all: Literal["true"] = Field(description="`true`, so that an empty id cannot delete all.")
 
 
 class TokenRequest(_Fields):
@@ -462,8 +462,8 @@ class SearchQuery(_Fields):
     """`GET /api/search`."""
 
     words: Annotated[Text, StringConstraints(min_length=1, max_length=200)] = Field(
-        description="Words of one message, in any order; the beginning of a word is enough, and "
-        "words in double quotes must stand together."
+        description="Words of a message, in any order; the beginning of a word is enough, and "
+        "words in double quotes must be adjacent."
     )
     limit: Whole = Field(20, ge=1, le=100, description="Number of threads.")
 
@@ -643,7 +643,7 @@ class Forks(TypedDict):
 
 
 class StaffWriter(TypedDict):
-    """The person of the staff who wrote a message."""
+    """The staff member who wrote a message."""
 
     name: str
     to: Literal["user", "agents"]
@@ -651,7 +651,7 @@ class StaffWriter(TypedDict):
 
 
 class StaffOnThread(TypedDict):
-    """The people of the staff who are on a thread."""
+    """The staff on a thread."""
 
     state: Literal["none", "asked", "taken"]
     """``"asked"``: agents answer until a person joins; ``"taken"``: the people answer."""
@@ -660,7 +660,7 @@ class StaffOnThread(TypedDict):
 
 
 class StoredMessage(TypedDict):
-    """A message of the user, or the result of one model call of an agent."""
+    """A message of the user, or the result of an agent's model call."""
 
     message_id: str
     position: int
@@ -686,7 +686,7 @@ class ApprovalItem(TypedDict):
     """A question that waits, or waited, for a person.
 
     The user whose thread it is gets neither ids of others nor words for agents: ``approvers`` is
-    empty then, and each ``reason`` is what was written to the user.
+    empty then, and each ``reason`` is the text for the user.
     """
 
     id: str
@@ -734,7 +734,7 @@ class LastReply(TypedDict):
     ``"completed"``, ``"stopped"`` or ``"failed"``."""
 
     until: str | None
-    """The time until which a person may answer; None: there is no limit."""
+    """The time until which a person may answer; None: no limit."""
 
     error: str
     """The reason of a failure, in words for the user."""
@@ -788,7 +788,7 @@ class TakeoverItem(TypedDict):
     """The time of the user's first message that no person has answered."""
 
     mine: bool
-    """True if the one who asks is on the thread."""
+    """True if the requesting user is on the thread."""
 
 
 class TakeoversPage(TypedDict):
@@ -800,7 +800,7 @@ class TakeoversPage(TypedDict):
     """The user who asks."""
 
     isStaff: bool | None
-    """Whether the user is of the staff; null: a rule of the application says it of each thread."""
+    """Whether the user is staff; null: a rule of the application decides for each thread."""
 
 
 class AgentItem(TypedDict):
@@ -810,7 +810,7 @@ class AgentItem(TypedDict):
     agent: str
     description: str
     tools: dict[str, str]
-    """The titles of its own tools that have one, by name; ``{argument}`` stands for an argument."""
+    """The titles of its own tools, by name; ``{argument}`` is replaced by an argument."""
 
 
 class AgentsPage(TypedDict):
@@ -889,4 +889,4 @@ class TokenResponse(TypedDict):
 
     app: RealtimeServer
     expires: NotRequired[int]
-    """Milliseconds since 1970 until which one can connect with it."""
+    """The time of expiry, in milliseconds since 1970."""

@@ -1,4 +1,4 @@
-"""Staff: the queue of threads that want a person, reading one, taking it over, handing it back."""
+"""Staff: the queue of threads that want a person, reading, taking over, handing back."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _store(api: Api) -> Any:
 
 
 async def _allowed(request: ApiRequest[Any], thread_id: str) -> tuple[HistoryStore, Takeover]:
-    """Return the store, and who is on a thread; refuse who is no staff as if there were none."""
+    """Return the store, and the staff on a thread; for other users the thread does not exist."""
     store: HistoryStore = _store(request.api)
     info = await store.get_thread(thread_id)
     found = await _store(request.api).load_takeover(thread_id)
@@ -147,7 +147,7 @@ async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
 
 @endpoint("GET", "/api/takeovers/{threadId}/explain", 404, 409)
 async def explain_thread(request: ApiRequest[ExplainQuery]) -> Explained:
-    """Show what an agent would be sent now, as processors leave it."""
+    """Show an agent's model input as of now, after the processors."""
     api, query = request.api, request.params
     store, takeover = await _allowed(request, query.thread_id)
     owner = takeover.user_id
@@ -160,7 +160,7 @@ async def explain_thread(request: ApiRequest[ExplainQuery]) -> Explained:
     try:
         report = await explain(target, query.agent, thread_id=query.thread_id, state=state)
     except ConfigurationError as error:
-        raise invalid("agent: there is no such agent") from error
+        raise invalid("agent: unknown agent") from error
     except AgentKitError as error:
         raise ApiError(409, "not_explained", "This cannot be shown.") from error
     sent = without_provider_metadata(map(message_to_dict, report.sent))
@@ -197,7 +197,7 @@ async def say_in_thread(request: ApiRequest[SayBody]) -> Done:
     except ConfigurationError as error:
         raise invalid("text: is empty") from error
     _changed(api)
-    if said.created_at >= begun:  # else it is sent again
+    if said.created_at >= begun:  # otherwise it is a repetition
         about = (takeover.user_id, "staff_wrote", body.thread_id)
         api.notifier.tell(*about, text=body.text, name=said.agent_name)
     return {"success": True}
@@ -266,7 +266,7 @@ _PAGE_HEADERS: Mapping[str, str] = {
 
 
 def page() -> Mount:
-    """Return the page of staff; it holds no data, and the API says who may what."""
+    """Return the page of staff; it holds no data; the API checks all rights."""
 
     def file(name: str) -> Any:
         async def serve(_request: Request) -> Response:

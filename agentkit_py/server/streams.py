@@ -50,7 +50,7 @@ _TOO_SLOW = 1013
 
 
 async def events(api: Api, request: Request) -> Response:
-    """`GET /api/stream`: the user's chunks as server-sent events, or those of one thread."""
+    """`GET /api/stream`: the user's chunks as server-sent events, or those of a thread."""
     query = parse(StreamQuery, {**request.query_params})
     user_id = await _user_of(api, request, query.token)
     if not api.backend.streams:
@@ -76,9 +76,9 @@ async def _user_of(api: Api, request: Request, token: str | None) -> str:
 
 
 class CountedEvents(StreamingResponse):
-    """Server-sent events of one reader, who is counted as long as there is a connection.
+    """Server-sent events of a reader, who is counted as long as the connection lasts.
 
-    A stream that waits takes two tasks: the request's own, and one that notices that the client
+    A stream that waits takes two tasks: the request's own, and a task that notices that the client
     is gone and keeps the connection alive.
     """
 
@@ -108,7 +108,7 @@ class CountedEvents(StreamingResponse):
         self._leaves = False
         self._scope: anyio.CancelScope | None = None
         self._sent = 0.0
-        """When the last event was sent; infinite while one is being sent."""
+        """When the last event was sent; infinite while an event is being sent."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the reader leaves, or has not read for too long."""
@@ -143,7 +143,7 @@ class CountedEvents(StreamingResponse):
             self._scope.deadline = anyio.current_time() + seconds
 
     def _drop(self, listening: asyncio.Task[None]) -> None:
-        """Stop, if that is why nobody listens any more."""
+        """Stop, if the listening task has ended by itself."""
         if self._scope is not None and not listening.cancelled():
             self._scope.cancel()
 
@@ -174,9 +174,9 @@ class CountedEvents(StreamingResponse):
 
 
 class _Stops:
-    """Tells the streams of an event loop that their server stops.
+    """Notifies the streams of an event loop that their server stops.
 
-    sse-starlette finds it out, once for all of them: by a response that nobody asked for.
+    sse-starlette finds it out, once for all of them: by a response that was not requested.
     """
 
     def __init__(self) -> None:
@@ -235,7 +235,7 @@ def event(
 
 
 class _Events(CountedEvents):
-    """The chunks of a user's channel, or those of one thread."""
+    """The chunks of a user's channel, or those of a thread."""
 
     def __init__(self, api: Api, user_id: str, after: str | None, thread_id: str | None) -> None:
         self._after = after
@@ -271,7 +271,7 @@ class _Events(CountedEvents):
             yield event("shutdown", {"reason": "shutdown"}, reader.position, retry=1000)
 
     async def _batches(self, reader: Subscription) -> AsyncGenerator[Batch]:
-        """Yield what is published until the server stops and the user's runs have ended."""
+        """Yield all chunks until the server stops and the user's runs have ended."""
         backend = self._api.backend
         while True:
             try:
@@ -291,7 +291,7 @@ def _reset(reason: str, lost: int) -> bytes:
 
 
 async def realtime(api: Api, socket: WebSocket) -> None:
-    """`/v1/realtime/connect`: from this process, what Inngest's realtime server is to the hook."""
+    """`/v1/realtime/connect`: this process as Inngest's realtime server for the hook."""
     grant = api.tokens.read(socket.query_params.get("token", ""))
     try:
         api.authenticator.check_page(socket)
@@ -342,7 +342,7 @@ async def _send_all(socket: WebSocket, channel: str, reader: Subscription, secon
     while True:
         batch: Batch = await reader.next()
         if batch.lost:
-            return  # the hook cannot go on over a gap; it connects again
+            return  # the hook cannot continue after a gap; it connects again
         for entry in batch.entries:
             async with asyncio.timeout(seconds):
                 await socket.send_text(f'{envelope},"data":{entry.text}}}')

@@ -1,4 +1,4 @@
-"""Threads: listing, creating, reading and deleting one's own."""
+"""Threads: listing, creating, reading and deleting a user's own."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _EXCERPT_BEFORE = 60
 """Characters of a found message, and those of them before the words."""
 
 UNTITLED = "New conversation"
-"""The title that stands for none in the hook."""
+"""The title that means an empty title in the hook."""
 
 
 @endpoint("GET", "/api/threads")
@@ -95,7 +95,7 @@ async def search_threads(request: ApiRequest[SearchQuery]) -> FoundMessages:
 
 @endpoint("POST", "/api/threads", 404)
 async def create_thread(request: ApiRequest[NewThread]) -> NewThreadResponse:
-    """Create an empty thread; sending a message creates one, too."""
+    """Create an empty thread; sending a message creates a thread, too."""
     store, body = request.threads, request.params
     made = await store.add_thread(body.thread_id or str(uuid4()), title=body.title or "")
     return _new_thread(request.user_id, await store.get_thread(made))
@@ -165,7 +165,7 @@ async def get_thread(request: ApiRequest[ThreadQuery]) -> ThreadResponse:
     """Read a thread and its messages, oldest first.
 
     The last ``limit`` messages (before the position ``before``); where there are more, the first
-    one's position is ``before`` of the next request. Results of a run that goes on are left out as
+    message's position is ``before`` of the next request. Results of an open run are left out as
     long as a new reader of the stream gets them from there; ``running`` names the messages that
     are being answered.
     """
@@ -226,9 +226,9 @@ async def _reply_to(api: Api, user_id: str, thread_id: str, turn: ShownTurn) -> 
 def _without_replayed(
     records: Sequence[StoredResult], running: Sequence[str]
 ) -> list[StoredResult]:
-    """Leave out what agents have answered to the messages that are being answered.
+    """Leave out agents' results for messages that are being answered.
 
-    As in `turns_of`, a result answers the message that it names, else the last one before it.
+    As in `turns_of`, a result answers the message that it names, or the last message before it.
     """
     shown: list[StoredResult] = []
     message_id: str | None = None
@@ -301,7 +301,7 @@ def message_of(record: StoredResult, *, for_staff: bool = False) -> StoredMessag
             for one in data["toolCalls"]:
                 one["content"] = result_for_user(one["content"])
         if result.staff is not None:
-            del data["staff"]  # the person's id is nobody's business
+            del data["staff"]  # the staff member's id is private
             found["staff"] = {"name": result.staff.name, "to": result.staff.to}
         return {**found, "agentName": result.agent_name, "data": data}
     state = as_object(record.metadata.get("state"))
@@ -311,7 +311,7 @@ def message_of(record: StoredResult, *, for_staff: bool = False) -> StoredMessag
 
 
 def without_provider_metadata(messages: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Leave out what only the provider reads, e.g. signatures of reasoning."""
+    """Leave out data for the provider only, e.g. signatures of reasoning."""
     found = list(messages)
     for message in found:
         for part in [message, *message.get("tools", ()), message.get("tool", {})]:

@@ -19,7 +19,7 @@ MOST = 1000
 
 @dataclass(slots=True)
 class ShownTurn:
-    """A user's message, and what agents said to it."""
+    """A user's message, and the agents' reply."""
 
     message_id: str
     """The id of the user's message."""
@@ -65,7 +65,7 @@ async def view_of(
         before: Only rows before this position; None: all.
 
     Raises:
-        ThreadNotFoundError: There is no such thread.
+        ThreadNotFoundError: The thread does not exist.
     """
     count = await store.count_results(thread_id)
     end = count if before is None else min(count, before)
@@ -78,9 +78,9 @@ async def view_of(
 
 
 def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
-    """Return the turns that a thread's rows make: a reply stands where it began, and whole.
+    """Return the turns of a thread's rows: a reply is whole, in the place of its beginning.
 
-    It may have gone on after later messages, as its run waited.
+    It may have continued after later messages, because its run waited.
     """
     found: list[ShownTurn] = []
     of_message: dict[str, ShownTurn] = {}
@@ -115,7 +115,7 @@ def is_note(result: AgentResult) -> bool:
 
 
 def show_questions(turn: ShownTurn, questions: Sequence[Question]) -> None:
-    """Add the questions of a turn to its calls; one that waits brings calls of its own."""
+    """Add the questions of a turn to its calls; an open question brings calls of its own."""
     for question in questions:
         if question.run_id != turn.message_id:
             continue

@@ -1,11 +1,10 @@
-"""Workers: the processes of one server, each of which streams what any of them publishes.
+"""Workers: the processes of a server, each of which streams the chunks of all.
 
-Each sends what its hub publishes to the others, whose hubs take it as their own. One that begins,
-or begins anew as it was cut off, says hello, followed by its own open runs: the others take what it
-sends from there on. Each of them answers with the runs that it has open, up to "ready"; what it
-sends to all before that is ignored, and what it sends to somebody who knows it already, too, since
-no chunk may come twice. Readers are told of a run that ended unheard. What functions have sent of
-open runs is in the store.
+Each worker sends the chunks that its hub publishes to the other workers, whose hubs add them. A
+worker that starts, or reconnects, sends "hello", followed by its own open runs; the others accept
+its chunks from there on. Each answers with its open runs, up to "ready". Broadcasts before "ready"
+are ignored, and so are answers to other workers, since no chunk may come twice. Readers are
+notified of runs whose end was missed. The functions' chunks of open runs are in the store.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _BEAT_SECONDS = 3.0
 """Seconds between two signs of life of a process whose runs are open."""
 
 _DEAD_SECONDS = 15.0
-"""Seconds without one after which its runs are taken for ended."""
+"""Seconds without a message after which its runs count as ended."""
 
 
 class Workers:
@@ -51,14 +50,14 @@ class Workers:
 
         self._broadcast: Broadcast | None = None
         self._heard: dict[str, float] = {}
-        """When each of the others was last heard, of those whose open runs are known."""
+        """The time of the last message of each process with known open runs."""
 
         self._joined = float("-inf")
         """When it began to listen to the others; it never did where there can be none."""
 
         self._beating: asyncio.Task[None] | None = None
         self._early: list[str] | None = None
-        """What functions send while the store is asked for what they sent before."""
+        """Chunks of functions that arrive while their earlier chunks are read from the store."""
 
         self._kept: dict[str, set[str]] = {}
         """Ids of chunks that were in the store, by the function's run, until its stream ends."""
@@ -70,16 +69,16 @@ class Workers:
         """Says whether the others must know that this process lives, even if no run is open."""
 
         self.on_death: Callable[[Sequence[LostRun]], object] = lambda _runs: None
-        """Called with the open runs of a process that has died, of which no more will be heard."""
+        """Called with the open runs of a process that has died."""
 
         self.on_chunk: Callable[[Entry, str], object] = lambda _entry, _channel: None
-        """Called with what another process published, and its channel."""
+        """Called with a chunk that another process published, and its channel."""
 
     async def join(self, store: HistoryStore) -> None:
         """Begin to share chunks with the processes that use the same store.
 
         Raises:
-            ConfigurationError: Another process serves beside this one, and the store cannot carry
+            ConfigurationError: Another process serves the same app, and the store cannot carry
                 anything between them.
         """
         self._broadcast = store.broadcast()
@@ -95,7 +94,7 @@ class Workers:
         self._beating = asyncio.create_task(self._beat())
 
     async def leave(self) -> None:
-        """Send what is left, and stop."""
+        """Send the remaining messages, and stop."""
         self._hub.on_publish = None
         if self._beating is not None:
             self._beating.cancel()
@@ -103,7 +102,7 @@ class Workers:
             await self._broadcast.close()
 
     async def _take_kept(self, store: object) -> None:
-        """Take what functions have sent of runs that are open, and then what came meanwhile."""
+        """Take the functions' stored chunks of open runs, then the chunks that arrived since."""
         try:
             if isinstance(store, MailStore):
                 for run_id, _ in await store.list_mail(STREAMS):
@@ -123,7 +122,7 @@ class Workers:
             self.receive(text)
 
     def _take_sent(self, said: dict[str, Any], *, keep: bool = False) -> None:
-        """Take what a function sent, once: it may be in the store and come by itself."""
+        """Take a function's chunk once: it may come from the store and directly."""
         sender, kind = str(said.get("from")), said.get("kind")
         if kind == "gone":
             self._kept.pop(sender, None)
@@ -144,7 +143,7 @@ class Workers:
         self._send("cancel", lasting=True, user=user_id, thread=thread_id)
 
     def is_alive(self, name: str) -> bool:
-        """Return whether another process was heard of late, or had no time to be heard."""
+        """Return whether another process sent a message recently, or had no time to."""
         heard = self._heard.get(name, self._joined)
         return heard >= asyncio.get_running_loop().time() - _DEAD_SECONDS
 
@@ -160,7 +159,7 @@ class Workers:
             self._broadcast.send(f'{head[:-1]},"chunk":{entry.text}}}')
 
     def receive(self, text: str) -> None:
-        """Take what another process sent."""
+        """Handle a message of another process."""
         said = as_object(strict_loads(text)) or {}
         sender, kind, to = str(said.get("from")), said.get("kind"), said.get("to")
         if to not in (None, self.name):
@@ -188,7 +187,7 @@ class Workers:
         self._send_open_runs(None)
 
     def _greet(self, sender: str, *, lost: bool) -> None:
-        """Take what a process sends from now on, and send it the open runs of this one."""
+        """Accept a process's chunks from now on, and send it the open runs of this process."""
         self._forget(sender)
         self._note(sender)
         if lost:  # runs of it may have begun and ended unheard
@@ -216,7 +215,7 @@ class Workers:
             self.on_cancel(said["user"], said["thread"])
 
     def lost(self) -> None:
-        """Let all readers read their threads again, and begin anew with the others."""
+        """Let all readers reload their threads, and join the other processes again."""
         for sender in list(self._heard):
             self._forget(sender)
         self._hub.interrupt()
@@ -257,7 +256,7 @@ _held: list[int] = []
 def _check_alone(store: HistoryStore) -> None:
     """Refuse to be the second of several worker processes, which could not share their streams.
 
-    They have one parent, and a lock file is named after it.
+    They have the same parent, and a lock file is named after it.
     """
     if _held or not (multiprocessing.parent_process() or "gunicorn" in sys.modules):
         return
@@ -273,7 +272,7 @@ def _check_alone(store: HistoryStore) -> None:
         os.close(lock)
         raise ConfigurationError(
             f"create_app: another worker process serves already, and {type(store).__name__} does "
-            "not carry streams from one process to another: answers of one would be missing in "
-            "the other. Use SqliteHistory (one machine) or PostgresHistory, or one worker."
+            "not carry streams from one process to another: answers of a worker would be missing "
+            "in the others. Use SqliteHistory (one machine) or PostgresHistory, or one worker."
         ) from error
     _held.append(lock)

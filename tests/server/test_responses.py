@@ -134,7 +134,7 @@ async def test_options_that_change_and_formats_that_are_none_are_errors() -> Non
     network = support("Hello.", "Hello.")
     async with client_of(service(network, user_key="user")) as client:
         await events(client, "/ask", message("Hi"))
-        with pytest.raises(ConfigurationError, match="user_key is not what it was"):
+        with pytest.raises(ConfigurationError, match="user_key differs from the first"):
             async with client_of(service(network, user_key="who")) as other:
                 await other.post("/ask", json=message("Hi"))
     unknown: Any = "smoke"

@@ -501,7 +501,7 @@ async def test_a_notice_that_fails_is_said_and_disturbs_nothing(
             answer = await mia.post("/api/takeovers/t/say", json={"text": "Hello?"})
         await app.state.api.notifier.idle()
     assert answer.status_code == 200
-    assert "notify failed: the user of thread 't' was not told of 'staff_wrote'" in caplog.text
+    assert "notify failed: the user of thread 't' was not notified of 'staff_wrote'" in caplog.text
 
 
 async def test_the_page_of_staff_holds_no_data_and_runs_only_its_own_script() -> None:

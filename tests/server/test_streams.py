@@ -233,7 +233,7 @@ async def test_a_thread_that_is_deleted_meanwhile_is_said_without_a_traceback(
         await post(url, "/api/chat", message("Hi", "t1"))
         await stream.until("stream.ended")
     failed = [c["data"]["error"] for c in stream.chunks if c["event"] == "run.failed"]
-    assert set(failed) == {"There is no such conversation any more."}
+    assert set(failed) == {"This conversation does not exist any more."}
     said_ = [one for one in caplog.records if one.levelname in ("WARNING", "ERROR")]
     assert [one.exc_info for one in said_] == [None] * len(said_)
     assert any("was deleted while a run" in one.getMessage() for one in said_)
