@@ -138,7 +138,7 @@ async def test_options_that_change_and_formats_that_are_none_are_errors() -> Non
             async with client_of(service(network, user_key="who")) as other:
                 await other.post("/ask", json=message("Hi"))
     unknown: Any = "smoke"
-    with pytest.raises(ConfigurationError, match="no format 'smoke'"):
+    with pytest.raises(ConfigurationError, match="Unknown format 'smoke'"):
         async with client_of(service(network, unknown)) as client:
             await client.post("/ask", json=message("Hi"))
 
