@@ -65,14 +65,14 @@ class HistoryContext:
 
     answers: str | None = None
     """In `append_results`, where the run has waited: the id of the message that it answers. Later
-    messages may stand between that one and the results."""
+    messages may come between that message and the results."""
 
     claim: LeaseClaim | None = None
-    """In the appends of a config that `renews_leases`: the lease to renew with what is saved."""
+    """In the appends of a config that `renews_leases`: the lease to renew with the results."""
 
 
 CreateThread: TypeAlias = Callable[[HistoryContext], "Awaitable[str | None] | str | None"]
-"""Creates the thread if it is not there, and returns its id (None: keep the one there is)."""
+"""Creates the thread if it does not exist, and returns its id (None: keep the id)."""
 
 GetResults: TypeAlias = Callable[
     [HistoryContext], "Sequence[AgentResult] | Awaitable[Sequence[AgentResult]]"
@@ -100,7 +100,7 @@ class HistoryConfig:
         save_each: Save each result when it is complete, so that a crash loses none; otherwise all
             are saved at the end of the run.
         lease: How runs share a thread; None: they do not know of each other. Only a
-            `RunStore` takes one.
+            `RunStore` takes a lease.
         lazy: Load only as much of a thread as processors want to see. Only stores can.
     """
 
@@ -134,7 +134,7 @@ class HistoryConfig:
     @processors.setter
     def processors(self, processors: Processors) -> None:
         chain = as_processors(processors, type(self).__name__)
-        # A function chooses again in each run; of a list, what is appended later does not count.
+        # A function chooses again in each run; later additions to a list do not count.
         self._processors = (processors if callable(processors) else tuple(processors or ()), chain)
 
     @property

@@ -1,4 +1,4 @@
-"""Leases of threads: one run at a time on a thread, each user message answered once."""
+"""Leases of threads: a single run at a time on a thread, a single answer per user message."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ STEERED = "steered"
 """The stop reason of a run whose message another run has that waits for a person or a time."""
 
 OnBusy: TypeAlias = Literal["wait", "error", "steer", "interrupt"]
-"""Behaviour of a run that finds another one at work on its thread: wait; raise `ThreadBusyError`;
+"""Behaviour of a run that finds another run working on its thread: wait; raise `ThreadBusyError`;
 ``"steer"``: leave the message to the other run, which shows it to its next model call;
 ``"interrupt"``: have the other run end before its next model call."""
 
 _LONGEST_WAIT = 60.0
-"""Seconds after which a run in line asks again, in case nobody could signal it."""
+"""Seconds after which a run in line asks again, in case no signal reached it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,11 +61,11 @@ class ThreadLease:
     """
 
     on_busy: OnBusy = "wait"
-    """Behaviour of a run that finds another one at work, unless ``run(on_busy=…)`` says it."""
+    """Behaviour of a run that finds another run working, unless ``run(on_busy=…)`` is given."""
 
     steering: bool = False
     """True: runs look for messages of the user before each model call (``"steer"`` and
-    ``"interrupt"`` need it): one read of the store each time, in Inngest functions one step."""
+    ``"interrupt"`` need it): a read of the store each time, in Inngest functions a step."""
 
     seconds: float = 300.0
     """Seconds after which the lease of a run that has saved nothing is over: it is taken for
@@ -108,7 +108,7 @@ class HeldLease:
 
     owner: str
     """This run's name in the lease, with the execution that it belongs to; another run for the same
-    message has another one."""
+    message has another name."""
 
     append: Callable[[Sequence[AgentResult]], Awaitable[None]]
     """Adds results to the thread."""
@@ -130,14 +130,14 @@ class HeldLease:
         """Wait for the lease.
 
         Raises:
-            ThreadBusyError: Another run has it, and this one is not to wait.
+            ThreadBusyError: Another run has it, and this run does not wait.
         """
         await self._acquire("turn.1", self._lock_or_post, waits=self._waits)
 
     async def open(
         self, store: RunOpener, create: Callable[[], Awaitable[None]], limit: int
     ) -> OpenedRun | None:
-        """Take the lease, and read what a run begins with; None: another run has the lease.
+        """Take the lease, and read the initial data of a run; None: another run has the lease.
 
         A thread that is not there is created; ``limit`` results are read.
         """
@@ -151,12 +151,12 @@ class HeldLease:
     async def open_in_step(
         self, store: RunOpener, create: Callable[[], Awaitable[None]]
     ) -> OpenedRun:
-        """Wait for the lease, and read what a run begins with in the step that gets it.
+        """Wait for the lease, and read a run's initial data in the step that acquires it.
 
         The step keeps no results but their number: rows never change.
 
         Raises:
-            ThreadBusyError: Another run has it, and this one is not to wait.
+            ThreadBusyError: Another run has it, and this run does not wait.
         """
 
         async def ask() -> JsonObject | None:
@@ -222,7 +222,7 @@ class HeldLease:
         return execution_of(self.owner) is not None
 
     def will_note(self) -> None:
-        """Remember that there are notes, which are to be dropped when the run has ended."""
+        """Record that notes exist, which must be dropped when the run has ended."""
         self._noted = True
 
     async def note(self, notes: Mapping[str, JsonObject]) -> bool:
@@ -239,7 +239,7 @@ class HeldLease:
         return execution is not None and await self.store.is_stopped(execution)
 
     async def renew(self) -> None:
-        """Begin the lease anew, before something is saved.
+        """Renew the lease before a save.
 
         Raises:
             ThreadBusyError: It was over, and another run has the thread now.
@@ -260,7 +260,7 @@ class HeldLease:
         await self.run_once(name, self.pause)
 
     async def pause(self) -> None:
-        """End the lease for a while: runs of messages that this one took do not wait for it."""
+        """End the lease for a while: runs of messages that this run took do not wait for it."""
         await self._save_heard(self._record("completed", stop_reason=STEERED))
         await self.release_now()
 
@@ -269,14 +269,14 @@ class HeldLease:
     ) -> T:
         """Release the lease while ``wait`` waits, which may take days, and acquire it again.
 
-        Steps are named by what is waited for: several parts of a run may wait at the same time,
-        and go on in another order on each replay.
+        Steps are named after the awaited event: several parts of a run may wait at the same time,
+        and resume in another order on each replay.
 
         Args:
-            step_id: What is waited for.
+            step_id: The name of the wait.
             wait: Waits.
             lasts: Seconds after which the wait is over at the latest: until then the user's message
-                is this run's. None: the run ends here, and is stored as one that waits.
+                is this run's. None: the run ends here, and is stored as waiting.
         """
         seconds = self.settings.seconds
         if lasts is not None and self.runtime.durable:
@@ -305,7 +305,7 @@ class HeldLease:
         return found
 
     async def branch_ended(self, step_id: str) -> None:
-        """Release the lease where one of several calls at a time has waited and ended.
+        """Release the lease where a parallel call has waited and ended.
 
         The others may wait for days. The message stays this run's.
         """
@@ -437,10 +437,10 @@ class _Appends(Protocol):
 async def refuse_other_text(
     store: object, thread_id: str, entries: Sequence[AgentResult], message: UserMessage
 ) -> None:
-    """Refuse a message that has the id of another one, which was answered.
+    """Refuse a message with the id of another message, which was answered.
 
     Args:
-        store: The store of the thread; one that masks what it keeps compares masked texts.
+        store: The store of the thread; a store that masks texts compares masked texts.
         thread_id: The thread.
         entries: Its entries, as far as they are loaded.
         message: The message.

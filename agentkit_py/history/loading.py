@@ -39,7 +39,7 @@ class ThreadPages:
     _opened: OpenedRun | None = field(default=None, init=False)
     """The rows that were loaded to look for the thread."""
 
-    def load_whole(self, is_whole: bool) -> None:  # noqa: FBT001 - what the method sets
+    def load_whole(self, is_whole: bool) -> None:  # noqa: FBT001 - the value that the method sets
         """Load all of the thread at once, or the newest part first."""
         self._loads_all = is_whole
 
@@ -59,7 +59,7 @@ class ThreadPages:
     def may_look(self, config: HistoryConfig) -> bool:
         """Return whether the newest results may be loaded when the thread is looked for."""
         if config.lease is not None or self.steps.runtime.durable:
-            # The lease comes first; and what one step loads, the next does not have.
+            # The lease comes first; and a step does not share its data with the next.
             return False
         if not isinstance(config, PagedStore):
             return False
@@ -133,7 +133,7 @@ class ThreadPages:
 
         Args:
             config: The store.
-            stored: Reads the state's data with the results, where there is no lease.
+            stored: Reads the state's data with the results, without a lease.
         """
         state, thread_id = self.steps.state, self.steps.state.thread_id
         if config.lazy and thread_id is not None and isinstance(config, PagedStore):
@@ -164,17 +164,17 @@ class ThreadPages:
             kept = await self.steps.once("count", ask)
             count = cast("int", kept) if stored is None else stored.split(kept)
         if known is not None and known.count != count:
-            page = None  # a paused run goes on: what it has stored since is no earlier turn
+            page = None  # a paused run resumes: its stored results are not an earlier turn
         older = Older(config, thread_id, count, limit=self.first_page)
         results, self.older = await older.load() if page is None else older.take(page)
         return results
 
 
 async def _results(get: GetResults, context: HistoryContext) -> Sequence[AgentResult]:
-    """Return what a hook loaded.
+    """Return the results that a hook loaded.
 
     Raises:
-        ConfigurationError: It is no list of results.
+        ConfigurationError: It is not a list of results.
     """
     found: object = await resolve(get(context))
     if not isinstance(found, Sequence):
@@ -185,6 +185,6 @@ async def _results(get: GetResults, context: HistoryContext) -> Sequence[AgentRe
         if not isinstance(row, AgentResult):
             raise ConfigurationError(
                 f"get must return AgentResult objects, got {row!r:.80}: "
-                "AgentResult.from_dict(row) reads what to_dict() or TypeScript's export() wrote."
+                "AgentResult.from_dict(row) reads the output of to_dict() or TypeScript's export()."
             )
     return found

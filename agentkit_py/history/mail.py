@@ -1,7 +1,7 @@
-"""Mailboxes and inboxes: what comes while a run is busy is kept until it asks for it.
+"""Mailboxes and inboxes: stores for events and messages that arrive while a run is busy.
 
-An event that a run waits for may come before the run waits, and a message of the user while a run
-is at work on the thread. Kept in a store they are found all the same, and each is received once.
+An event may come before a run waits for it, and a message of the user while a run works on the
+thread. The store keeps both, and each is received once.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MAIL_SECONDS = 30 * 24 * 3600.0
 
 @runtime_checkable
 class MailStore(Protocol):
-    """Keeps mail in boxes. Each is received once: whoever took it gets it again, nobody else."""
+    """Keeps mail in boxes. Each is received by a single taker, who may receive it again."""
 
     async def put_mail(
         self, box: str, mail_id: str, content: JsonObject, *, thread_id: str | None = None
     ) -> None:
-        """Add mail to a box; one of its id that was there already stays as it is.
+        """Add mail to a box; mail with a stored id is unchanged.
 
         Args:
             box: The name of the box.
@@ -38,11 +38,11 @@ class MailStore(Protocol):
         ...
 
     async def take_mail(self, box: str, taker: str) -> JsonObject | None:
-        """Return what ``taker`` took before, else the oldest mail that nobody took; None: none."""
+        """Return the mail that ``taker`` claimed before, or claim the oldest; None: none."""
         ...
 
     async def list_mail(self, box: str) -> Sequence[tuple[str, JsonObject]]:
-        """Return ids and contents of the mail of a box that nobody took, the oldest first."""
+        """Return ids and contents of a box's unclaimed mail, the oldest first."""
         ...
 
     async def remove_mail(self, box: str, mail_id: str | None = None) -> bool:
@@ -59,7 +59,7 @@ def mail_store(store: object) -> MailStore:
     """Return a store that keeps mail.
 
     Raises:
-        ConfigurationError: It keeps none, or there is no store.
+        ConfigurationError: It keeps no mail, or is None.
     """
     if isinstance(store, MailStore):
         return store
@@ -77,7 +77,7 @@ def box_of(event: str, key: str) -> str:
 async def deliver(
     store: object, event: str, key: str, content: JsonObject, *, mail_id: str
 ) -> None:
-    """Keep what has come from outside for the run that receives it with ``ctx.receive(event, …)``.
+    """Store an external event for the run that receives it with ``ctx.receive(event, …)``.
 
     Runs in this process are woken; others look again within a second. For Inngest functions there
     is `agentkit_py.inngest.mailbox_function`, which wakes them at once.
@@ -102,27 +102,27 @@ async def deliver(
 
 @runtime_checkable
 class InboxStore(Protocol):
-    """Keeps messages for the run that is at work on a thread. They go with the thread."""
+    """Keeps messages for the run that works on a thread. They are deleted with the thread."""
 
     async def put_message(
         self, thread_id: str, message: UserMessage, *, interrupts: bool = False
     ) -> None:
-        """Add a message, which has an id; one of its id that was there already stays as it is.
+        """Add a message, which has an id; a message with a stored id is unchanged.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         ...
 
     async def take_messages(
         self, thread_id: str, taker: str, *, at_work: bool = False
     ) -> Sequence[UserMessage] | None:
-        """Return what ``taker`` took before, else take all that nobody took, the oldest first.
+        """Return the messages that ``taker`` claimed before, or claim all, the oldest first.
 
         Args:
             thread_id: The thread.
-            taker: Who takes them: they are returned to nobody else.
-            at_work: If one of them interrupts, take none, and return None.
+            taker: The claimant: they are returned to no other.
+            at_work: If a message interrupts, claim none, and return None.
         """
         ...
 
@@ -131,7 +131,7 @@ def inbox_of(store: object) -> Any:
     """Return a store that keeps inboxes.
 
     Raises:
-        ConfigurationError: It keeps none, or there is no store.
+        ConfigurationError: It keeps no messages, or is None.
     """
     if isinstance(store, InboxStore):
         return store

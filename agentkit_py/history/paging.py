@@ -1,4 +1,4 @@
-"""Loading a thread from its end, in pages: a turn costs what the model sees, not what is stored."""
+"""Loading a thread from its end, in pages: a turn costs the same in a long thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that wait for a person: a record of each, kept beside its thread."""
+"""Questions that wait for a person: records that are stored with their thread."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from agentkit_py.messages import ToolCall
 
 QuestionStatus: TypeAlias = Literal["open", "answered", "expired", "stopped"]
 """``"stopped"``: the run that asked was stopped, or died before it was stored as paused, so that
-nobody waits for the answer any more."""
+the answer is obsolete."""
 
 QuestionFilter: TypeAlias = QuestionStatus | Literal["due", "undelivered"]
 """``"due"``: open, and its time is over. ``"undelivered"``: answered, and the run does not have the
@@ -50,7 +50,7 @@ class Question:
     """The owner of the thread; stores fill it in."""
 
     parts: tuple[str, ...] = ()
-    """Ids of the calls in the stream of the run, where there is one."""
+    """Ids of the calls in the stream of the run, if it streams."""
 
     status: QuestionStatus = "open"
     answer: ApprovalAnswer | None = None
@@ -137,7 +137,7 @@ class Question:
     def received(self, answer: ApprovalAnswer | None, at: datetime) -> Question | None:
         """Return the question as a run has it that got an answer; None: nothing changes.
 
-        The first answer counts: that of the row, if it has one.
+        The first answer counts: that of the row, if it is answered.
         """
         if self.status == "open":
             closed = self.closed(answer, at)
@@ -166,11 +166,11 @@ class Question:
             for index, call in enumerate(self.calls)
             if (whole or call.id == call_id) and index not in done
         ]
-        # Providers repeat ids, so one may stand for several calls: the first open one is meant.
+        # Providers repeat ids, so several calls may have the same id: it means the first open call.
         return found if whole else found[:1]
 
     def knows(self, call_id: str) -> bool:
-        """Return whether the id is the question's, or that of one of its calls."""
+        """Return whether the id is the question's, or that of any of its calls."""
         return call_id in {self.id, *self.parts, *(call.id for call in self.calls)}
 
     def decided(
@@ -189,7 +189,7 @@ class Question:
     def closed(self, answer: ApprovalAnswer | None, at: datetime) -> Question:
         """Return the question with its answer; without one it has expired.
 
-        Decisions on single calls that came before stand.
+        Decisions on single calls that came before remain.
         """
         if answer is None:
             return replace(self, status="expired", answer=None, answered_at=at)
@@ -299,21 +299,21 @@ class QuestionStore(Protocol):
     """Keeps the questions of threads, and the runs that wait for their answers."""
 
     async def save_question(self, question: Question) -> None:
-        """Add a question; one of its id that is there already stays as it is.
+        """Add a question; a question with a stored id is unchanged.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         ...
 
     async def change_question(
         self, question_id: str, change: Callable[[Question], Question | None]
     ) -> Question | None:
-        """Change a question in one transaction.
+        """Change a question in a transaction.
 
         Args:
             question_id: Its id.
-            change: Returns it as it is to be, None where it stays; it may be called again.
+            change: Returns the new version, or None for no change; it may be called again.
 
         Returns:
             The question as it is then; None if there is none.
@@ -352,14 +352,14 @@ class QuestionStore(Protocol):
             thread_id: Only those of this thread.
             user_id: Only those of this user's threads.
             status: Only those; ``"open"``: and their time is not over; ``"due"``: their time is
-                over, and nobody has closed them. None: all.
+                over, and they are not closed. None: all.
             limit: The most questions to return; None: all.
         """
         ...
 
 
 async def stop_question(store: QuestionStore, question_id: str) -> None:
-    """Close a question that is open: nobody waits for its answer any more."""
+    """Close an open question whose answer is obsolete."""
 
     def stop(known: Question) -> Question | None:
         return replace(known, status="stopped") if known.status == "open" else None
@@ -379,7 +379,7 @@ async def record_answer(
     """Save an answer to a question, and who gave it; see `change_open`.
 
     Raises:
-        ConfigurationError: It is no answer.
+        ConfigurationError: It is not an answer.
     """
     if not isinstance(given, bool | ApprovalAnswer):
         raise ConfigurationError(
@@ -411,13 +411,13 @@ async def change_open(
         question_id: The id of the question.
         change: Returns the changed question; None: there is nothing left to decide.
         thread_id: The thread that it must be of; None: any.
-        tell: Passes on the question that is answered.
+        tell: Delivers the answered question.
 
     Returns:
         The changed question.
 
     Raises:
-        NotPendingError: There is no such question, it is not open, or nothing was left to decide.
+        NotPendingError: The question does not exist, it is not open, or nothing was left to decide.
     """
     before: list[Question] = []
     made: list[Question] = []
@@ -446,7 +446,7 @@ async def _pass_on(question: Question, tell: Callable[[Question], Awaitable[None
         await tell(question)
     except Exception as error:
         error.add_note(
-            f"The answer to question {question.id!r} is stored and stands, but its run may not "
+            f"The answer to question {question.id!r} is stored and valid, but its run may not "
             "have it yet: it is sent again when the question is answered again."
         )
         raise
@@ -456,7 +456,7 @@ def _not_pending(
     thread_id: str | None, question_id: str, found: Sequence[Question]
 ) -> NotPendingError:
     if not found or thread_id not in (None, found[0].thread_id):
-        problem = "there is no such question"
+        problem = "the question does not exist"
         return NotPendingError(thread_id or "", problem, question_id=question_id)
     known = found[0]
     status = "expired" if known.is_due(datetime.now(UTC)) else known.status

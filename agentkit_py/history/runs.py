@@ -15,13 +15,13 @@ from agentkit_py.errors import InvalidRecordError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWorker:
-    """The process that a run which was paused is at work in, with its sign of life."""
+    """The process of a resumed run, with its sign of life."""
 
     name: str
     """A new name each time that a run is taken."""
 
     alive_until: datetime
-    """The time after which the process counts as dead, unless it has set a later one by then."""
+    """The time after which the process counts as dead, unless it has set a later time by then."""
 
     def to_dict(self) -> JsonObject:
         """Return it as JSON."""
@@ -29,7 +29,7 @@ class RunWorker:
 
     @classmethod
     def from_dict(cls, record: object, where: str) -> RunWorker | None:
-        """Read what `to_dict` gave; None: there is none.
+        """Read the output of `to_dict`; None: no process.
 
         Raises:
             InvalidRecordError: It cannot be read.
@@ -45,7 +45,7 @@ class RunWorker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRecord:
-    """The record of one run of a thread."""
+    """The record of a run of a thread."""
 
     id: str
     """The id of the user's message that began it."""
@@ -62,17 +62,17 @@ class RunRecord:
     """Ids of its results, in order; they are in the thread."""
 
     journal: JsonObject | None = None
-    """Everything that a paused run needs to go on: its message, target, state and steps so far."""
+    """Everything that a paused run needs to resume: its message, target, state and steps so far."""
 
     owner: str | None = None
     """The owner of the thread's lease that has the message while it waits."""
 
     waits: Mapping[str, float] = field(default_factory=dict[str, float])
-    """The waits of a run that goes on, by step id, each with the time (seconds since 1970) until
+    """The waits of a running run, by step id, each with the time (seconds since 1970) until
     which it keeps the message for that run; the lease is free meanwhile."""
 
     worker: RunWorker | None = None
-    """The process that a run which was paused is at work in."""
+    """The process of a resumed run."""
 
     def is_waiting(self, now: float) -> bool:
         """Return whether a run waits that has the message, and answers it."""
@@ -97,12 +97,12 @@ class RunRecord:
         return self.status == "paused"
 
     def is_lost(self, now: datetime) -> bool:
-        """Return whether the run was taken to go on, and its process gives no sign of life."""
+        """Return whether the run was resumed, and its process gives no sign of life."""
         return self.is_taken and (self.worker is None or self.worker.alive_until < now)
 
     @property
     def is_taken(self) -> bool:
-        """True if the run was paused and is at work again."""
+        """True if the run was paused and has resumed."""
         return self.status == "running" and self.journal is not None
 
     @classmethod
@@ -164,7 +164,7 @@ class OpenedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """A store's knowledge when a message is to be answered."""
+    """A store's data at the time when a message is answered."""
 
     own: RunRecord | None
     """The record of an earlier run for the same message."""
@@ -191,7 +191,7 @@ def execution_of(owner: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unfinished:
-    """The work of a stopped execution on one thread."""
+    """The work of a stopped execution on a thread."""
 
     thread_id: str
     owner: str
@@ -201,9 +201,9 @@ class Unfinished:
 
 @runtime_checkable
 class RunStore(Protocol):
-    """Lets one run at a time work on a thread, and records how runs ended.
+    """Lets a single run at a time work on a thread, and records how runs ended.
 
-    A lease whose owner died ends by itself. Runs that wait for one stand in line. The owner of a
+    A lease whose owner died ends by itself. Runs wait for a lease in line. The owner of a
     lease is named ``{execution}/{id}`` where an execution may be stopped from outside: after
     `stop_execution` it gets no lease any more.
     """
@@ -212,7 +212,7 @@ class RunStore(Protocol):
         """Take the thread's lease, or renew it, for so many seconds from now.
 
         Returns:
-            Whether ``owner`` has it; False: somebody else does or is first in line, or the owner
+            Whether ``owner`` has it; False: another owner has it or is first in line, or the owner
             was stopped.
         """
         ...
@@ -236,10 +236,10 @@ class RunStore(Protocol):
         ...
 
     async def note_calls(self, thread_id: str, owner: str, notes: Mapping[str, JsonObject]) -> bool:
-        """Keep notes of what ``owner`` is doing, each in place of an earlier one of its key.
+        """Store notes of the work of ``owner``; each replaces the earlier note of its key.
 
         Returns:
-            Whether the owner may go on; False: it was stopped, and nothing was kept.
+            Whether the owner may continue; False: it was stopped, and nothing was stored.
         """
         ...
 
@@ -248,7 +248,7 @@ class RunStore(Protocol):
         ...
 
     async def stop_execution(self, execution: str) -> list[Unfinished]:
-        """Mark an execution as stopped; return what its owners have or wait for.
+        """Mark an execution as stopped; return its owners' leases and waits.
 
         From now on it gets no lease and keeps no notes. What it has stays until `unlock_thread`
         and `drop_notes`.
@@ -260,21 +260,21 @@ class RunStore(Protocol):
         ...
 
     async def save_run(self, thread_id: str, run: RunRecord) -> None:
-        """Save the record of a run, in place of an earlier one.
+        """Save the record of a run, in place of the earlier record.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         ...
 
     async def load_run(self, thread_id: str, run_id: str | None = None) -> RunRecord | None:
-        """Return a run, or the newest one that has a state; None if there is none."""
+        """Return a run, or the newest run with a state, or None."""
         ...
 
 
 @runtime_checkable
 class RunOpener(RunStore, Protocol):
-    """Does at once what a run with a lease does together: in one transaction where it can."""
+    """Combines the reads and writes of a run with a lease, if possible in a transaction."""
 
     async def open_run(
         self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
@@ -282,10 +282,10 @@ class RunOpener(RunStore, Protocol):
         """Take the lease, and read records of runs and the last ``limit`` results.
 
         Returns:
-            None: somebody else has the lease, and nothing was read.
+            None: another owner has the lease, and nothing was read.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         ...
 
@@ -293,6 +293,6 @@ class RunOpener(RunStore, Protocol):
         """Save the record of a run, drop its notes, and end its lease; as `unlock_thread` returns.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         ...

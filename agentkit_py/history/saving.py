@@ -14,7 +14,7 @@ from agentkit_py.state import State
 
 @dataclass(slots=True)
 class ThreadSaves:
-    """The results of a run that its store has, and those that it is to get."""
+    """The results of a run: saved and unsaved."""
 
     state: State[Any]
     ids: list[str] = field(default_factory=list[str])
@@ -25,7 +25,7 @@ class ThreadSaves:
 
     _saved: int = field(default=0, init=False)
     _last: AgentResult | None = field(default=None, init=False)
-    """The last result that is saved, or was there before; the one at `_saved` - 1."""
+    """The last result that is saved, or was there before, at `_saved` - 1."""
 
     _made: list[AgentResult] = field(default_factory=list[AgentResult], init=False)
     """Results of the run that are not saved yet."""
@@ -44,7 +44,7 @@ class ThreadSaves:
         if _is_same(last, self._last):
             return transcript[self._saved :]
         # A tool or hook put other results in place of those that were saved, so the place where
-        # the new ones begin is lost; what the run made is known all the same.
+        # the new results begin is lost; but the run's own results are known.
         return tuple(self._made)
 
     async def save(

@@ -27,7 +27,7 @@ TakeoverStatus: TypeAlias = Literal["asked", "taken"]
 """``"asked"``: a person is wanted, and agents answer meanwhile; ``"taken"``: a person is on it."""
 
 HANDED_BACK = "I have handed the conversation back to you."
-"""The note of a person who hands a thread back without one."""
+"""The default note when a thread is handed back."""
 
 UNNAMED = "Staff"
 """The name of a person who gives none: ids stay with staff."""
@@ -51,7 +51,7 @@ class StaffMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Takeover:
-    """The people who are on a thread, and why a person is wanted; kept beside the thread."""
+    """The staff on a thread, and the reason of a request for staff; stored with the thread."""
 
     thread_id: str
     user_id: str | None = None
@@ -64,10 +64,10 @@ class Takeover:
     """Why a person is wanted."""
 
     asked_by: str | None = None
-    """The agent that asked for a person; None: nobody, or the application did."""
+    """The agent that asked for a person; None: no request, or by the application."""
 
     asked_at: datetime | None = None
-    """When a person was first asked for; None: nobody asked."""
+    """When a person was first asked for; None: no request."""
 
     waiting_since: datetime | None = None
     """The time of the user's first message that no person has answered yet."""
@@ -77,14 +77,14 @@ class Takeover:
 
     @property
     def status(self) -> TakeoverStatus | None:
-        """The state of the thread; None: agents answer, and nobody is wanted."""
+        """The state of the thread; None: agents answer, and no person is requested."""
         if self.people:
             return "taken"
         return None if self.asked_at is None else "asked"
 
     @property
     def since(self) -> datetime | None:
-        """The time from which a person is wanted, or the first one is on the thread."""
+        """The time of the request for a person, or of the first person's joining."""
         return self.asked_at or (self.people[0].joined_at if self.people else None)
 
     def member(self, person_id: str) -> StaffMember | None:
@@ -97,7 +97,7 @@ class Takeover:
 
     @classmethod
     def from_dict(cls, record: object, *, where: str) -> Takeover:
-        """Read what `to_dict` gave.
+        """Read the output of `to_dict`.
 
         Raises:
             InvalidRecordError: It holds none.
@@ -122,10 +122,10 @@ class Takeover:
             text = f"cannot be read: {error!r:.200}"
             raise InvalidRecordError(text, where=where, field="takeover") from error
 
-    # Changes. Each returns the takeover as it is to be; None: it stays as it is.
+    # Changes. Each returns the new takeover, or None for no change.
 
     def asked(self, reason: str, agent: str | None, at: datetime) -> Takeover | None:
-        """Ask for a person, unless one is there or asked for already."""
+        """Ask for a person, unless a person is there or requested already."""
         if self.status is not None:
             return None
         return replace(self, reason=reason, asked_by=agent, asked_at=at)
@@ -136,7 +136,7 @@ class Takeover:
         return None if known is not None else replace(self, people=(*self.people, member))
 
     def left(self, person_id: str) -> Takeover:
-        """Let a person leave; when nobody is left, agents answer again."""
+        """Let a person leave; after the last person, agents answer again."""
         people = tuple(one for one in self.people if one.id != person_id)
         if people:
             return replace(self, people=people)
@@ -160,25 +160,25 @@ TakeoverChange: TypeAlias = Callable[[Takeover], Takeover | None]
 
 @runtime_checkable
 class TakeoverStore(Protocol):
-    """Keeps for each thread who of the staff is on it, or wanted. It goes with its thread."""
+    """Keeps the staff of each thread, and requests for staff. They are deleted with the thread."""
 
     async def load_takeover(self, thread_id: str) -> Takeover | None:
-        """Return who is on a thread or wanted; None: nobody."""
+        """Return a thread's takeover or request, or None."""
         ...
 
     async def change_takeover(self, thread_id: str, change: TakeoverChange) -> Takeover:
-        """Change who is on a thread in one transaction.
+        """Change a thread's takeover in a transaction.
 
         Args:
             thread_id: The thread.
-            change: Gets it as it is, empty where nobody is on the thread, and returns it as it is
-                to be, None where it stays; it may be called again.
+            change: Gets the current takeover, empty if there is none, and returns the new takeover,
+                or None for no change; it may be called again.
 
         Returns:
-            The takeover as it is then.
+            The takeover after the change.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         ...
 
@@ -214,7 +214,7 @@ class StaffStore(TakeoverStore, Protocol):
 class StaffDesk:
     """The place of staff in a store: to join threads, write in them, and hand them back.
 
-    It does not ask whether somebody may: that is for the program that calls it, as the HTTP API
+    It does not check rights: the calling program does, as the HTTP API
     does by its ``staff`` and ``may_take_over``.
 
     Example:
@@ -231,7 +231,7 @@ class StaffDesk:
 
         Args:
             store: The store of the threads: `MemoryHistory`, `SqliteHistory`, `PostgresHistory`, or
-                one of these restricted to a user.
+                any of these restricted to a user.
 
         Raises:
             ConfigurationError: It does not keep who is on a thread.
@@ -256,7 +256,7 @@ class StaffDesk:
         return await self._store.list_takeovers(status=status, limit=limit)
 
     async def ask(self, thread_id: str, reason: str, *, agent: str | None = None) -> Takeover:
-        """Ask for a person; agents go on answering until one joins.
+        """Ask for a person; agents answer until a person joins.
 
         Nothing changes where a person is on the thread or was asked for already.
 
@@ -266,7 +266,7 @@ class StaffDesk:
             agent: The agent that asks.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         change = partial(Takeover.asked, reason=reason, agent=agent, at=datetime.now(UTC))
         return await self._store.change_takeover(thread_id, change)
@@ -274,7 +274,7 @@ class StaffDesk:
     async def join(self, thread_id: str, *, by: str, name: str = "") -> Takeover:
         """Let a person join: from now on agents pause.
 
-        A reply that is under way comes to its end.
+        A reply in progress is completed.
 
         Args:
             thread_id: The thread.
@@ -282,8 +282,8 @@ class StaffDesk:
             name: The name that the user and agents read; ``"Staff"`` unless given.
 
         Raises:
-            ConfigurationError: The name cannot be shown as one, or is ``"user"``.
-            ThreadNotFoundError: There is no such thread.
+            ConfigurationError: The name cannot be shown as a name, or is ``"user"``.
+            ThreadNotFoundError: The thread does not exist.
         """
         member = StaffMember(by, checked_name(name or UNNAMED), datetime.now(UTC))
         return await self._store.change_takeover(thread_id, partial(Takeover.joined, member=member))
@@ -300,13 +300,13 @@ class StaffDesk:
             message_id: An id: the same again changes nothing.
 
         Returns:
-            The entry of the thread; the first one, where the same is said again.
+            The entry of the thread; the first entry, if the message is repeated.
 
         Raises:
             NotOnThreadError: The person has not joined.
             MessageConflictError: The thread has another message of this id.
             ConfigurationError: The text is empty.
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         if not text.strip():
             raise ConfigurationError("say() got no text")
@@ -323,9 +323,9 @@ class StaffDesk:
     async def hand_back(
         self, thread_id: str, *, by: str, name: str = "", note: str = ""
     ) -> Takeover:
-        """Leave a thread with a note; when nobody is left on it, agents answer again.
+        """Leave a thread with a note; after the last person, agents answer again.
 
-        Where a person is only asked for, nobody is any more: so staff decline.
+        If a person is only requested, the request is withdrawn: so staff decline.
 
         Args:
             thread_id: The thread.
@@ -334,8 +334,8 @@ class StaffDesk:
             note: A note for agents; the user does not get it.
 
         Raises:
-            NotOnThreadError: Others are on the thread, or nobody is and none was asked for.
-            ThreadNotFoundError: There is no such thread.
+            NotOnThreadError: Others are on the thread, or it has no staff and no request.
+            ThreadNotFoundError: The thread does not exist.
         """
         found = await self._store.load_takeover(thread_id)
         member = None if found is None else found.member(by)
@@ -362,7 +362,7 @@ def staff_store(store: object) -> Any:
     """Return a store that keeps who is on a thread.
 
     Raises:
-        ConfigurationError: It does not, or there is no store.
+        ConfigurationError: It keeps no takeovers, or is None.
     """
     if isinstance(store, TakeoverStore):
         return store
@@ -376,7 +376,7 @@ def checked_name(name: str) -> str:
     """Return a person's name.
 
     Raises:
-        ConfigurationError: It is empty, too long, or holds what is no part of a name.
+        ConfigurationError: It is empty, too long, or has characters that are not allowed in a name.
     """
     fits = 0 < len(name) <= _LONGEST_NAME and name.isprintable() and not set(name) & set('<>"')
     if not fits or not name.strip() or name == USER:  # else their words would be the user's
@@ -388,7 +388,7 @@ def checked_name(name: str) -> str:
 
 
 async def note_user_message(store: object, thread_id: str | None) -> bool:
-    """Note that the user has written; return True if a person is to answer, not an agent."""
+    """Record that the user has written; return True if a person answers, not an agent."""
     if thread_id is None or not isinstance(store, TakeoverStore):
         return False
     found = await store.load_takeover(thread_id)

@@ -1,14 +1,14 @@
-"""Replies whose calls are being carried out: what is known of each call when the run ends.
+"""Open replies: the outcome of each of their calls when the run ends.
 
-A run that ends by an error, or is cancelled, keeps such a reply: each call stands in the thread as
-done, failed, not known, or not made. What a replay remembers of calls is taken as if it had just
-been done.
+A run that ends by an error, or is cancelled, keeps such a reply: each call is recorded in the
+thread as done, failed, not known, or not made. Calls that a replay remembers count as if they had
+just been done.
 
 A durable run that is stopped from outside cannot save anything itself. So it notes each call in
-its store when the call begins and when it is done, inside the call's own step; whoever hears of the
-stop makes results of its notes. A step that was still at work then finds its execution stopped, and
-adds what it brings as one more result, marked. A note after the call never fails its step: what it
-says is in the step's output as well.
+its store when the call begins and when it is done, inside the call's own step; the receiver of the
+stop makes results of its notes. A step that was still running then finds its execution stopped, and
+adds its output as another result, marked. A note after the call never fails its step: its content
+is in the step's output as well.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NOT_KNOWN = (
     "The run was stopped while this call was being carried out. Whether it took effect is not "
     "known; check before you call it again."
 )
-_NOT_KEPT = "The call was carried out, and what it gave cannot be kept. "
+_NOT_KEPT = "The call was carried out, and its result cannot be stored. "
 _LATE = "This came after the run had been stopped."
 
 
@@ -104,10 +104,10 @@ def _error(name: str, message: str, done: Mapping[str, JsonValue] | None = None)
 
 
 class NoteKeeper(Protocol):
-    """Keeps what calls of a run do: the run's lease, or `RunNotes` where it has none."""
+    """Stores notes of a run's calls: the run's lease, or `RunNotes` without a lease."""
 
     def will_note(self) -> None:
-        """Remember that there are notes, which are to be dropped when the run has ended."""
+        """Record that notes exist, which must be dropped when the run has ended."""
         ...
 
     async def note(self, notes: Mapping[str, JsonObject]) -> bool:
@@ -134,7 +134,7 @@ class RunNotes:
     _noted: bool = field(default=False, init=False)
 
     def will_note(self) -> None:
-        """Remember that there are notes, which are to be dropped when the results are saved."""
+        """Record that notes exist, which must be dropped when the results are saved."""
         self._noted = True
 
     async def note(self, notes: Mapping[str, JsonObject]) -> bool:
@@ -146,7 +146,7 @@ class RunNotes:
         await self.append([result])
 
     async def drop(self) -> None:
-        """Drop the notes, as the results that they tell of are saved; never fails."""
+        """Drop the notes, since their results are saved; never fails."""
         if not self._noted:
             return
         self._noted = False
@@ -158,7 +158,7 @@ class RunNotes:
 
 @dataclass(slots=True)
 class OpenCall:
-    """One call of an open reply, which says what it begins and does."""
+    """A call of an open reply, which records its progress."""
 
     reply: OpenReply
     index: int
@@ -166,7 +166,7 @@ class OpenCall:
     """Keeps notes where the run may be stopped from outside; None: memory is enough."""
 
     outer: OpenCall | None = None
-    """The call that this one is a part of, in a run that is nested in another."""
+    """The call that contains this call, in a nested run."""
 
     def asked(self) -> None:
         """Take that the call is asked for: from now on it may have begun, here or elsewhere."""
@@ -175,14 +175,14 @@ class OpenCall:
             self.outer.asked()
 
     def seen(self, content: JsonValue) -> None:
-        """Take what the call gave, also where a replay remembers it."""
+        """Record the call's result, also from a replay."""
         self.asked()
         self.reply.contents[self.index] = content
         if self.outer is not None:
             self.outer.step_seen(self._name, self._described("result", content))
 
     def step_seen(self, name: str, output: JsonValue) -> None:
-        """Take what a step of the call gave, also where a replay remembers it."""
+        """Record the output of a step of the call, also from a replay."""
         self.asked()
         self.reply.steps.setdefault(self.index, {})[name] = output
         if self.outer is not None:
@@ -216,7 +216,7 @@ class OpenCall:
             raise NonRetriableError(_NOT_CALLED)
 
     async def finish(self, content: JsonValue) -> None:
-        """Say what the call gave; of a run that was stopped meanwhile it goes into the thread."""
+        """Report the call's result; if the run was stopped meanwhile, it is added to the thread."""
         self.seen(content)
         if self._whole is None:
             note = {"kind": "call", "id": self._id, "index": self.index, "content": content}
@@ -225,7 +225,7 @@ class OpenCall:
             await self.outer.did(self._name, self._described("result", content))
 
     async def did(self, name: str, output: JsonValue) -> None:
-        """Say what a step of the call gave."""
+        """Report the output of a step of the call."""
         self.step_seen(name, output)
         if (whole := self._whole) is not None:
             await whole.did(f"{self._name} {name}", self._described(name, output))
@@ -237,7 +237,7 @@ class OpenCall:
 
     @property
     def _whole(self) -> OpenCall | None:
-        """The call whose notes tell of this one: a nested run is in no thread of its caller's."""
+        """The call whose notes cover this call: a nested run is not in its caller's thread."""
         outer = self.outer
         return outer if outer is not None and outer.keeper is self.keeper else None
 
@@ -255,7 +255,7 @@ class OpenCall:
         return {"tool": call.name, "input": call.arguments, name: output}
 
     async def _note(self, key: str, note: Mapping[str, Any], content: JsonValue) -> None:
-        """Note what is done. It never fails: the call would be made again."""
+        """Store a note. It never fails: the call would be made again."""
         if self.keeper is None:
             return
         try:
@@ -263,14 +263,14 @@ class OpenCall:
                 await self.keeper.land(self._late(key, content))
         except Exception:
             logger.exception(
-                "Call %r was made, and the store could not note it (%s). The step keeps what it "
-                "gave; if the run is stopped before its reply is saved, the thread says that it is "
-                "not known whether the call took effect",
+                "Call %r was made, and the store could not note it (%s). The step keeps "
+                "the result; if the run is stopped before its reply is saved, "
+                "the thread says it is unknown whether the call took effect",
                 *(self.reply.calls()[self.index].name, key),
             )
 
     def _late(self, key: str, content: JsonValue) -> AgentResult:
-        """Return what came late as a result of its own: the call once more, and what it gave."""
+        """Return a late result as a separate one: the call again, with its result."""
         call, reply = self.reply.calls()[self.index], self.reply.result
         marked = {**content, "note": _LATE} if isinstance(content, dict) else content
         return AgentResult(
@@ -290,7 +290,7 @@ def late_reply(result: AgentResult) -> AgentResult:
 
 
 def results_of(notes: Mapping[str, JsonObject]) -> list[AgentResult]:
-    """Return the results that notes of a stopped run tell of, in the order of its replies."""
+    """Return the results in the notes of a stopped run, in the order of its replies."""
     replies: dict[str, OpenReply] = {}
     for note in notes.values():
         if note.get("kind") == "reply":

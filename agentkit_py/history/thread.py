@@ -72,7 +72,7 @@ class QuestionRecord:
         await self.store.save_question(self.question)
 
     async def close(self, answer: ApprovalAnswer | None) -> dict[str, Any] | None:
-        """Save the answer, None where it has expired; return the one that counts: the first."""
+        """Save the answer, None where it has expired; return the valid answer: the first."""
 
         def change(known: Question) -> Question | None:
             return known.received(answer, datetime.now(UTC))
@@ -83,7 +83,7 @@ class QuestionRecord:
         return None if answer is None else answer.to_dict()
 
     async def stop(self) -> None:
-        """Say that nobody waits for an answer any more."""
+        """Mark the question as stopped."""
         await stop_question(self.store, self.question.id)
 
 
@@ -104,7 +104,7 @@ class Thread:
         outer: Thread | None = None,
         older: Older | None = None,
     ) -> None:
-        """Keep what the run's thread is opened with.
+        """Store the settings with which the run's thread is opened.
 
         Args:
             config: The store; None: there is none.
@@ -131,13 +131,13 @@ class Thread:
         """The user's message that began the run."""
 
         self.heard: list[str] = []
-        """Ids of the messages that came while the run was at work, and that it answers as well."""
+        """Ids of the messages that came during the run, and that it answers as well."""
 
         self.outcome: RunRecord | None = None
         """The record of an earlier run for the same user message that completed, or is paused."""
 
         self.is_taken_over: bool = False
-        """True if a person of the staff is on the thread, so that agents pause."""
+        """True if staff is on the thread, so that agents pause."""
 
         self.has_waited: bool = False
         """True once the run has waited for something while others could have the thread."""
@@ -172,7 +172,7 @@ class Thread:
         keeps_state: bool = True,
         load_all: bool = True,
     ) -> None:
-        """Create the thread, or load what the client does not bring along itself.
+        """Create the thread, or load the data that the client does not bring along itself.
 
         Args:
             message: The user's message; runs are known by its id.
@@ -181,7 +181,7 @@ class Thread:
             load_all: All of the thread is loaded at once.
 
         Raises:
-            ThreadBusyError: Another run has the thread, and this one is not to wait.
+            ThreadBusyError: Another run has the thread, and this run does not wait.
         """
         self.message = message
         self.pages.load_whole(load_all)
@@ -225,7 +225,7 @@ class Thread:
 
     @property
     def _is_answered(self) -> bool:
-        """True if an earlier run has answered the message: the thread has what it gave."""
+        """True if an earlier run has answered the message: the thread has its results."""
         return self.outcome is not None and not self.outcome.is_paused
 
     async def _acquire_lease(self, config: HistoryConfig, message_id: str, *, resume: bool) -> None:
@@ -262,7 +262,7 @@ class Thread:
             await self.lease.release()
 
     async def _post(self, on_busy: OnBusy) -> None:
-        """Leave the user's message to the run that is at work, unless it was answered before."""
+        """Leave the user's message to the active run, unless it was answered before."""
         store, thread_id = inbox_of(self.config), self.state.thread_id
         known = await store.load_run(thread_id, self.message.id) if self.message else None
         if known is not None and known.status in ("completed", "paused"):
@@ -270,7 +270,7 @@ class Thread:
         await store.put_message(thread_id, self.message, interrupts=on_busy == "interrupt")
 
     async def take_messages(self, step_id: str, *, at_work: bool) -> list[UserMessage] | None:
-        """Take what the user has said meanwhile; None: the run is to end for it.
+        """Claim the user's new messages; None: a message interrupts the run.
 
         Messages that have been in a run before are left to the run that waits with them. Only a run
         ``at_work``, which has given a result, can be interrupted. The step's last name is "inbox".
@@ -322,7 +322,7 @@ class Thread:
             else:
                 opened = await lease.open(config, create, self.pages.first_page)
         if opened is None:
-            with self.steps.runtime.each_time():  # a paused run that goes on opens its thread anew
+            with self.steps.runtime.each_time():  # a resumed run opens its thread again
                 await lease.acquire()
                 return await lease.recorded_runs()
         self.pages.hold(opened)
@@ -331,7 +331,7 @@ class Thread:
     def _opens_at_once(self, config: HistoryConfig) -> bool:
         """Return whether lease, records and results are asked for together, the thread with them.
 
-        Durable runs that began before this was one step go on as they began.
+        Durable runs that began before this was a single step keep their steps.
         """
         return (
             config.lease is not None
@@ -361,7 +361,7 @@ class Thread:
             await self.lease.release_now()
 
     async def pause_lease(self) -> None:
-        """Release the lease until the run, which is stored as paused, goes on."""
+        """Release the lease until the run, which is stored as paused, resumes."""
         if self.lease is not None:
             await self.lease.pause()
 
@@ -391,7 +391,7 @@ class Thread:
         return mail_store(self.config) if self.outer is None else self.outer.mail
 
     async def ask_for_person(self, reason: str, agent: str) -> Takeover:
-        """Ask for a person of the staff.
+        """Ask for a member of the staff.
 
         Raises:
             ConfigurationError: The run has no thread in a store that keeps who is on it.
@@ -422,8 +422,8 @@ class Thread:
             step_id: What is waited for.
             wait: Waits.
             lasts: The time after which the wait is over at the latest.
-            pauses: The run may end here as one that is paused. The outermost one's thread is free
-                once the run is stored so, and not before: a message in line would begin anew.
+            pauses: The run may end here as paused. The outermost run's thread is free
+                once the run is stored so, and not before: a message in line would begin a new run.
         """
         leases = [self.lease, self.outer_lease]
         if pauses:
@@ -543,7 +543,7 @@ class Thread:
     ) -> None:
         """Save the user's message, its id and time filled in, and its entry in the state.
 
-        The ``number`` counts messages that came after the one that began the run.
+        The ``number`` counts messages that came after the message that began the run.
         """
         if self.config is None:
             return
@@ -560,7 +560,7 @@ class Thread:
             self.is_taken_over = found == TAKEN_OVER
 
     async def look_for_staff(self) -> None:
-        """Look whether agents pause, where the user has said nothing."""
+        """Check whether agents pause, without a message of the user."""
         if isinstance(self.config, TakeoverStore):
             look = partial(note_user_message, self.config, self.state.thread_id)
             self.is_taken_over = await self.steps.once("staff", look)

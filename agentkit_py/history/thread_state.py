@@ -23,13 +23,13 @@ logger: logging.Logger = logging.getLogger("agentkit_py.history")
 
 @runtime_checkable
 class StateReader(Protocol):
-    """Reads at once what a run without a lease begins with."""
+    """Reads the initial data of a run without a lease at once."""
 
     async def open_unleased(self, thread_id: str, limit: int) -> OpenedRun:
         """Read the newest record with a state, and the last ``limit`` results.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         ...
 
@@ -38,15 +38,15 @@ class RunOnce(Protocol):
     """Does something of a thread once, as a step of its name."""
 
     async def __call__(self, name: str, call: Callable[[], Awaitable[Any]], /) -> Any:
-        """Do it, or return what it gave before."""
+        """Do the work, or return its recorded result."""
         ...
 
 
 async def opened_unleased(store: PagedStore, thread_id: str, limit: int) -> OpenedRun:
-    """Read what a run without a lease begins with: the data, and the last ``limit`` results.
+    """Read the initial data of a run without a lease: the data, and the last ``limit`` results.
 
     Raises:
-        ThreadNotFoundError: There is no such thread.
+        ThreadNotFoundError: The thread does not exist.
     """
     if isinstance(store, StateReader):
         return await store.open_unleased(thread_id, limit)
@@ -97,7 +97,7 @@ class ThreadState:
         return {"count": opened.count, "state": run.state}
 
     def split(self, kept: JsonValue) -> int:
-        """Return the number of results in what `beside` gave, and take the data."""
+        """Return the number of results in the output of `beside`, and take the data."""
         record = as_object(kept)
         self._was_read = True
         self._next = None if record is None else as_object(record["state"])
@@ -109,8 +109,8 @@ class ThreadState:
 
         Args:
             run_once: Does a step.
-            remembers: Says whether a step was done before. A durable run that an older version
-                began was here without reading the data, and goes on so.
+            remembers: Returns whether a step was done before. A durable run that an older version
+                began did not read the data here, and still does not.
         """
         was_here = remembers("append-user-message") and not remembers("state")
         if not self._was_read and self.goes_on and not self.is_new and not was_here:
@@ -121,12 +121,12 @@ class ThreadState:
                 self.state.load({**self._found, **(self.state.goes_on_with or {})})
             except StateError as error:
                 logger.warning(
-                    "Thread %r goes on with the default state, since the data of its last run do "
+                    "Thread %r continues with the default state, since the data of its last run do "
                     "not fit: %s",
                     *(self.thread_id, error),
                 )
         elif self.goes_on:
-            self._next = self._plain()  # the default, and what each of its runs is given
+            self._next = self._plain()  # the default, and the initial state of each of its runs
 
     async def end(self, run_once: RunOnce, results: Sequence[str], stop_reason: str | None) -> None:
         """Save the data, unless the next run begins with the same anyway."""
@@ -158,7 +158,7 @@ class ThreadState:
             return self.state.dump()
         except StateError as error:
             logger.warning(
-                "Thread %r does not keep its state: its next run goes on with the default state, "
+                "Thread %r does not keep its state: its next run continues with the default state, "
                 "since %s",
                 *(self.thread_id, error),
             )

@@ -42,7 +42,7 @@ class ThreadSteps:
     async def once(
         self, name: str, call: Callable[[], Awaitable[T]], codec: Codec[T] | None = None
     ) -> T:
-        """Do something, or return what it gave before."""
+        """Do the work, or return its recorded result."""
         return await self.runtime.effect(f"{self.prefix}.history.{name}", call, self.changes, codec)
 
     def remembers(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Records of users across threads: facts about them, and what they and tenants spend."""
+"""Records of users across threads: facts about them, and the spending of users and tenants."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Fact:
     """The id of the fact that took its place; None: it holds."""
 
     def __post_init__(self) -> None:
-        """Refuse what no database can hold, and what belongs to nobody."""
+        """Validate id, tenant and user."""
         for what, value in (("id", self.id), ("tenant", self.tenant), ("user", self.user_id)):
             if not value:
                 raise HistoryError(f"The {what} of a fact is empty.")
@@ -54,7 +54,7 @@ class Fact:
                 raise HistoryError(f"The {what} {value!r} of a fact is not Unicode.") from None
 
     def to_dict(self) -> JsonObject:
-        """Return what stores keep as JSON; owner, thread and place are columns of their own."""
+        """Return the part that stores keep as JSON; owner, thread and place are columns."""
         return {
             "text": self.text,
             "createdAt": self.created_at.isoformat(),
@@ -81,9 +81,9 @@ class FactStore(Protocol):
     """Keeps facts of users. A fact goes with its thread, and with its user."""
 
     async def add_fact(self, fact: Fact) -> bool:
-        """Add a fact; one of its id that the user has already stays as it is.
+        """Add a fact; a fact with a stored id is unchanged.
 
-        A fact that replaces another takes the place of whichever now stands in that one's: of two
+        A fact that replaces another replaces its current replacement, if any: of two
         that replace the same fact at once the later holds.
 
         Returns:
@@ -127,7 +127,7 @@ def spending_scope(kind: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spending:
-    """An amount for one counter."""
+    """An amount for a counter."""
 
     scope: str
     """The scope that it counts for, e.g. ``"user:u1"``."""
@@ -147,7 +147,7 @@ class Spending:
 
 @dataclass(frozen=True, slots=True)
 class RefusedSpending:
-    """A spending for which there is no room, and the counter as it is."""
+    """A refused spending, and the current counter."""
 
     spending: Spending
     used: float
@@ -158,7 +158,7 @@ class SpendingStore(Protocol):
     """A store that counts; safe for any number of processes."""
 
     async def spend(self, spendings: Sequence[Spending]) -> RefusedSpending | None:
-        """Add all amounts, or none where one counter has no room; return the first of these.
+        """Add all amounts, or none where any counter has no room; return the first such spending.
 
         Raises:
             HistoryError: The database cannot be reached or used.

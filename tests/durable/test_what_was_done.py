@@ -155,7 +155,7 @@ async def test_what_cannot_be_kept_of_a_call_ends_the_run_and_says_that_the_call
     await desk.say("And now?")
     assert paid == ["paid"]
     (read,) = desk.read
-    assert "The call was carried out, and what it gave cannot be kept." in read
+    assert "The call was carried out, and its result cannot be stored." in read
 
 
 async def test_a_step_that_fails_for_good_is_not_done_again_where_its_tool_goes_on() -> None:

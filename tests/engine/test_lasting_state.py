@@ -171,7 +171,7 @@ async def test_stored_data_that_do_not_fit_are_said(
     )
     with caplog.at_level(logging.WARNING, "agentkit_py.history"):
         await runner.run(typed, "2", thread_id="t")
-    assert "Thread 't' goes on with the default state" in caplog.text
+    assert "Thread 't' continues with the default state" in caplog.text
     assert "items" in caplog.text
 
 
