@@ -9,7 +9,7 @@ _NEEDED = ("typer", "rich")
 
 
 def main() -> None:
-    """Run the command line; where its packages are missing, say what to install and exit with 2."""
+    """Run the command line; without its packages, name the missing extra and exit with 2."""
     missing = [name for name in _NEEDED if find_spec(name) is None]
     if missing:
         print(

@@ -1,4 +1,4 @@
-"""The `agentkit` command: its shared options, and one line per error."""
+"""The `agentkit` command: its shared options, and errors as single lines."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DISTRIBUTION = "pyagentkit"
 
 
 class _Commands(TyperGroup):
-    """Commands that show the library's errors as one line; other errors keep their traceback."""
+    """Commands that show the library's errors as single lines, others with their traceback."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
@@ -32,7 +32,7 @@ class _Commands(TyperGroup):
             text = "".join(traceback.format_exception(error))
             if clean(text) == text or type(error).__module__.startswith(("click", "typer")):
                 raise
-            typer.echo(clean(text), err=True, nl=False)  # what Python would print, but clean
+            typer.echo(clean(text), err=True, nl=False)  # Python's output, but clean
             raise typer.Exit(1) from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -87,7 +87,7 @@ def options(
 
     Exit status: 0 if all went well, 1 if something went wrong in a run, 2 if the command was wrong.
     """
-    if logging.lastResort is not None:  # prints what other libraries log of strangers' words
+    if logging.lastResort is not None:  # prints other libraries' logs of untrusted text
         logging.lastResort.addFilter(CleanRecords())
     from agentkit_py.cli.console import Terminal, make_console  # noqa: PLC0415 - slow to load
 
@@ -101,10 +101,10 @@ _LATER: Mapping[str, tuple[str, str]] = {
         "replay:replay",
         "Run recorded conversations again, and compare the threads with the recording.",
     ),
-    "explain": ("explain:explain", "Show what an agent would be sent now, level by level."),
+    "explain": ("explain:explain", "Show an agent's model input as of now, level by level."),
     "dev": (
         "dev:dev",
-        "Open a page to play with a network or agent, and see what each agent saw.",
+        "Open a page to try a network or agent, and inspect each agent's model input.",
     ),
     "serve": (
         "serve:serve",
@@ -114,10 +114,10 @@ _LATER: Mapping[str, tuple[str, str]] = {
         "serve:api",
         "Serve the HTTP API that the useAgent React hook talks to, on this machine only.",
     ),
-    "mcp": ("serve:mcp", "Serve an agent or a network as an MCP server with one tool."),
+    "mcp": ("serve:mcp", "Serve an agent or a network as an MCP server with a single tool."),
     "doctor": (
         "doctor:doctor",
-        "Run a network as an Inngest function, on this machine, and report what would go wrong.",
+        "Run a network as an Inngest function, on this machine, and report problems.",
     ),
     "eval": (
         "evals:app",

@@ -67,13 +67,13 @@ async def list_(
         if agent in (None, one.agent) and tool in (None, *(call.name for call in one.calls))
     ][:limit]
     for one in found:
-        for line in _lines(one):  # ids stand whole, to be copied
+        for line in _lines(one):  # ids are not shortened, to be copied
             console.print(clean(line), markup=False, highlight=False, soft_wrap=True)
     console.print(counted(len(found), "question"), style="dim")
 
 
 def _lines(question: Question) -> Iterator[str]:
-    """Yield what is asked, each call in a line of its own, of whom, and what is decided."""
+    """Yield a question's lines: the question, its calls, its approvers, and the decisions."""
     now = datetime.now(UTC)
     yield f"{question.id}  {_status(question)}{_left(question, now)}"
     if question.message or not question.calls:
@@ -143,14 +143,14 @@ def answer(  # noqa: PLR0913 - the options of the command
     to_user: Annotated[
         str, typer.Option(help="Words for the user, which the model reads, too.")
     ] = "",
-    by: Annotated[str | None, typer.Option(metavar="ID", help="The one who answers.")] = None,
+    by: Annotated[str | None, typer.Option(metavar="ID", help="The user who answers.")] = None,
     db: DbOption = None,
 ) -> None:
-    """Answer a question, and go on with its run here.
+    """Answer a question, and resume its run here.
 
-    With --call the other calls stay open, for somebody else; the run goes on when all are decided.
-    A run that waits as an Inngest function goes on there: name a module that has the Inngest client
-    beside its network or agent. Whoever may run this may answer: the rules of the HTTP API hold
+    With --call the other calls stay open, for another user; the run resumes when all are decided.
+    A run that waits as an Inngest function resumes there: name a module with the Inngest client
+    and its network or agent. Every user of this command may answer: the rules of the HTTP API hold
     there.
     """
     found, _ = with_history(load_target(target), db, create=False)

@@ -77,7 +77,7 @@ def demo(  # noqa: PLR0913 - the options of the command
     from agentkit_py.cli.demo.play import DemoOptions, answer_later, open_desk, play  # noqa: PLC0415 - slow to load
 
     terminal: Terminal = ctx.obj
-    if ask is None:  # the second process gets the address of the first one's scripted model
+    if ask is None:  # the second process gets the address of the first process's scripted model
         _check_base_url(model, base_url)
     if resume is not None and db is None:
         raise ConfigurationError("--resume needs --db, the file that the thread is in.")
@@ -119,7 +119,7 @@ def chat(
 ) -> None:
     """Talk to any network or agent.
 
-    Each line is one run on the thread, with the state that the one before left. Lines may also be
+    Each line is a run on the thread, with the state of the previous run. Lines may also be
     piped in; then the exit status is 1 if a run failed. /help lists the commands.
     """
     terminal: Terminal = ctx.obj
@@ -170,7 +170,7 @@ Ctrl-C     stop the agents; what they had finished stays in the thread"""
 
 @dataclass(slots=True)
 class Chat:
-    """A conversation with one target, until its user has enough.
+    """A conversation with one target, until its user ends it.
 
     Attributes:
         thread_id: The thread; None before the first turn where the history makes ids itself.
@@ -202,7 +202,7 @@ class Chat:
     """The results of the last turn."""
 
     _last: Any = None
-    """The last turn's run, or an agent's result; None: it did not come to its end."""
+    """The last turn's run, or an agent's result; None: it did not complete."""
 
     _commands: dict[str, Callable[[str], Coroutine[Any, Any, None]]] = field(init=False)
 
@@ -384,7 +384,7 @@ class Chat:
         await self._show_thread()
 
     def _take_back(self, count: int) -> None:
-        """Put the data back to what it was so many turns ago, if this chat knows it."""
+        """Restore the data of so many turns ago, if this chat has it."""
         for _ in range(count):
             self._data = self._before.pop() if self._before else None
 
@@ -485,7 +485,7 @@ class Chat:
         await self._show_pending()
 
     async def _show_pending(self) -> list[Question]:
-        """Show what runs of this thread ask; return the questions that can be answered here."""
+        """Show the questions of this thread's runs; return the ones that can be answered here."""
         assert self.thread_id is not None
         questions = await self.target.pending(self.thread_id)
         for question in questions:
@@ -500,7 +500,7 @@ class Chat:
         return here
 
     async def _answer_pending(self, _: str) -> None:
-        """Ask the person here what runs of this thread ask, and let them go on."""
+        """Ask the user the questions of this thread's runs, and resume them."""
         if self.thread_id is None or not (questions := await self._show_pending()):
             self.console.print("No run of this thread waits for an answer.", style="dim")
             return
@@ -578,7 +578,7 @@ class TerminalApprover:
 
     def _decision(self) -> Decision:
         line = self._read()
-        while line == "":  # a key pressed too often is no answer
+        while line == "":  # an extra key press is not an answer
             line = self._read()
         if line is None:
             return Decision(approved=False, reason="Nobody was there to answer.")

@@ -26,7 +26,7 @@ class CleanConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Return what is printed, cleaned."""
+        """Return the printed text, cleaned."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=clean(segment.text))
 
@@ -53,12 +53,12 @@ class Terminal:
         ]
 
     def delay(self, *, wanted: bool) -> float:
-        """Return the seconds between words: none where nobody watches."""
+        """Return the seconds between words: 0 without a terminal."""
         return TYPING_DELAY if wanted and self.console.is_terminal else 0.0
 
 
 def shorten(text: str, width: int) -> str:
-    """Return ``text`` on one line of ``width`` columns."""
+    """Return ``text`` on a line of ``width`` columns."""
     line = Text(" ".join(clean(text).split()))
     line.truncate(max(width, 1), overflow="ellipsis")
     return line.plain
@@ -104,7 +104,7 @@ class ProgressBar:
         """Print a line above the bar.
 
         Raises:
-            BrokenPipeError: Nobody reads what is printed any more.
+            BrokenPipeError: The reader of the output is gone.
         """
         try:
             self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -88,9 +88,9 @@ def dev(
         bool, typer.Option("--reload/--no-reload", help="Start again when code changes.")
     ] = True,
 ) -> None:
-    """Open a page to play with a network or agent, and see what each agent saw.
+    """Open a page to try a network or agent, and inspect each agent's model input.
 
-    Chat with it, follow the run, look at what processors left for every model call, change a
+    Chat with it, follow the run, inspect the input of every model call, change a
     prompt or a processor and make the call again. Nothing leaves this machine but the model calls
     of your own agents. Ctrl-C ends it.
     """
@@ -130,7 +130,7 @@ class DevOptions:
 
 
 def _listening(host: str, port: int | None) -> socket.socket:
-    """Listen on the port; without one on the usual one, or any other that is free."""
+    """Listen on the port; by default on the usual port, or any free port."""
     if port is not None:
         return listen(host, port)
     try:
@@ -166,7 +166,7 @@ def _ended_by_signals() -> Generator[None]:
 
 
 def _serve(sock: socket.socket, options: DevOptions) -> None:
-    """Serve the playground; a page that says what is wrong, if the target is broken."""
+    """Serve the playground; an error page, if the target is broken."""
     import uvicorn  # noqa: PLC0415 - needs the extra
 
     from agentkit_py.playground.app import (  # noqa: PLC0415 - as above
@@ -203,7 +203,7 @@ def _playground(options: DevOptions) -> Playground | BrokenTarget:
 
 
 def _serve_and_watch(sock: socket.socket, options: DevOptions) -> None:
-    """Serve in a process of its own, and in a new one whenever code has changed.
+    """Serve in a process of its own, and in a new process whenever code has changed.
 
     The socket stays open meanwhile, so that the page waits instead of failing.
     """

@@ -75,7 +75,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
 ) -> None:
-    """Run a network as an Inngest function, on this machine, and report what would go wrong.
+    """Run a network as an Inngest function, on this machine, and report problems.
 
     It runs until each tool was called and each handoff made, and its tools really run: let them
     work on data for tests. Exit status 1 if there is an error among the findings, or something was

@@ -53,13 +53,14 @@ def run(
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Write the report to a file.")] = None,
     against: Annotated[
-        Path | None, typer.Option(help="Show what differs from a report that was saved.")
+        Path | None, typer.Option(help="Show the differences from a saved report.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
     """Run the cases, and print a line for each.
 
-    Exit status: 0 if all runs of all cases passed, 1 if one did not, 2 if there is no such suite.
+    Exit status: 0 if all runs of all cases passed, 1 if a run did not, 2 if the suite does not
+    exist.
     """
     from agentkit_py.evals import Report, Suite  # noqa: PLC0415 - slow to load
 
@@ -69,7 +70,7 @@ def run(
         raise ConfigurationError(f"{suite!r} is of type {type(found).__name__}, and no Suite.")
     earlier = None if against is None else Report.load(against)
     if save is not None:
-        with writes_file("--save", save, None):  # said before the cases run, which may take hours
+        with writes_file("--save", save, None):  # checked before the cases, which may take hours
             if save.is_dir():
                 raise IsADirectoryError("it is a folder")
             TemporaryFile(dir=save.absolute().parent).close()

@@ -1,4 +1,4 @@
-"""`agentkit explain`, and the table of what each agent saw."""
+"""`agentkit explain`, and the table of each agent's model input."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def explain(  # noqa: PLR0913 - each is an option of the command
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="The figures as JSON.")] = False,
 ) -> None:
-    """Show what an agent would be sent now, level by level.
+    """Show an agent's model input as of now, level by level.
 
     No model is called and nothing is saved. Processors and on_start run as they would; a processor
     that would call a model only says so.
@@ -147,7 +147,7 @@ def _text(message: Message) -> str:
 def print_context(
     console: Console, reports: Sequence[ContextReport], *, title: str = _TITLE
 ) -> None:
-    """Print, for each agent, what became of the history before its last model call."""
+    """Print, for each agent, the changes of the history before its last model call."""
     last = {report.agent: report for report in reports}
     rows = [row for report in last.values() for row in _rows(report)]
     table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="dim")
@@ -197,7 +197,7 @@ def _why(entry: ReportEntry) -> str:
 
 
 def _hidden_tools(report: ContextReport) -> list[str]:
-    """Return the tools whose calls are in the thread, none of them in what was sent."""
+    """Return the tools whose calls are in the thread, none of them in the model input."""
     seen = set(_called(report.sent))
     return [name for name in dict.fromkeys(_called(report.history)) if name not in seen]
 

@@ -1,4 +1,4 @@
-"""`agentkit memory`: what is remembered of a user across threads."""
+"""`agentkit memory`: the facts remembered of a user across threads."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Tenant = Annotated[str, typer.Option("--tenant", metavar="ID", help="The user's
 
 
 def _remembered(store: HistoryStore, user: str, tenant: str) -> UserMemory:
-    """Return what a store remembers of a user."""
+    """Return a store's facts about a user."""
     if not isinstance(store, FactStore):
         raise ConfigurationError(f"{store!r:.80} keeps no facts.")
     return Memory(store).of(user=user, tenant=tenant)

@@ -42,7 +42,7 @@ class RunPrinter:
         self._colours: dict[str, str] = {}
 
     async def __call__(self, event: Event) -> None:
-        """Print one event."""
+        """Print an event."""
         match event:
             case RunStarted(scope="agent"):
                 self._line(Text(f"● {event.name}", f"bold {self._colour(event.name)}"))
@@ -89,7 +89,7 @@ class RunPrinter:
                 self._detail("◇", str(message))
 
     def _end(self, finish: Finish | None) -> None:
-        """Print why a reply ended, if it is not whole, and what the provider said of it."""
+        """Print why a reply ended, if it is not whole, and the provider's explanation."""
         if finish is None or finish.reason in ("stop", "tool_calls"):
             return
         if finish.reason == "pause":
@@ -119,7 +119,7 @@ class RunPrinter:
 
 
 def call_line(call: ToolCall) -> str:
-    r"""Return a call as it would be written in Python; what cannot be seen as ``\u`` escapes."""
+    r"""Return a call as it would be written in Python; invisible characters as ``\u`` escapes."""
     arguments = as_object(call.arguments)
     if call.malformed is not None or arguments is None:
         return escaped(f"{call.name}({call.written})")

@@ -1,4 +1,4 @@
-"""`agentkit replay`: recorded conversations through a network, and what processors keep of them."""
+"""`agentkit replay`: recorded conversations, run through a network and its processors."""
 
 from __future__ import annotations
 
@@ -109,9 +109,10 @@ def replay(  # noqa: PLR0913 - the options of the command
     """Run recorded conversations again, and compare the threads with the recording.
 
     Each conversation becomes a thread, each user message of it a run of the network. Recorded
-    assistant messages are the model's replies, over HTTP, from a provider that refuses what the
-    real one would refuse; recorded tool messages are the tools' answers. The thread must then equal
-    the recording message for message, except for system messages, which are no part of a thread.
+    assistant messages are the model's replies, over HTTP, from a fake provider that refuses what
+    the real one would refuse; recorded tool messages are the tools' answers. The thread must then
+    equal the recording message for message, except for system messages, which are not part of a
+    thread.
 
     Exit status: 0 if every line could be read, no request was refused and no thread differs, else
     1; 2 if nothing could be replayed; 130 if interrupted.
@@ -235,7 +236,7 @@ def _run_to_end(job: Replay, feed: Iterator[Conversation | InvalidRecordError]) 
 
 
 def _print_problems(bar: ProgressBar, one: Pass, outcome: ReplayOutcome) -> None:
-    """Print what was wrong with a conversation, if anything was."""
+    """Print the problems of a conversation."""
     where = f"line {outcome.line}, {outcome.conversation!r:.80} ({one.name})"
     for rejection in outcome.rejections:
         bar.print(f"{where}: refused by {rejection.rule}: {rejection.message}")
@@ -359,7 +360,7 @@ def print_survival(
 
 
 def _readable(feed: Iterable[Conversation | InvalidRecordError]) -> list[Conversation]:
-    """Return the conversations; say what is wrong with the others."""
+    """Return the conversations; report the problems of the others."""
     read: list[Conversation] = []
     for item in feed:
         if isinstance(item, InvalidRecordError):

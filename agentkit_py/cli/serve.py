@@ -117,7 +117,8 @@ def _next_steps(events: dict[str, str], url: str) -> list[str]:
 def api(target: TargetArgument, *, db: DbOption = None, port: PortOption = 8000) -> None:
     """Serve the HTTP API that the useAgent React hook talks to, on this machine only.
 
-    All requests come from one user. To know users, call create_app(auth=…) and serve it yourself.
+    All requests come from a single user. To know users, call create_app(auth=…) and serve it
+    yourself.
     """
     check_installed("api", "api", "starlette", "sse_starlette", "uvicorn", "websockets")
     named = load_target(target)
@@ -152,7 +153,7 @@ def mcp(
         typer.Option(metavar="NAME", help="A name, no address, by which clients reach it."),
     ] = None,
 ) -> None:
-    """Serve an agent or a network as an MCP server with one tool.
+    """Serve an agent or a network as an MCP server with a single tool.
 
     Over stdin and stdout, as desktop clients start their servers, or with --http at a URL, which
     has no authentication: put it behind something that has.

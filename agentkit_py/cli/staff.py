@@ -1,4 +1,4 @@
-"""`agentkit staff`: threads that want a person, joining one, writing in it, handing it back."""
+"""`agentkit staff`: threads that want a person: listing, joining, writing, handing back."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def join(
 ) -> None:
     """Join a thread: agents pause until it is handed back.
 
-    Whoever has the database may: the rules of the HTTP API hold there.
+    Access to the database is enough: the rules of the HTTP API apply to its users only.
     """
     found = await StaffDesk(store).join(thread, by=by, name=name)
     _say(console, f"On {thread} now: {', '.join(one.name for one in found.people)}")
@@ -91,9 +91,9 @@ async def hand_back(
     name: _Name = "",
     note: Annotated[str, typer.Option(help="A note that agents read and the user does not.")] = "",
 ) -> None:
-    """Leave a thread with a note; when nobody is left on it, agents answer again.
+    """Leave a thread with a note; after the last person, agents answer again.
 
-    Where a person is only asked for, nobody is any more: so staff decline.
+    If a person is only requested, the request is withdrawn: so staff decline.
     """
     found = await StaffDesk(store).hand_back(thread, by=by, name=name, note=note)
     left = ", ".join(one.name for one in found.people)

@@ -97,8 +97,8 @@ class StoreOptions:
 
 
 def check_is_file(db: Path) -> None:
-    """Refuse a --db that is no file."""
-    with suppress(OSError):  # the name may be too long for one
+    """Refuse a --db that is not a file."""
+    with suppress(OSError):  # the name may be too long for a file
         if db.is_file():
             return
     raise ConfigurationError(f"--db: there is no file {str(db)!r:.80}.")
@@ -106,7 +106,7 @@ def check_is_file(db: Path) -> None:
 
 @contextmanager
 def writes_file(option: str, path: Path, db: str | Path | None) -> Generator[None]:
-    """Say in one line why a file cannot be written; it must not be the database.
+    """Report as a single line why a file cannot be written; it must not be the database.
 
     Raises:
         ConfigurationError: It is, or it cannot.
@@ -138,7 +138,7 @@ def store_command(
     Args:
         app: The group of the command.
         name: Its name; the function's unless given.
-        by_user: Whether ``--user`` leaves only threads of one user.
+        by_user: Whether ``--user`` leaves only threads of a user.
     """
     shared = {"schema": (SchemaOption, SCHEMA), "prefix": (PrefixOption, PREFIX)}
     if by_user:

@@ -133,7 +133,7 @@ def with_history(target: Target, db: Path | None, *, create: bool = True) -> tup
 
     Args:
         target: The target, which may have a store.
-        db: The file of one.
+        db: The file of a store.
         create: Make the file if there is none.
     """
     if target.history is not None:

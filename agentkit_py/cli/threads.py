@@ -107,9 +107,9 @@ async def fork(
     back: _Back = None,
     title: Annotated[str | None, typer.Option(help="A title; the thread's unless given.")] = None,
 ) -> None:
-    """Make a thread that begins with what another had: all of it, or what was before a message.
+    """Make a thread that begins with another's messages: all, or those before a message.
 
-    Nothing is copied, and both go on by themselves.
+    Nothing is copied, and both are independent.
     """
     whole = before is None and back is None
     place = None if whole else await _place(store, thread, before, back)
@@ -128,7 +128,7 @@ async def rewind(
     back: _Back = None,
     yes: YesOption = False,
 ) -> None:
-    """Take a thread back to before a message of the user: the last one unless given.
+    """Rewind a thread to before a message of the user: the last by default.
 
     What it had after that is out of reach then, except in forks that were made before.
     """
@@ -155,7 +155,7 @@ async def _place(
 
 
 async def _show_relatives(store: HistoryStore, console: Console, thread: str) -> None:
-    """Print which thread this one is a fork of, and its forks."""
+    """Print the thread that this thread is a fork of, and its forks."""
     info = await store.get_thread(thread)
     relatives = [] if info.forked_from is None else [("fork of", info.forked_from, info)]
     relatives += [("fork", one.id, one) for one in await store.forks(thread, limit=None)]
@@ -189,7 +189,7 @@ async def search(
 ) -> None:
     """Find threads by words of their messages, in any order; the beginning of a word is enough.
 
-    Upper and lower case are the same. Words in double quotes must stand together.
+    Upper and lower case are the same. Words in double quotes must be adjacent.
     """
     sought = WordSearch.parse(words)
     found = await store.search(words, limit=limit)
@@ -218,13 +218,13 @@ async def index(
         str | None,
         typer.Argument(
             metavar="MODULE:OBJECT",
-            help="A network or an agent: also make what its Recall and Summarize keep.",
+            help="A network or an agent: make its vectors and summaries, too.",
         ),
     ] = None,
 ) -> None:
-    """Add to the index of words what it lacks; searches read that message by message until then.
+    """Add missing messages to the index of words; until then searches read them individually.
 
-    It lacks what a Python without SQLite's FTS5 saved, or a store with full_text=False. With
+    It lacks messages saved by a Python without SQLite's FTS5, or a store with full_text=False. With
     MODULE:OBJECT, older messages of all threads are embedded and summarised now, as runs would do
     a part at a time; this calls the embedder and the model of its processors.
     """
@@ -265,7 +265,7 @@ async def export(
         Path | None, typer.Option("--output", "-o", help="A file; standard output unless given.")
     ] = None,
     form: Annotated[
-        ExportFormat, typer.Option("--format", help="openai is what agentkit replay reads.")
+        ExportFormat, typer.Option("--format", help="openai: the format of agentkit replay.")
     ] = "archive",
 ) -> None:
     """Write threads as JSON Lines."""
@@ -337,7 +337,7 @@ def import_(
     schema: SchemaOption = SCHEMA,
     prefix: PrefixOption = PREFIX,
 ) -> None:
-    """Add threads; what is stored already is left out, so that it can be repeated.
+    """Add threads; stored messages are skipped, so that it can be repeated.
 
     Besides the formats of export: requests of OpenAI, Claude and Gemini, tau2's simulations,
     ShareGPT, BFCL's questions, trajectories of SWE-agent and OpenHands, as JSON Lines or as a
@@ -437,7 +437,7 @@ async def _delete(
     yes: bool,
     user: str | None = None,
 ) -> None:
-    """Delete threads; with a user, also what is remembered of the user."""
+    """Delete threads; with a user, also the facts about the user."""
     if workspace is not None:
         store.workspace = Workspace(workspace)
     if (found or user is not None) and not yes:

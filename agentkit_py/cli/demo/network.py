@@ -54,7 +54,7 @@ that suits the customer.""",
 
 @dataclass
 class SupportState:
-    """State that the agents of one run share; `hand_over` fills it, the router reads it."""
+    """State that the agents of a run share; `hand_over` fills it, the router reads it."""
 
     desk: HandoffTarget | None = None
     """The agent that answers after triage."""
@@ -189,10 +189,10 @@ class HideContacts(HistoryProcessor):
 
 
 def route(context: RouterContext) -> str | None:
-    """Triage first; then the desk it handed over to; then the customer again."""
+    """Triage first; then the agent it handed over to; then the customer again."""
     state: SupportState = context.network.state.data
     if context.call_count == 0:
-        state.desk = None  # the state is the thread's: triage decides anew about each message
+        state.desk = None  # the state is the thread's: triage decides again about each message
         return "triage"
     last = context.last_result
     return state.desk if last is not None and last.agent_name == "triage" else None

@@ -43,7 +43,7 @@ class DemoOptions:
     """Options of the command."""
 
     model: str | None = None
-    """PROVIDER:NAME; None: the scripted stand-in, over HTTP on loopback."""
+    """PROVIDER:NAME; None: the scripted fake, over HTTP on loopback."""
 
     base_url: str | None = None
     db: Path | None = None
@@ -62,12 +62,12 @@ class Desk:
     history: SqliteHistory
     model: Model
     provider: FakeProvider | None = None
-    """The fake provider; None: a real one, or another process's."""
+    """The fake provider; None: a real provider, or another process's."""
 
 
 @contextmanager
 def open_desk(options: DemoOptions, threads: Path, thread_id: str) -> Generator[Desk, None, None]:
-    """Open the network on the files of one thread, with the provider that answers."""
+    """Open the network on the files of a thread, with the provider that answers."""
     # One file per thread, next to the threads' file: the tools' changes belong to the thread.
     data = TravelData(threads.with_name(f"{threads.name}.travel-{thread_id}"))
     offline = options.model is None
@@ -96,7 +96,7 @@ def _model(options: DemoOptions, provider: FakeProvider | None) -> Model:
 async def ask(
     desk: Desk, console: Console, thread_id: str, question: str, options: DemoOptions
 ) -> Usage:
-    """Ask one question, print answer and report, and return the tokens."""
+    """Ask a question, print answer and report, and return the tokens."""
     printer = RunPrinter(console, delay=options.delay)
     await printer.user(CUSTOMER, question)
     run = await desk.network.run(question, thread_id=thread_id, observer=printer)

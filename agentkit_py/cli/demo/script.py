@@ -1,7 +1,8 @@
 """The demo's script: the customer's questions, and a scripted model that answers them.
 
-The scripted model is a function of the request, as a model is: it knows only what it is sent. Its
-answers are made of the tool results in the request, so it cannot use what a processor hides.
+The scripted model is a function of the request, as a model is: it knows only its input. Its
+answers are made of the tool results in the request, so it cannot use content that a processor
+hides.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class AnsweredCall:
 
 @dataclass(slots=True)
 class RequestView:
-    """The contents of one request."""
+    """The contents of a request."""
 
     agent: str = ""
     question: str = ""
@@ -89,7 +90,7 @@ class RequestView:
         )
 
     def says(self, *words: str) -> bool:
-        """Tell whether the question holds one of these words."""
+        """Return whether the question contains any of these words."""
         return re.search(rf"\b({'|'.join(words)})", self.question, re.IGNORECASE) is not None
 
 
@@ -102,7 +103,7 @@ def _call(function: Mapping[str, Any], content: str) -> AnsweredCall:
 
 
 def scripted_model(request: ReceivedRequest) -> Reply:
-    """Return the reply to one request."""
+    """Return the reply to a request."""
     view = RequestView.of(request.body)
     return _ANSWERS[view.agent](view)
 

@@ -20,7 +20,7 @@ CHANGE_FEE = 1500
 
 
 class TravelError(ToolError):
-    """A request that cannot be done; the model reads the sentence and tells the customer."""
+    """A request that cannot be done; the model reads the sentence and informs the customer."""
 
 
 class TravelData:
