@@ -306,7 +306,7 @@ async def test_an_answer_that_was_sent_is_not_taken_back_where_the_servers_reply
         with executor.connection.use():
             with pytest.raises(ConnectionError) as raised:
                 await answer_question(client, store, asked.id, answer=True, by="mia")
-            assert "stored and stands" in raised.value.__notes__[0]
+            assert "stored and valid" in raised.value.__notes__[0]
             with pytest.raises(NotPendingError, match="approved by 'mia' at") as second:
                 await answer_question(client, store, asked.id, answer=False, by="sam")
             assert second.value.answered_by == "mia"
@@ -394,7 +394,7 @@ async def test_answer_question_says_what_it_cannot_answer() -> None:
     store = MemoryHistory()
     with pytest.raises(ConfigurationError, match="keeps questions"):
         await answer_question(client, None, "q", answer=True)
-    with pytest.raises(NotPendingError, match="no such question"):
+    with pytest.raises(NotPendingError, match="question does not exist"):
         await answer_question(client, store, "q", answer=True)
     await clerk(store, *ASKED).run("hi", thread_id="t")
     asked = await only(store)

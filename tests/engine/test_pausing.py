@@ -149,7 +149,7 @@ async def test_a_run_pauses_and_goes_on_where_nothing_is_known_of_it(world: Worl
         assert (closed.status, closed.answered_by) == ("answered", "mia")
         with pytest.raises(NotPendingError, match="is answered"):
             await last.resume(thread, {question.id: True})
-        with pytest.raises(NotPendingError, match="no such question"):
+        with pytest.raises(NotPendingError, match="question does not exist"):
             await last.resume(thread, {"other": True})
 
 
