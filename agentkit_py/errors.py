@@ -8,10 +8,10 @@
     │   ├── ToolDefinitionError     a tool's name, signature or schema cannot be used
     │   ├── MissingDependencyError  an optional package is not installed
     │   ├── StepLimitError          a durable run is larger than Inngest allows
-    │   └── ReplayError             a durable run would do something twice, or go on wrongly
+    │   └── ReplayError             a durable run would repeat work, or continue wrongly
     │       ├── OverlapError            two steps at the same time, outside of a group
     │       └── VersionMismatchError    the run began under another definition
-    ├── ModelError                  something about one model call
+    ├── ModelError                  an error of a model call
     │   ├── ModelHTTPError          the provider answered with an error status
     │   │   ├── AuthenticationError     401, 403
     │   │   ├── BadRequestError         400, 404, 413, 422 and other 4xx
@@ -21,39 +21,39 @@
     │   │   └── ProviderUnavailableError    5xx, 408, 424
     │   ├── ModelTimeoutError       no answer within the model's time-out
     │   ├── ModelConnectionError    the provider could not be reached
-    │   ├── ModelNotAskedError      a breaker or a limit of one's own kept the request back
-    │   └── ModelResponseError      the answer is not what the provider's API promises
-    │       ├── EmptyReplyError     the reply was cut or refused before it said anything
-    │       ├── RejectedReplyError  a check of one's own says that the reply will not do
+    │   ├── ModelNotAskedError      a breaker or your own limit held the request back
+    │   └── ModelResponseError      the answer violates the provider's API
+    │       ├── EmptyReplyError     the reply was cut or refused before any content
+    │       ├── RejectedReplyError  your own check rejects the reply
     │       └── ModelStreamError    a streamed answer broke off in the middle
     ├── BudgetExceededError         a user or tenant has used up a budget
     ├── NonRetriableError           raised by users: stop, and do not try this again
     ├── RetryAfterError             raised by users: stop, and try again after a while
     ├── AbruptExitError             code that was called left by CancelledError or SystemExit
-    ├── ToolError                   raised by users in a tool: tell the model why the call failed
-    ├── ModelRetry                  raised by users: tell the model what is wrong with its answer
+    ├── ToolError                   raised by users in a tool: the model reads why the call failed
+    ├── ModelRetry                  raised by users: the model reads the problem of its answer
     ├── OutputError                 an agent or network ended without its output
     ├── GuardrailTripped            a guardrail stopped the run
     ├── ProcessorError              a history processor failed or returned nonsense
     ├── ToolSourceError             a server that has tools cannot be reached or used
     ├── NestingError                agents or networks as tools are nested too deep
-    ├── RoutingError                a router returned something that is no agent
+    ├── RoutingError                a router's result is not an agent
     ├── StateError                  state data cannot be used, merged or stored as JSON
-    │   └── StateConflictError      two parallel tools changed one key
+    │   └── StateConflictError      two parallel tools changed the same key
     ├── HistoryError                a thread could not be loaded or saved
     │   ├── ThreadNotFoundError
     │   ├── MessageNotFoundError    a thread has no such message of the user's
     │   ├── MessageConflictError    another message of the thread has this id
     │   ├── ThreadBusyError         another run is working on the thread
-    │   ├── NotPendingError         nobody waits for this answer
+    │   ├── NotPendingError         no question waits for this answer
     │   ├── NotOnThreadError        a person writes in a thread without having joined it
     │   ├── StoreVersionError       the database was written by a newer version
-    │   └── InvalidRecordError      stored or imported JSON does not hold what it should
+    │   └── InvalidRecordError      stored or imported JSON violates its format
     ├── KnowledgeError              documents could not be read, stored or searched
     │   └── FilterError             a filter of documents cannot be used
-    └── ScriptError                 (testing) a scripted model saw or was asked what it should not
+    └── ScriptError                 (testing) a scripted model got an unexpected request
 
-Every error keeps its facts as attributes, so that nobody has to parse messages. The wording of
+Every error keeps its facts as attributes, so that messages need no parsing. The wording of
 messages is not part of the public interface; the classes and attributes are. No message holds a
 secret: API keys never reach this module.
 """
@@ -70,11 +70,11 @@ from agentkit_py._core.untrusted import clean
 class AgentKitError(Exception):
     """Base of every error that this library raises.
 
-    Its text is clean: what strangers wrote in it (a provider's words, a name, a title) holds no
-    escape sequences, controls and format characters. The facts that it keeps stay as they are.
+    Its text is clean: untrusted parts (a provider's words, a name, a title) contain no
+    escape sequences, controls and format characters. Its attributes are unchanged.
 
     Attributes:
-        acted: True if a step had done its work, and only what came of it could not be kept.
+        acted: True if a step had done its work, and only its result could not be stored.
     """
 
     acted: bool = False
@@ -145,7 +145,7 @@ class MissingDependencyError(ConfigurationError):
 
 
 class StepLimitError(ConfigurationError):
-    """A durable run, or one of its steps, is larger than Inngest allows.
+    """A durable run, or a step of it, is larger than Inngest allows.
 
     Attributes:
         limit: ``"steps"``, ``"output"``, ``"request"`` or ``"state"``.
@@ -161,13 +161,14 @@ class StepLimitError(ConfigurationError):
 
 
 class ReplayError(ConfigurationError):
-    """A durable run would do something twice, or go on with a wrong record; so it ends.
+    """A durable run would repeat work, or continue with a wrong record; so it ends.
 
     Attributes:
         step: The step at which that was seen; None at the end of the run.
-        remembered: Names of remembered steps that nobody asked for again, as far as they are known.
-        tried_again: True if nothing was done, and a worker with other code or settings may go on:
-            the request is tried again while there are attempts.
+        remembered: Names of remembered steps that were not requested again, as far as they are
+            known.
+        tried_again: True if nothing was done, and a worker with other code or settings may
+            continue: the request is tried again while there are attempts.
     """
 
     tried_again: bool = False
@@ -181,10 +182,10 @@ class ReplayError(ConfigurationError):
 
 
 class OverlapError(ReplayError):
-    """A step was begun while another one was under way, outside of a group.
+    """A step was begun while another was running, outside of a group.
 
     Attributes:
-        steps: The step that was under way, and the one that was begun.
+        steps: The running step, and the new step.
     """
 
     def __init__(self, first: str, second: str) -> None:
@@ -199,7 +200,7 @@ class OverlapError(ReplayError):
 
 
 class VersionMismatchError(ReplayError):
-    """The code has changed under a run so that it cannot go on.
+    """The code has changed during a run so that it cannot continue.
 
     Nothing was done. The request is tried again, as a worker with the run's own version may take
     it, and fails for good when the function's attempts are used up.
@@ -247,9 +248,9 @@ class ModelHTTPError(ModelError):
 
     Attributes:
         status: The HTTP status.
-        detail: What the provider said (from its error body, at most 2,000 characters).
-        retry_after: Seconds after which the provider asks us to try again, if it said so.
-        request_id: The provider's id of the request, if it sent one.
+        detail: The provider's text (from its error body, at most 2,000 characters).
+        retry_after: Seconds after which the provider asks for a retry, if given.
+        request_id: The provider's id of the request, if given.
     """
 
     def __init__(
@@ -270,7 +271,7 @@ class ModelHTTPError(ModelError):
 
 
 class AuthenticationError(ModelHTTPError):
-    """The provider refused the API key (401) or what it may do (403)."""
+    """The provider refused the API key (401) or its rights (403)."""
 
 
 class BadRequestError(ModelHTTPError):
@@ -342,7 +343,7 @@ class ModelResponseError(ModelError):
     """The provider answered 200 with something its API does not promise.
 
     Attributes:
-        excerpt: The beginning of what came, at most 500 characters.
+        excerpt: The beginning of the answer, at most 500 characters.
     """
 
     def __init__(self, message: str, *, provider: str, model: str, excerpt: str = "") -> None:
@@ -356,7 +357,7 @@ class EmptyReplyError(ModelResponseError):
     Attributes:
         finish_reason: Why it ended: ``"length"``, ``"refusal"``, ``"content_filter"``, … .
         provider_reason: The provider's own word for that.
-        details: What the provider said beside it, e.g. the category of a refusal; may be None.
+        details: The provider's further text, e.g. the category of a refusal; may be None.
         usage: The tokens it cost all the same (`agentkit_py.messages.Usage`); None: not known.
     """
 
@@ -437,7 +438,7 @@ class ModelStreamError(ModelResponseError):
 
 
 class BudgetExceededError(AgentKitError):
-    """A user or tenant has used up what its budget allows; nothing was sent.
+    """A user or tenant has used up a budget; nothing was sent.
 
     Attributes:
         scope: Whose budget it is, e.g. ``"user:u1"``.
@@ -466,13 +467,13 @@ class NonRetriableError(AgentKitError):
 class AbruptExitError(AgentKitError):
     """Code that a run called was left by a `BaseException` of its own; the run was not ended.
 
-    It has the name of what left the code: ``CancelledError`` where something inside was cancelled,
+    It has the name of the original exception: ``CancelledError`` after a cancellation inside,
     ``GeneratorExit``, ``SystemExit`` or ``BaseExceptionGroup``.
     """
 
 
 class RetryAfterError(AgentKitError):
-    """Raise it in a tool, router or hook to fail this attempt and ask for one later.
+    """Raise it in a tool, router or hook to fail this attempt and ask for a later attempt.
 
     Attributes:
         retry_after: Seconds to wait before the next attempt.
@@ -549,9 +550,9 @@ class GuardrailTripped(AgentKitError):  # noqa: N818 - the field's word for it
         reason: Why.
         agent: The agent whose turn it was.
         tool: The tool whose call or result it was about; None: it was about none.
-        info: Facts that the guardrail gave beside the reason, as JSON.
-        model_call: The fate of the model call beside it: ``"cancelled"``, or ``"discarded"`` where
-            it could not be ended and its reply was dropped; None: there was none.
+        info: Facts that the guardrail gave with the reason, as JSON.
+        model_call: The fate of the parallel model call: ``"cancelled"``, or ``"discarded"`` where
+            it could not be ended and its reply was dropped; None: no call.
     """
 
     def __init__(
@@ -587,7 +588,7 @@ _STAGES = {
 
 
 class ProcessorError(AgentKitError):
-    """A history processor failed or returned something that is no list of messages.
+    """A history processor failed, or its result is not a list of messages.
 
     Attributes:
         processor: Its name.
@@ -668,7 +669,7 @@ class ToolSourceError(AgentKitError):
 
 
 class ScriptError(AgentKitError):
-    """A scripted model was asked for more than it was given, or saw what it should not."""
+    """A scripted model got more requests than replies, or unexpected content."""
 
 
 def is_control_error(error: Exception) -> bool:
@@ -696,7 +697,7 @@ class HistoryError(AgentKitError):
 
 
 class ThreadNotFoundError(HistoryError):
-    """There is no thread `thread_id`, or it is somebody else's."""
+    """The thread `thread_id` does not exist, or belongs to another user."""
 
     def __init__(self, thread_id: str) -> None:
         super().__init__(f"There is no thread {thread_id!r}.")
@@ -743,7 +744,7 @@ class ThreadBusyError(HistoryError):
 class NotPendingError(HistoryError):
     """No run of the thread `thread_id` waits for the answer to `question_id`.
 
-    `status` says what became of the question, if there is one; `answered_by` who was first.
+    `status` is the question's status, if it exists; `answered_by` is the first answerer.
     """
 
     def __init__(
@@ -789,7 +790,7 @@ class StoreVersionError(HistoryError):
 
 
 class InvalidRecordError(HistoryError):
-    """Stored or imported JSON does not hold what it should.
+    """Stored or imported JSON violates its format.
 
     Attributes:
         where: Which record, e.g. ``"line 12"``.

@@ -26,7 +26,7 @@ _MESSAGE_KEYS = ("event.data.input.id", "event.id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionOptions:
-    """Options of one function, in the SDK's own types; None: Inngest's default."""
+    """Options of a function, in the SDK's own types; None: Inngest's default."""
 
     version: str | None = None
     """The version of your code, as you count it; see `AgentKitMiddleware.configured`."""
@@ -35,10 +35,10 @@ class FunctionOptions:
     """The reaction of a run that began under another version or definition."""
 
     continue_as_new: int | None = None
-    """Steps after which the run goes on in a new one, of the 1000 that Inngest allows; None: it
+    """Steps after which the run continues in a new run, of the 1000 that Inngest allows; None: it
     does not. The new run has the thread and the state's data, no new message of the user, and a
-    router whose ``call_count`` begins anew: let it go by the state. The first run's output names
-    the event of the new one as ``continuedAs``. Refused beside `singleton`, `idempotency`,
+    router whose ``call_count`` restarts: let it decide by the state. The first run's output names
+    the event of the new run as ``continuedAs``. Refused with `singleton`, `idempotency`,
     `rate_limit` and `debounce`, which would drop the new run, unless their key has
     ``event.data.input.id``."""
 
@@ -58,7 +58,7 @@ class FunctionOptions:
     timeouts: inngest.Timeouts | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what would drop messages, or never come to an end."""
+        """Refuse options that would drop messages, or never end."""
         words = get_args(OnVersionMismatch)
         expect_one_of("FunctionOptions", "on_version_mismatch", self.on_version_mismatch, words)
         given = self.continue_as_new
@@ -100,7 +100,7 @@ class FunctionOptions:
         return FunctionOptions(**made)
 
     def to_kwargs(self) -> dict[str, Any]:
-        """Return what was given, for ``client.create_function``."""
+        """Return the given options, for ``client.create_function``."""
         given = {item.name: getattr(self, item.name) for item in fields(self)}
         for own in ("version", "on_version_mismatch", "continue_as_new"):
             del given[own]
@@ -117,16 +117,16 @@ def per_thread(
 ) -> FunctionOptions:
     """Return flow control for each thread by itself; join it with other options by ``|``.
 
-    Events without a ``threadId`` count as one thread.
+    Events without a ``threadId`` count as a single thread.
 
     Args:
         concurrency: Steps of a thread's runs that run at the same time; a run that waits counts for
             none. For whole runs give the store a ``lease``.
-        throttle: Runs that begin in one ``period``, spread over it, and one more at once; further
-            ones begin later, none is dropped.
+        throttle: Runs that begin in one ``period``, spread over it, and another at once; further
+            runs begin later, none is dropped.
         period: The time of `throttle`, from 1 second to 7 days.
         debounce: Begin only when no event has come for so long. **Only the last event is run**:
-            what the user said before it, the client must send along.
+            the client must send the earlier messages along.
         priority: A CEL expression of seconds, e.g. ``"event.data.plan == 'gold' ? 120 : 0"``: as if
             a run had come so much earlier.
 
@@ -148,9 +148,9 @@ def per_customer(
 
     Args:
         concurrency: Steps of a customer's runs that run at the same time.
-        throttle: Runs that begin in one ``period``.
+        throttle: Runs that begin in a ``period``.
         period: The time of `throttle`.
-        debounce: Begin only when no event has come for so long; only the last one is run.
+        debounce: Begin only when no event has come for so long; only the last is run.
         priority: A CEL expression of seconds.
 
     Raises:

@@ -85,14 +85,14 @@ def create_functions(
 
     - ``input``: a text, or a user message ``{content, id?, state?, clientTimestamp?,
       systemPrompt?}``.
-    - ``threadId``: the thread to go on with.
+    - ``threadId``: the thread to continue.
     - ``userId``: whose run it is. It opens only this user's threads (see
       `agentkit_py.stores.for_user`); any other is not found, and the run fails. Without it the
       event speaks for the application and opens every thread. Callbacks of a `HistoryConfig` of
       your own check for themselves.
     - ``state``: the state's data, or a whole state ``{data?, messages?, results?}``. Messages and
       results are the client's history, as in ``network.run(state=…)``: the thread is not loaded.
-      Without it the run goes on with the data of the thread's last run, where the store has a
+      Without it the run continues with the data of the thread's last run, where the store has a
       ``lease``.
     - ``onBusy``: as in ``network.run(on_busy=…)``; the lease's unless given.
 
@@ -103,7 +103,7 @@ def create_functions(
     the ``stopReason`` ``"steered"``, and in ``answeredBy`` the id of the run that answers it.
 
     The event `CANCEL_EVENT` with the same thread and user stops the run. Where there is a store,
-    one more function adds what stopped runs had done to their threads: see `stop_function`.
+    another function adds the work of stopped runs to their threads: see `stop_function`.
 
     Args:
         client: The SDK's client.
@@ -118,8 +118,8 @@ def create_functions(
         local: The runtime that sends local requests.
 
     Raises:
-        ConfigurationError: ``inference`` or ``realtime`` is none of its words, options for a name
-            that is none, two names with one slug, encryption
+        ConfigurationError: ``inference`` or ``realtime`` has an unknown value, options for a name
+            that is unknown, two names with the same slug, encryption
             that ``inference="offload"`` would go round, or a store that carries no streams.
     """
     where = "create_functions"
@@ -262,7 +262,7 @@ def _streaming(ctx: inngest.Context, raw: Publish, user: str) -> StreamingConfig
     """Return how a run is streamed to its user."""
     data = ctx.event.data
     send = unless_stopped(_for_hook(raw), user, cast("Any", data.get("threadId")))
-    if "answerableBy" in data:  # sent by the HTTP API, for somebody's browser
+    if "answerableBy" in data:  # sent by the HTTP API, for a browser
         send = _for_strangers(send)
     return StreamingConfig(
         publish=_held_back(ctx, send),
@@ -274,7 +274,7 @@ def _streaming(ctx: inngest.Context, raw: Publish, user: str) -> StreamingConfig
 async def _who_answers(
     ctx: inngest.Context, store: object, thread_id: str | None, given: str | UserMessage
 ) -> dict[str, str]:
-    """Return the run that answers a message which came again, for the output of the second one."""
+    """Return the run that answers a repeated message, for the output of the second run."""
     if isinstance(given, str) or thread_id is None or not isinstance(store, RunStore):
         return {}
     message_id, runs = str(given.id), store
@@ -292,7 +292,7 @@ async def _who_answers(
 
 
 async def _result_of(run: Awaitable[Any]) -> Any:
-    """Return what an agent gave, also where its run ends in order without the agent's output."""
+    """Return an agent's result, also if its run ends normally without the agent's output."""
     try:
         return await run
     except (OutputError, inngest.NonRetriableError) as error:
@@ -303,7 +303,7 @@ async def _result_of(run: Awaitable[Any]) -> Any:
 
 
 def _whole(state: State[Any], item: Target, given: str | UserMessage, begun: int) -> dict[str, Any]:
-    """Return a state that no thread has; TypeScript's does not hold what the user said."""
+    """Return a state that no thread has; TypeScript's state does not hold the user's message."""
     message = UserMessage(given) if isinstance(given, str) else given
     if item.history_mode == "typescript" and message.content:
         when = message.client_timestamp or datetime.now(UTC)
@@ -322,12 +322,12 @@ async def _continue_as_new(
 ) -> str:
     """Start the function again where this run ends; return the event's id.
 
-    What is ``carried`` is the state; None: the thread has it, which others may go on with first.
+    What is ``carried`` is the state; None: the thread's, which other runs may change first.
     """
     kind = "network" if isinstance(item, Network) else "agent"
     given = as_object(ctx.event.data.get("input")) or {}
-    # What the user said is in the thread. The id is made of the message's, so that a message that
-    # comes twice goes on once.
+    # The user's message is in the thread. The id derives from the message's, so that a message that
+    # comes twice continues once.
     message = {"content": "", "id": _next_id(str(given.get("id") or ctx.run_id))}
     if "systemPrompt" in given:
         message["systemPrompt"] = given["systemPrompt"]
@@ -346,7 +346,7 @@ async def _continue_as_new(
 
 
 def _next_id(message_id: str) -> str:
-    """Return the id of the message that goes on with this one's run, as long as the first one's."""
+    """Return the id of the message that continues this message's run, as long as the first id."""
     found = _CONTINUED.search(message_id)
     if found is None:
         return f"{message_id}-continued"
@@ -377,14 +377,14 @@ def _for_strangers(send: Publish) -> Publish:
 
 
 def _held_back(ctx: inngest.Context, send: Any) -> Any:
-    """Return a publish that goes through the runtime, which knows what a replay only repeats."""
+    """Return a publish that goes through the runtime, which recognises repetitions of a replay."""
     runtime = runtime_of(ctx)
     runtime.publish_with(send)
     return runtime.publish
 
 
 def _for_user(item: Target, user_id: str) -> Target:
-    """Return ``item`` on its store as one user may see it, and with nothing else changed."""
+    """Return ``item`` on its store restricted to a user, and with nothing else changed."""
     if not isinstance(item.history, HistoryStore):
         return item
     found = copy(item)
@@ -426,10 +426,10 @@ def _input(data: Mapping[str, Any]) -> str | UserMessage:
 
 
 def _of_this_run(state: State[Any]) -> list[AgentResult]:
-    """Return what an agent gave since the message of its run: all inferences."""
+    """Return an agent's results since the message of its run: all inferences."""
     results = state.transcript
     spoken = [index for index, result in enumerate(results) if result.agent_name == USER]
-    # What the user said meanwhile is of the run, too.
+    # The user's messages during the run belong to it, too.
     own = [i for i in spoken if any(m.from_history is False for m in results[i].output)]
     begin = [*own, *spoken[-1:]][0] + 1 if spoken else 0
     return [result for result in results[begin:] if result.agent_name != USER]
@@ -485,18 +485,18 @@ def inngest_tool(
     parameters: Any = None,
     timeout: timedelta | None = None,
 ) -> Tool:
-    """Make a tool that invokes an Inngest function and waits for what it returns.
+    """Make a tool that invokes an Inngest function and waits for its result.
 
     Args:
         function: The function; it must be served by an app that the server knows.
         name: What the model calls it; made of the function's id unless given.
-        description: Tells the model when to use it; the function's name unless given.
+        description: Describes its use to the model; the function's name unless given.
         parameters: A pydantic model or JSON Schema of ``event.data``. The SDK's functions have no
             schema of their own, so it must be given.
         timeout: How long to wait for the function.
 
     Raises:
-        ToolDefinitionError: There is no schema, or the name cannot be used.
+        ToolDefinitionError: The schema is missing, or the name cannot be used.
     """
     label = name or slugify(function.local_id).replace("-", "_")
     if parameters is None:

@@ -1,4 +1,4 @@
-"""What functions of agents return: a run or a result as JSON, in one shape, and read back."""
+"""The outputs of functions: a run or a result as JSON, in a common shape, and their reading."""
 
 from __future__ import annotations
 
@@ -50,10 +50,11 @@ class RunOutput:
 
     @classmethod
     def from_dict(cls, output: object, *, where: str = "output") -> RunOutput:
-        """Read what a function returned.
+        """Read a function's output.
 
-        It reads what `create_functions` and `NetworkRun.to_dict` give, and what TypeScript's
-        ``createServer`` gives for a network (a whole ``NetworkRun``) and an agent (its result).
+        It reads the outputs of `create_functions` and `NetworkRun.to_dict`, and those of
+        TypeScript's ``createServer`` for a network (a whole ``NetworkRun``) and an agent (its
+        result).
 
         Args:
             output: JSON.
@@ -114,11 +115,11 @@ def _thread_id(fields: JsonObject, where: str) -> str | None:
 
 
 def returned_json(value: object, *, is_step: bool = False) -> object:
-    """Return what a function or a step of it returned as JSON: runs, results and states in it, too.
+    """Return the output of a function or its step as JSON, including runs, results and states.
 
     Args:
         value: What was returned.
-        is_step: A step returned it; then only a value that is no container is looked at, since
+        is_step: A step returned it; then only a value that is not a container is checked, since
             outputs of steps may be large.
 
     Raises:

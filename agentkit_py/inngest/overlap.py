@@ -1,6 +1,6 @@
 """Overlaps: refuses a step that begins while another step runs, outside of a group.
 
-Inngest would record the output of one of them and run the other again.
+Inngest would record the output of one and run the other again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Group:
 
 @dataclass(slots=True, eq=False)
 class _GroupCall:
-    """A branch of a group: a call whose own steps run one after another."""
+    """A branch of a group: a call whose own steps run in sequence."""
 
     group: _Group
     index: int
@@ -68,7 +68,7 @@ def branch_path() -> str:
 
 
 class GuardedGroup:
-    """The SDK's ``ctx.group``, which tells `Overlaps` which steps may overlap."""
+    """The SDK's ``ctx.group``, which informs `Overlaps` of the steps that may overlap."""
 
     def __init__(self, group: Any) -> None:
         self.sdk = group

@@ -3,7 +3,7 @@
 A replay repeats every event up to the first step that is new. What belongs to the repeated part was
 published before, so `LivePublisher` holds chunks back until their code is known to be new: a step's
 handler is called, or no remembered step is left. What is held when a remembered step comes back is
-dropped. Chunk ids are computed, so consumers recognise what is published twice all the same.
+dropped. Chunk ids are computed, so consumers recognise repeated chunks all the same.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ _PAUSE = 0.02
 """Seconds for which pieces of texts are collected."""
 
 Publish: TypeAlias = Callable[[dict[str, Any]], Awaitable[None]]
-"""Sends one chunk."""
+"""Sends a chunk."""
 
 
 def channel_of(user_id: str) -> str:
-    """Return the channel of one user, as the useAgent hook names it."""
+    """Return the channel of a user, as the useAgent hook names it."""
     return f"user:{user_id}"
 
 
@@ -74,8 +74,8 @@ Realtime: TypeAlias = Literal["inngest", "store"]
 class StoreChannel:
     """Sends the chunks of functions through a store, to the processes that serve the HTTP API.
 
-    Pieces of texts are collected for a moment; anything else, and what was said before it, is sent
-    before the function goes on, so that the order holds where another process does the next step.
+    Pieces of texts are collected for a moment; anything else, and the text before it, is sent
+    before the function continues, so that the order holds where another process does the next step.
     What an open stream has sent is kept as mail, for processes that begin meanwhile.
     """
 
@@ -88,7 +88,7 @@ class StoreChannel:
         self._broadcast = broadcast
         self._lock = asyncio.Lock()
         self._waiting: list[tuple[str, dict[str, Any]]] = []
-        """Ids of runs, and what each says."""
+        """Ids of runs, with their chunks."""
 
         self._later: asyncio.Task[None] | None = None
 
@@ -104,7 +104,7 @@ class StoreChannel:
         return known[id(store)]
 
     def publisher(self, user_id: str, answers: str | None, run_id: str) -> Publish:
-        """Return a ``publish`` for one function run.
+        """Return a ``publish`` for a function run.
 
         Args:
             user_id: Who may listen.
@@ -147,7 +147,7 @@ class StoreChannel:
                 logger.warning("%d chunks could not be published", len(taken), exc_info=True)
 
     async def _keep(self, taken: Sequence[tuple[str, dict[str, Any]]]) -> None:
-        """Keep what is sent until its stream ends: before it is sent, so that nothing is missed."""
+        """Store chunks until their stream ends: before they are sent, so that none is missed."""
         store: object = self._store
         if not isinstance(store, MailStore):
             return
@@ -177,7 +177,7 @@ def sender_of(run_id: str) -> str:
 
 
 async def subscription_token(client: inngest.Inngest, user_id: str) -> dict[str, Any]:
-    """Return a token with which a browser may listen to one user's channel, and to no other."""
+    """Return a token with which a browser may listen to a user's channel, and to no other."""
     return dict(await realtime.get_subscription_token(client, channel_of(user_id), [TOPIC]))
 
 
@@ -191,7 +191,7 @@ class Remaining(Protocol):
 
 
 class LivePublisher:
-    """Publishes the chunks of one execution that no earlier execution has published."""
+    """Publishes the chunks of an execution that no earlier execution has published."""
 
     def __init__(self, send: Publish | None, steps: Remaining) -> None:
         self._send = send
@@ -228,7 +228,7 @@ class LivePublisher:
 
     @contextmanager
     def hold(self) -> Generator[None]:
-        """Hold what is published in the block, also if it is new, until a step begins."""
+        """Hold the chunks of the block, also if it is new, until a step begins."""
         self._holding = True
         try:
             yield
@@ -243,14 +243,14 @@ class LivePublisher:
             self._calls.append(call)
 
     async def begin(self) -> None:
-        """Publish what is held: the handler of a step is called, so the code before it is new."""
+        """Publish the held chunks: a step's handler is called, so the code before it is new."""
         calls, self._calls = self._calls, []
         for call in calls:
             call()
         await self._flush()
 
     async def remembered(self, step: Awaitable[T]) -> T:
-        """Await a step, and drop what is held if it was remembered: then it is published.
+        """Await a step, and drop the held chunks if it was remembered: then they are published.
 
         A step that is new does not come back in the request that asks for it.
         """
@@ -281,7 +281,7 @@ class LivePublisher:
 
     @contextmanager
     def group(self) -> Generator[None]:
-        """Mark steps that run at the same time: none of them says what others have published."""
+        """Mark steps that run at the same time: no step shows the published chunks of others."""
         self._groups += 1
         try:
             yield
@@ -289,8 +289,8 @@ class LivePublisher:
             self._groups -= 1
 
 
-# Inngest stops a function between two steps. A step that is asking a model goes on to its end, and
-# so would its stream, although the front end has already received the run's end.
+# Inngest stops a function between two steps. A step that is asking a model continues to its end,
+# and so would its stream, although the front end has already received the run's end.
 
 _REMEMBERED = 1000
 _stopped: OrderedDict[tuple[str, str], float] = OrderedDict()
@@ -298,7 +298,7 @@ _stopped: OrderedDict[tuple[str, str], float] = OrderedDict()
 
 
 def stop(user_id: str, thread_id: str) -> None:
-    """Drop what runs of this user in this thread still stream from this process."""
+    """Drop the further chunks of this user's runs in this thread from this process."""
     key = (user_id, thread_id)
     _stopped[key] = time.monotonic()
     _stopped.move_to_end(key)

@@ -387,7 +387,7 @@ class InngestRuntime(Runtime):
         await self._live.publish(chunk, inside=inside_step() is not None)
 
     def publisher(self, send: Publisher, /) -> Publisher:
-        """Return ``send`` so that a replay drops what it only repeats."""
+        """Return ``send`` so that a replay drops repeated chunks."""
 
         async def publish(chunk: dict[str, Any]) -> None:
             await self._live.publish(chunk, inside=inside_step() is not None, send=send)
@@ -689,7 +689,7 @@ class AgentKitMiddleware(inngest.Middleware):
             result.error = inngest.NonRetriableError(_RUN_IN_A_STEP)
         if not isinstance(error, AgentKitError):
             return
-        # A step may be tried again for what ends a run, such as a model that is overloaded.
+        # A step may be retried for errors that end a run, such as an overloaded model.
         if result.step is None or steps.is_final(error):
             result.error = self._runtime.to_caller_error(error)
 

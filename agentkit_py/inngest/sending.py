@@ -1,4 +1,4 @@
-"""Events: what an API sends to functions, and signals between runs."""
+"""Events: an API's messages to functions, and signals between runs."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Client: TypeAlias = inngest.Inngest
 """The SDK's client, for packages that do not import the SDK themselves."""
 
 CANCEL_EVENT = "agentkit/run.cancelled"
-"""Name of the event that stops the runs of one user in one thread."""
+"""Name of the event that stops the runs of a user in a thread."""
 
 
 def cancel_by_event() -> inngest.Cancel:
@@ -116,7 +116,7 @@ class Sender:
             user_id: The user.
             thread_id: The thread.
             publish: Sends a chunk; unless given, to Inngest's realtime.
-            answers: The id of the user's last message, if there is one: the end is that of its
+            answers: The id of the user's last message, if any: the end is that of its
                 reply, as nothing is known of a run here.
 
         Raises:
@@ -159,7 +159,7 @@ async def answer_question(
     *,
     by: str | None = None,
 ) -> Question:
-    """Answer a question that an Inngest function waits with; the function then goes on.
+    """Answer a question that an Inngest function waits with; the function then resumes.
 
     The row in the store decides: it closes first, so that of several answers the first counts, and
     stays closed if the event cannot be sent. The answer is sent again by the next answer to the
@@ -184,9 +184,10 @@ async def answer_question(
         The question as it is answered.
 
     Raises:
-        NotPendingError: There is no such question, or it is not open any more; the error says who
+        NotPendingError: The question does not exist, or is not open any more; the error names who
             was first.
-        ConfigurationError: The store keeps no questions, or no Inngest function asked this one.
+        ConfigurationError: The store keeps no questions, or no Inngest function asked this
+            question.
         Exception: The event could not be sent; the SDK exports no name for its error.
     """
     if not isinstance(store, QuestionStore):
@@ -243,7 +244,7 @@ ENDED = ("inngest/function.cancelled", "inngest/function.failed")
 
 
 async def send_signal(client: inngest.Inngest, key: str) -> None:
-    """Wake the run that waits for ``key``; one that cannot be reached asks again by itself."""
+    """Wake the run that waits for ``key``; an unreachable run asks again by itself."""
     await shared_runtime().signal(key)
     try:
         event = inngest.Event(name=SIGNAL_EVENT, data={"key": key})
@@ -272,7 +273,7 @@ def mailbox_function(
         events: Names of events, with the field of their data that is the key.
 
     Raises:
-        ConfigurationError: The store keeps no mail, or there are no events.
+        ConfigurationError: The store keeps no mail, or no events are given.
     """
     mail_store(store)
     if not events:
@@ -310,14 +311,15 @@ def stop_function(
 ) -> inngest.Function[Any]:
     """Make the function that frees the threads of runs that were cancelled or have failed.
 
-    `create_functions` makes one for its networks and agents. Serve one for functions of your own
-    that run networks with stores. However a run is stopped (by the API, an event, the dashboard, a
-    time-out), what its tools had done is added to its thread, and the next message is answered.
+    `create_functions` makes such a function for its networks and agents. Serve another for
+    functions of your own that run networks with stores. However a run is stopped (by the API, an
+    event, the dashboard, a time-out), the work of its tools is added to its thread, and the next
+    message is answered.
 
     Args:
         client: The SDK's client.
         stores: The stores of the threads.
-        functions: Whose runs it hears of; all of the environment if none is given.
+        functions: The functions to watch; all of the environment by default.
         streams: Say in the stores that the streams of these runs have ended, where their chunks go
             through the stores.
 
@@ -351,7 +353,7 @@ def stop_function(
 
 
 def _thread_of(ended: Mapping[str, Any]) -> str | None:
-    """Return the thread that the event of a stopped run named; None: its run began one."""
+    """Return the thread that the event of a stopped run named; None: its run began a thread."""
     begun = as_object(ended.get("event")) or {}
     thread_id = (as_object(begun.get("data")) or {}).get("threadId")
     return thread_id if isinstance(thread_id, str) else None

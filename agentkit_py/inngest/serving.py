@@ -60,9 +60,9 @@ def find_functions(
     """Find the functions of a module, and make those that it does not make itself.
 
     Args:
-        name: The module's name, of which the app's id is made where there is no client.
-        module: The module; its ``client`` is used where it has one.
-        chosen: What of it is to be served; None: its ``functions``, else all its networks, else
+        name: The module's name, from which the app's id is made without a client.
+        module: The module; its ``client`` is used, if any.
+        chosen: The parts to serve; None: its ``functions``, else all its networks, else
             all its agents.
         options: How functions are made.
 
@@ -140,7 +140,7 @@ def _items(name: str, found: object) -> list[Servable]:
 
 
 def client_of(module: object) -> inngest.Inngest | None:
-    """Return the Inngest client of a module: its ``client``, else the only one it has.
+    """Return the Inngest client of a module: its ``client``, else its only client.
 
     Raises:
         ConfigurationError: It has several.
@@ -188,8 +188,8 @@ def make_app(served: Served) -> Any:
 async def run_connected(served: Served, connected: Callable[[], None]) -> None:
     """Run functions through a connection that this process opens, so that it needs no address.
 
-    Several processes share the runs of one app. It ends with SIGINT or SIGTERM, once the requests
-    that are under way are answered.
+    Several processes share the runs of an app. It ends with SIGINT or SIGTERM, once the requests
+    in progress are answered.
 
     Args:
         served: The functions.
@@ -203,7 +203,7 @@ async def run_connected(served: Served, connected: Callable[[], None]) -> None:
     _check_signed(served.client)
     connection = connect(
         [(served.client, list(served.functions))],
-        # The SDK's default, the machine's name, is one for all processes of a machine.
+        # The SDK's default, the machine's name, is the same for all processes of a machine.
         instance_id=f"{socket.gethostname()}-{os.getpid()}",
     )
     running = asyncio.ensure_future(connection.start())

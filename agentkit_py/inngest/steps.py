@@ -110,7 +110,7 @@ class GuardedSteps:
         try:
             found = await self._live.remembered(step())
         except Exception:
-            self._memory.finish(step_id, recorded=False)  # its name is not in what it keeps
+            self._memory.finish(step_id, recorded=False)  # its name is not in the record
             raise
         self._memory.finish(step_id, found, recorded=recorded)
         return found
@@ -381,7 +381,7 @@ def acting() -> Generator[None]:
 def record_error(error: Exception) -> dict[str, Any]:
     """Return an error as a step's output."""
     name = type(error).__name__
-    # Only what is ours: attributes of users' own errors may be secrets, and Inngest shows them.
+    # Only our attributes: those of users' own errors may be secrets, and Inngest shows them.
     facts = vars(error) if type(error) is _RECORDED.get(name) else {}
     facts = {key: fact for key, fact in facts.items() if find_non_json(fact) is None}
     return {"raised": {"name": name, "message": str(error)[:_LONGEST_MESSAGE], "facts": facts}}

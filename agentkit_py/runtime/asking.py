@@ -47,18 +47,18 @@ async def first_answer(
     step_id: str,
     failed: Callable[[Model, ModelError], Awaitable[None]] | None = None,
 ) -> T:
-    """Return what ``ask`` gives for the first alternative that answers.
+    """Return the result of ``ask`` for the first alternative that answers.
 
     Args:
         model: The model, with or without alternatives.
-        ask: Asks one of them; it gets the end of its step's id too.
-        runtime: Keeps what the check of the models says.
-        step_id: The step of the first one.
+        ask: Asks an alternative; it also gets the suffix of the step's id.
+        runtime: Records the verdict of the models' check.
+        step_id: The step of the first alternative.
         failed: Called with the next alternative and the error before that is asked.
 
     Raises:
-        ModelError: The last one failed, or one in a way in which the others would, too.
-        RejectedReplyError: The check of the models rejects the last one's reply.
+        ModelError: The last alternative failed, or any in a way that all would.
+        RejectedReplyError: The check of the models rejects the last reply.
     """
     if not isinstance(model, FallbackModel):
         return await ask(model, _step(0))
@@ -149,8 +149,8 @@ def read_reply(
         read: Reads an answer as that of a model.
 
     Raises:
-        ModelResponseError: The answer is not what the model's API promises; a remembered one: nor
-            what another API does.
+        ModelResponseError: The answer violates the model's API; a remembered answer: and
+            every other API.
     """
     try:
         return model, read(model, body)

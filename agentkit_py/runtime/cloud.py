@@ -43,7 +43,7 @@ def bedrock(
     Args:
         model: Bedrock's id of the model or profile, e.g. ``"us.anthropic.claude-sonnet-4-5-v1:0"``.
         region: The AWS region, e.g. ``"us-east-1"``.
-        profile: A profile of the AWS configuration; None: the default one.
+        profile: A profile of the AWS configuration; None: the default profile.
         credentials: botocore's credentials; None: those that it finds.
         beta_headers: Betas to take part in, sent as ``anthropic_beta``.
         settings: Settings under Anthropic's names, checked here.

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 async def contained(call: Callable[[], T | Awaitable[T]]) -> T:
-    """Call a sync or async function; what leaves it without ending this task is an error.
+    """Call a sync or async function; exceptions that do not end this task become errors.
 
     Raises:
         AbruptExitError: It was left by a `BaseException` of its own.

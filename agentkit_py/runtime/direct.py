@@ -68,7 +68,7 @@ class DirectRuntime(Runtime):
     Args:
         transport: An httpx transport for all requests, e.g. ``FakeProvider().transport``.
         environment: Where API keys are looked up; the process environment unless given.
-        sleep: How to wait between attempts; tests pass one that returns at once.
+        sleep: How to wait between attempts; tests pass a function that returns at once.
         publish: Receives streaming chunks.
     """
 
@@ -80,7 +80,7 @@ class DirectRuntime(Runtime):
         sleep: Sleep = anyio.sleep,
         publish: Callable[[dict[str, Any]], Awaitable[None]] | None = None,
     ) -> None:
-        """Keep what was given; connections are opened when needed."""
+        """Store the settings; connections are opened when needed."""
         self._transport = transport
         self._environment = os.environ if environment is None else environment
         self._sleep = sleep
@@ -159,10 +159,10 @@ class DirectRuntime(Runtime):
         return HttpRequest(self._client(model), known, key, self._sleep)
 
     async def current_key(self, model: Model) -> str | None:
-        """Return the key for ``model`` now: what its function gives, else as `api_key`.
+        """Return the current key for ``model``: its function's result, else as `api_key`.
 
         Raises:
-            ConfigurationError: There is none and the model needs one, or it cannot be sent.
+            ConfigurationError: The model needs a key and has none, or the key cannot be sent.
         """
         if not callable(model.api_key):
             return self.api_key(model)
@@ -179,7 +179,7 @@ class DirectRuntime(Runtime):
         """Return the key for ``model``: its own, else the environment's.
 
         Raises:
-            ConfigurationError: There is none and the model needs one, or it cannot be sent.
+            ConfigurationError: The model needs a key and has none, or the key cannot be sent.
         """
         variable = model.adapter.key_variable
         given = model.api_key

@@ -56,7 +56,7 @@ async def guarded(model: Model, account: str, size: int, send: Callable[[], Awai
     except (Exception, asyncio.CancelledError) as error:
         failure = error
         raise
-    finally:  # no step is inside: this is what one step does
+    finally:  # no step is inside: this is the work of a step
         with anyio.CancelScope(shield=True):
             for guard, ticket in reversed(entered):
                 try:
@@ -72,7 +72,7 @@ def _usage_of(model: Model, answer: object) -> Usage | None:
     try:
         return model.decode(answer).usage
     except AgentKitError:
-        return None  # the caller hears of it
+        return None  # the caller gets the error
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class Breaker:
     """Leaves a model alone for a while that failed several times in a row.
 
     Time-outs, broken connections, 5xx and broken streams count for the model, 429 for the account
-    that asked. After the pause one request is let through: if it succeeds, all are again.
+    that asked. After the pause a single request is sent: if it succeeds, all are again.
 
     Args:
         failures: Failures in a row after which the model is left alone.
@@ -132,7 +132,7 @@ class Breaker:
                         model=model.model,
                         retry_after=known.until - now,
                     )
-                known.until = now + self.seconds  # this request is the one that finds out
+                known.until = now + self.seconds  # this request is the probe
 
     async def leave(
         self, call: GuardedCall, ticket: Any, usage: Usage | None, error: BaseException | None, /
@@ -168,7 +168,7 @@ shared_breaker: Breaker = Breaker()
 
 @dataclass(slots=True)
 class _Window:
-    """The requests of one account and model in the last minute, and those under way."""
+    """The requests of an account and model in the last minute, and the open requests."""
 
     sent: deque[tuple[float, list[int]]] = field(default_factory=deque[tuple[float, list[int]]])
     tokens: int = 0

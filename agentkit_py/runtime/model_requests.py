@@ -105,14 +105,14 @@ class HttpRequest:
         )
 
     async def _read(self, response: httpx.Response) -> None:
-        """Read a body that is no stream.
+        """Read a body that is not a stream.
 
         Raises:
             ModelTimeoutError: It comes too slowly.
         """
         model = self.model
         with suppress(ValueError):  # a transport may give an answer again whose text was read
-            response.encoding = "utf-8"  # as JSON is; some names of encodings are no text's (`hex`)
+            response.encoding = "utf-8"  # as JSON is; some encodings are not for text (`hex`)
         with anyio.move_on_after(PATIENCE * model.timeout) as timer:
             await response.aread()
         if timer.cancelled_caught:
@@ -157,7 +157,7 @@ class HttpRequest:
             raise failure from error
 
     def _answer(self, response: httpx.Response) -> object:
-        """Return the JSON of an answer that is no stream."""
+        """Return the JSON of an answer that is not a stream."""
         model = self.model
         if not response.is_success:
             raise error_from_response(
@@ -201,7 +201,7 @@ def _checked_headers(model: Model, key: str | None) -> dict[str, str]:
 
 
 def to_model_error(model: Model, error: Exception) -> ModelError:
-    """Return an error of httpx as one of ours."""
+    """Return an error of httpx as an error of ours."""
     where = {"provider": model.provider, "model": model.model}
     if isinstance(error, httpx.TimeoutException):
         return ModelTimeoutError(**where, timeout=model.timeout)
@@ -218,14 +218,14 @@ def to_model_error(model: Model, error: Exception) -> ModelError:
 
 
 class StreamedPieces:
-    """Passes the pieces of a reply on and keeps them: after the first one nothing is retried."""
+    """Forwards and stores the pieces of a reply: after the first, nothing is retried."""
 
     def __init__(self, sink: DeltaSink) -> None:
         self._sink = sink
         self._deltas: list[Delta] = []
 
     async def add(self, delta: Delta) -> None:
-        """Pass one piece on."""
+        """Forward a piece."""
         self._deltas.append(delta)
         await self._sink(delta)
 
@@ -246,7 +246,7 @@ class StreamedPieces:
 
 
 def _is_stream(model: Model, response: httpx.Response) -> bool:
-    # Some servers answer with one piece of JSON all the same.
+    # Some servers answer with a single JSON body all the same.
     kind = response.headers.get("content-type", "").partition(";")[0]
     return bool(kind.strip().lower() == model.adapter.stream_type)
 
@@ -289,14 +289,14 @@ async def read_stream(
 async def _read_events(
     model: Model, response: httpx.Response, assembler: Assembler, pieces: StreamedPieces
 ) -> None:
-    # A connection that is read to its end can be used again, but nobody waits for that long.
+    # A connection that is read to its end can be used again, but the wait for it is bounded.
     patience = PATIENCE * model.timeout
     with anyio.CancelScope(deadline=anyio.current_time() + patience) as scope:
         async for kind, data in _events(model, response):
             if assembler.ended:
                 continue
             deltas = assembler.feed(kind, data)
-            if deltas:  # pings and the like are no progress
+            if deltas:  # pings and the like do not count as progress
                 scope.deadline = anyio.current_time() + patience
             for delta in deltas:
                 await pieces.add(delta)
@@ -313,7 +313,7 @@ async def with_retries(call: Callable[[], Awaitable[T]], model: Model, sleep: Sl
     """Call until it succeeds, fails for good, or the model's attempts are used up.
 
     Args:
-        call: A coroutine function, or a `partial` of one: tenacity has to see that it is async.
+        call: A coroutine function, or a `partial` of it: tenacity has to see that it is async.
         model: Its retry policy says how often and when.
         sleep: Waits between two attempts.
 
@@ -361,10 +361,10 @@ MOST_BYTES = 64 * 2**20
 """Bytes of an answer after decompression: long replies with several images have fewer."""
 
 LONGEST_LINE = 32 * 2**20
-"""Bytes of one line of a stream: an event with an image has fewer."""
+"""Bytes of a line of a stream: an event with an image has fewer."""
 
 PATIENCE = 5
-"""Times the model's time-out that an answer may take which only says that it goes on: comments and
+"""Times the model's time-out that an answer may take which only shows life: comments and
 pings of a stream, or a body that comes byte by byte."""
 
 _AT_ONCE = 2**20
@@ -372,7 +372,7 @@ _ZLIB_OR_GZIP = 47
 """The window bits with which zlib detects a gzip or zlib header."""
 
 ACCEPTED = "gzip, deflate"
-"""The value of ``accept-encoding``: what can be decompressed piece by piece."""
+"""The value of ``accept-encoding``: the encodings that can be decompressed piece by piece."""
 
 
 class ReplyTooLargeError(httpx.DecodingError):
@@ -410,7 +410,7 @@ class _Bounded(httpx.AsyncByteStream):
                 yield piece
                 continue
             while piece:
-                made, piece = unpack(piece)  # noqa: PLW2901 - what is left of it
+                made, piece = unpack(piece)  # noqa: PLW2901 - the rest of it
                 self._count(made)
                 yield made
 
@@ -437,7 +437,7 @@ class _Unpacker:
         self._may_be_raw = encoding == "deflate"
 
     def __call__(self, piece: bytes) -> tuple[bytes, bytes]:
-        """Return what came out, and what of the piece is still to be read."""
+        """Return the output, and the unread rest of the piece."""
         try:
             made = self._inner.decompress(piece, _AT_ONCE)
         except zlib.error as error:

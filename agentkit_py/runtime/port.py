@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 Publisher: TypeAlias = Callable[[dict[str, Any]], "Awaitable[None] | None"]
-"""Sends one streaming chunk."""
+"""Sends a streaming chunk."""
 
 
 class Recordable(Protocol):
@@ -72,7 +72,7 @@ class Codec(Protocol[T]):
         ...
 
     def resume(self, value: T, cursor: JsonValue, /) -> T:
-        """Return the callback's first result, from what it returns now."""
+        """Return the callback's first result, given its current result."""
         ...
 
 
@@ -95,7 +95,7 @@ class Runtime(ABC):
     """The port between the engine and the world: model calls, steps, time, ids, people, errors.
 
     The defaults are for a run that happens once, in this process: they remember nothing, and reach
-    no server and no person. A subclass overrides what it does differently; `infer`, `new_id` and
+    no server and no person. A subclass overrides the methods that differ; `infer`, `new_id` and
     `now` have no default.
     """
 
@@ -166,7 +166,7 @@ class Runtime(ABC):
         return
 
     def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
-        """Record a decision of the user's code; ``what`` describes the decision for errors.
+        """Record a decision of the user's code; ``what`` names the decision in errors.
 
         Raises:
             ReplayError: The first execution decided otherwise here.
@@ -206,7 +206,7 @@ class Runtime(ABC):
         await anyio.sleep(max(0.0, left.total_seconds()))
 
     async def server_step(self, step_id: str, request: ServerRequest, /) -> Any:
-        """Let a server carry out what this process cannot; return the outcome.
+        """Let a server execute the request; return the outcome.
 
         Raises:
             ConfigurationError: The runtime has no server.
@@ -272,7 +272,7 @@ class Runtime(ABC):
         return
 
     def publisher(self, send: Publisher, /) -> Publisher:
-        """Return ``send`` so that a replay does not send again what an earlier execution has sent.
+        """Return ``send`` so that a replay does not repeat the chunks of an earlier execution.
 
         What a user passes to a run sends through this.
         """
@@ -314,7 +314,7 @@ class Runtime(ABC):
             step_id: Prefix of the steps.
             key: Names the signal.
             enter: Called after the wait has begun, so that a signal that it causes is not missed.
-                The default calls it repeatedly, since other processes cannot signal this one.
+                By default it is called repeatedly, since other processes cannot signal this one.
             seconds: How long to wait.
 
         Returns:
@@ -357,7 +357,7 @@ class CallWatch(Protocol):
     """Observes a call of a model."""
 
     async def here(self, send: Send, on_delta: DeltaSink | None) -> object:
-        """Call ``send``, which sends the request from this process, and return what it gives."""
+        """Call ``send``, which sends the request from this process, and return its result."""
         ...
 
     def elsewhere(self, outcome: object) -> None:

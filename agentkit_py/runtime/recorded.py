@@ -1,4 +1,4 @@
-"""The record of what happened in a step, and its reading in a replay."""
+"""The record of a step's work, and its reading in a replay."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ MODEL_HTTP_ERRORS: dict[str, type[ModelHTTPError]] = {
 
 
 def to_output(value: T, codec: Codec[T] | None) -> dict[str, Any]:
-    """Return what a step keeps of ``value``: itself, or where to find it again."""
+    """Return the stored form of ``value``: itself, or a reference."""
     if codec is None:
         return {"value": value}
     dumped = codec.dump(value)
@@ -120,7 +120,7 @@ class DeltaLog:
         await self._sink.skip(delta, count)
 
     async def replay(self, rows: list[list[Any]]) -> None:
-        """Count what was passed on when the step ran."""
+        """Count the values that were forwarded when the step ran."""
         for kind, index, identity, name, had_text, count in rows:
             text = "…" if had_text else ""
             if kind == "ToolCallDelta":

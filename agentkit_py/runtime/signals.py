@@ -20,7 +20,7 @@ class _Waiter:
 
 _waiters: dict[str, list[_Waiter]] = {}
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 0.5
-"""Seconds between two looks at what other processes do."""
+"""Seconds between two checks for changes of other processes."""
 
 
 async def wait_for_signal(

@@ -130,7 +130,7 @@ class EventWait:
     timeout: int | timedelta
 
     def __str__(self) -> str:
-        """Say what a step does that needs a server."""
+        """Describe a step that needs a server."""
         return f"waits for the event {self.event!r}, which only an Inngest function can"
 
 
@@ -144,7 +144,7 @@ class Invocation:
     timeout: int | timedelta | None
 
     def __str__(self) -> str:
-        """Say what a step does that needs a server."""
+        """Describe a step that needs a server."""
         return f"invokes the function {self.function_id!r}, which only an Inngest function can"
 
 
@@ -155,7 +155,7 @@ class Sending:
     events: Sequence[Any]
 
     def __str__(self) -> str:
-        """Say what a step does that needs a server."""
+        """Describe a step that needs a server."""
         return "sends events, which only an Inngest function can"
 
 
@@ -206,7 +206,7 @@ class Steps:
     async def waiting(
         self, step_id: str, wait: Callable[[], Awaitable[Any]], time: timedelta
     ) -> Any:
-        """Wait; a subclass adds here what has to happen around each wait.
+        """Wait; a subclass adds its work around each wait here.
 
         Args:
             step_id: The step's name in the run.
@@ -290,7 +290,7 @@ class Steps:
         """Run calls with steps at the same time; return their results, in the order given.
 
         Raises:
-            ConfigurationError: A call is no function.
+            ConfigurationError: A call is not a function.
             Exception: The first error of a call, after all have ended.
         """
         _expect_functions(calls)
@@ -306,7 +306,7 @@ def _expect_functions(calls: Sequence[object]) -> None:
     begun = [call for call in calls if isawaitable(call)]
     for call in begun:
         if iscoroutine(call):
-            call.close()  # else Python warns that nobody has awaited it
+            call.close()  # otherwise Python warns that it was never awaited
     wrong = next((call for call in calls if not callable(call)), None)
     if wrong is None:
         return

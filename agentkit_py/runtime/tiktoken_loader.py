@@ -3,7 +3,7 @@
 tiktoken downloads an encoding on first use, without a time-out. Here an encoding comes from
 tiktoken's disk cache where it is there and intact; else a download is tried once per process, in a
 daemon thread, and waited for a bounded time. The first decision holds for the life of the process,
-so that all counts of one run are made the same way.
+so that all counts of a run are made the same way.
 
 Without network, fill a folder beforehand (``python -m agentkit_py.tiktoken_cache``) and name it in
 ``TIKTOKEN_CACHE_DIR``.
@@ -24,10 +24,10 @@ TIMEOUT_VARIABLE = "AGENTKIT_TIKTOKEN_TIMEOUT"
 """Environment variable: seconds to wait for a download; 0: never download."""
 
 DEFAULT_TIMEOUT = 5.0
-"""Seconds. An encoding has 1 to 4 MB; a working network brings it in about one second."""
+"""Seconds. An encoding has 1 to 4 MB; a working network loads it in about a second."""
 
 _LONGEST_WAIT = 3600.0
-"""Seconds; what threads can wait for is bounded on some platforms."""
+"""Seconds; the time-outs of threads are bounded on some platforms."""
 
 _HOST = "https://openaipublic.blob.core.windows.net"
 _GPT2 = f"{_HOST}/gpt-2/encodings/main"
@@ -96,7 +96,7 @@ def is_decided(name: str) -> bool:
 async def warm_up(name: str) -> None:
     """Decide about the encoding in a worker thread, so that nothing waits for it later."""
     if not is_decided(name):
-        from anyio.to_thread import run_sync  # noqa: PLC0415 - only where something is to be loaded
+        from anyio.to_thread import run_sync  # noqa: PLC0415 - only for a load
 
         await run_sync(load_encoding, name, abandon_on_cancel=True)
 
@@ -166,7 +166,7 @@ def cached_name(url: str) -> str:
 
 
 def _is_cached(url: str, sha256: str) -> bool:
-    """Return whether tiktoken's disk cache holds the file, intact: it fetches a damaged one."""
+    """Return whether tiktoken's disk cache holds the file, intact: it replaces a damaged file."""
     folder = _cache_folder()
     if not folder:
         return False
@@ -188,7 +188,7 @@ def _cache_folder() -> str:
 
 
 def _timeout() -> float:
-    """Return the seconds to wait for a download; what is no number counts as not set."""
+    """Return the seconds to wait for a download; a value that is not a number counts as not set."""
     try:
         seconds = float(os.environ.get(TIMEOUT_VARIABLE, DEFAULT_TIMEOUT))
     except ValueError:
