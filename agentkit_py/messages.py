@@ -10,9 +10,9 @@ reply for which the library has no type (`OpaqueMessage`)::
 
 Text may be a list of content parts: texts, images and files. While a reply is still being written,
 its pieces are deltas. All of these are frozen values, their JSON content included: to change a
-message, make another one with `dataclasses.replace`.
+message, make another with `dataclasses.replace`.
 
-`text_of` and `counter` say what a message counts in tokens, and keep the count with it; `derived`
+`text_of` and `counter` return a message's tokens, and keep the count with it; `derived`
 makes a rewritten message once, so that it is counted once.
 """
 
@@ -102,24 +102,24 @@ FinishReason: TypeAlias = Literal[
     "error",
     "other",
 ]
-"""Why a reply ended, in one vocabulary for all providers.
+"""Why a reply ended, in a common vocabulary for all providers.
 
 The model was done, calls tools, reached a limit of tokens, was stopped by a filter, refused, pauses
-and goes on if asked, filled its context window, wrote a compaction, or made an error. ``"other"``:
-the provider gave a reason that this version does not know; `Finish.word` has it.
+and continues if asked, filled its context window, wrote a compaction, or made an error.
+``"other"``: the provider gave a reason that this version does not know; `Finish.word` has it.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The end of a reply: the reason, the provider's own word for it, and what it said beside."""
+    """The end of a reply: the reason, the provider's word for it, and further details."""
 
     reason: FinishReason
     word: str = ""
     """The provider's own word, e.g. ``"end_turn"``; empty: it gave none."""
 
     details: JsonObject | None = None
-    """Facts beside it under the provider's names: stop details, safety ratings, a refusal."""
+    """Further facts under the provider's names: stop details, safety ratings, a refusal."""
 
     @property
     def is_cut(self) -> bool:
@@ -137,20 +137,20 @@ class Finish:
 
 
 ORIGIN = "origin"
-"""The key in `provider_metadata` under which it says what made the block: ``{"host": …}``."""
+"""The key in `provider_metadata` that names the block's maker: ``{"host": …}``."""
 
 EMPTY = "empty"
 """The key in the details of an end, and in the origin of messages: the reply says nothing."""
 
 CITATIONS = "citations"
-"""The key in `provider_metadata` of sources that the provider names beside a text, not in it."""
+"""The key in `provider_metadata` of sources that the provider lists separately from a text."""
 
 CONTINUES = "continues"
-"""The key in the origin that says: this text goes on with the one before it."""
+"""The key in the origin that marks a text as the continuation of the previous text."""
 
 
 def goes_on(message: Message) -> bool:
-    """Return whether a text goes on with the text before it: the provider split one in two."""
+    """Return whether a text continues the previous text: the provider split a text in two."""
     origin = as_object((message.provider_metadata or {}).get(ORIGIN))
     return origin is not None and origin.get(CONTINUES) is True
 
@@ -213,7 +213,7 @@ class FileContent:
     """The file's name, which some providers show the model."""
 
     citations: bool = field(default=False, kw_only=True)
-    """The answer is to cite it; Claude's documents only. The places are in the answer's
+    """The answer should cite it; Claude's documents only. The places are in the answer's
     `provider_metadata`."""
 
     type: Literal["file"] = field(default="file", kw_only=True)
@@ -295,7 +295,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 
 
 def medium_in(value: object) -> MediaContent | None:
-    """Return the image or file that a JSON object stands for; None: it stands for none."""
+    """Return the image or file of a JSON object, or None."""
     found = as_object(value)
     if found is None:
         return None
@@ -334,7 +334,7 @@ _MEDIUM = re.compile('"type":"(?:image|file|audio|resource)"')
 
 
 def content_parts(message: Message) -> Sequence[ContentPart]:
-    """Return the texts, images and files of a message that holds more than one text."""
+    """Return the texts, images and files of a message that holds more than a text."""
     match message:
         case TextMessage() if not isinstance(message.content, str):
             return message.content
@@ -347,7 +347,7 @@ def content_parts(message: Message) -> Sequence[ContentPart]:
 
 
 def result_parts(content: JsonValue) -> list[ContentPart] | None:
-    """Return a tool's result as content parts; None: there is no image or file in it.
+    """Return a tool's result as content parts; None: without images and files.
 
     A result that is a list of parts stays one. In any other JSON each image or file is named where
     it stood (`[image 1]`), and follows after it.

@@ -1,4 +1,4 @@
-"""Run chains of processors: each gets the output of the one before.
+"""Run chains of processors: each gets the output of the previous.
 
 Users' own processors are not trusted: their output is checked, messages that they may not drop are
 put back, and errors name the processor.
@@ -82,7 +82,7 @@ async def apply_processors(
     *,
     level: Level = "chain",
 ) -> Messages:
-    """Run processors in order, each on the output of the one before.
+    """Run processors in order, each on the output of the previous.
 
     Calls and results are not made whole afterwards: runs do that themselves, see `ensure_valid`.
 
@@ -159,7 +159,7 @@ async def run_chain(
 
 
 def _after(context: ProcessorContext, processor: HistoryProcessor) -> ProcessorContext:
-    """Return the context of the processors after this one."""
+    """Return the context of the processors after this processor."""
     own_view = context.own_view or processor.by_agent
     if processor.same_for_all and own_view is context.own_view:
         return context
@@ -170,8 +170,8 @@ def _after(context: ProcessorContext, processor: HistoryProcessor) -> ProcessorC
 def steps_of(chains: Sequence[LevelChain]) -> list[tuple[Level, HistoryProcessor]]:
     """Return the processors that run for the chains, in order, each with its level.
 
-    A processor that `hides` messages runs before the first one that makes text of messages, so that
-    the text is made for each view and holds nothing that is hidden in it.
+    A processor that `hides` messages runs before the first processor that makes text of messages,
+    so that the text is made for each view and holds nothing that is hidden in it.
     """
     steps: list[tuple[Level, HistoryProcessor]] = [
         (level, member)
@@ -372,7 +372,7 @@ def as_processor(value: Processor) -> HistoryProcessor:
     """Return ``value`` as a processor; the arguments of a function are read here, once.
 
     Raises:
-        ConfigurationError: It is neither a processor nor a function of one or two arguments.
+        ConfigurationError: It is neither a processor nor a function of 1 or 2 arguments.
     """
     given: Any = value
     if isinstance(given, HistoryProcessor):
@@ -742,7 +742,7 @@ async def is_enough(
 ) -> bool:
     """Return whether the chains leave the same of the newest messages as of the whole history.
 
-    Then older messages need not be loaded. Each processor up to the one that has enough must give
+    Then older messages need not be loaded. Each processor up to that with enough messages must give
     newer messages the same output as without older ones. Calls and results must be
     whole; where they are not, everything is loaded.
     """

@@ -140,7 +140,7 @@ class Summary:
 
 @runtime_checkable
 class SummaryStore(Protocol):
-    """Stores summaries with threads, and lets one writer at a time make the next summary.
+    """Stores summaries with threads, and lets a single writer at a time make the next summary.
 
     A thread may have several, each under a key, since agents may see different histories of it.
     The lock is by time: a lock that its owner never released ends by itself.
@@ -293,7 +293,7 @@ class ProcessorContext:
     """Values that processors keep until the run ends; nothing of it is recorded."""
 
     dry: bool = False
-    """True: a dry run, in which a processor only notes what it would do beyond its messages."""
+    """True: a dry run, in which a processor only notes its actions beyond the messages."""
 
     catching_up: bool = False
     """The thread is being indexed, for no run that waits: a processor makes all that it keeps with
@@ -310,7 +310,7 @@ class ProcessorContext:
     """Report entries of processors that the processor has run with `apply_processors`."""
 
     def note(self, text: str) -> None:
-        """Write what was done and why into the report, in place of the processor's `reason`."""
+        """Write the action and its reason into the report, in place of the processor's `reason`."""
         self.notes.append(text)
 
     async def once(self, name: str, handler: Callable[[], Awaitable[JsonValue]]) -> JsonValue:
@@ -325,7 +325,7 @@ class ProcessorContext:
 
     @property
     def view(self) -> str:
-        """A digest of the processors that hide messages before this one; empty: none does."""
+        """A digest of the processors that hide messages before this one; empty: none."""
         if not self.hiding:
             return ""
         by_agent = any(one.by_agent for one in self.hiding)

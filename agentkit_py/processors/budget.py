@@ -72,12 +72,13 @@ def _method(name: str, value: object) -> CountMethod:
 class Budget(ConfiguredProcessor):
     """Keeps a request within a share of the model's window.
 
-    Of ``target`` of the window, the prompt and the tools' schemas take what they take. Of the rest
+    Of ``target`` of the window, the prompt and the tools' schemas have their full size. Of the rest
     the newest messages have the share ``recent``, a summary of the older ones the share
     ``summary`` where there is a model to make it, and the rest is a buffer for the user's words
     and for the calls of the current run. With an ``embedder``, older turns that the user's
     message is about come along, as with `Recall`: in the share of the summary, or half of it. When
-    a share is exceeded, 30 % of it is cleared at once, so that the next turns begin as this one.
+    a share is exceeded, 30 % of it is cleared at once, so that the next requests begin like this
+    request.
 
     Args:
         context_window: Tokens; None: the model's, as far as it is known.

@@ -55,10 +55,10 @@ class ProviderCompaction(ConfiguredProcessor):
     with it: all before it is left out, but for system messages. Reasoning that comes after it
     holds. The thread keeps all messages.
 
-    A summary stands only for exactly what this agent would be sent otherwise, at the host, account
-    and model that made it. Where a processor, a hook, another model or system prompt changes any
-    of that, and for all other agents, the messages themselves are sent. So combine it with nothing
-    that cuts or rewrites; an agent that has it does not share its prefix.
+    A summary replaces exactly the messages that this agent would be sent otherwise, at the host,
+    account and model that made it. Where a processor, a hook, another model or system prompt
+    changes any of that, and for all other agents, the messages themselves are sent. So combine it
+    with nothing that cuts or rewrites; an agent that has it does not share its prefix.
 
     Claude from 4.6 on does it, and OpenAI's models from GPT-5 on, each at its own API. For others
     nothing happens, and the report says so.
@@ -69,7 +69,8 @@ class ProviderCompaction(ConfiguredProcessor):
             takes none.
 
     Raises:
-        ConfigurationError: ``tokens`` is not a positive whole number, or there are no instructions.
+        ConfigurationError: ``tokens`` is not a positive whole number, or the instructions are
+            empty.
     """
 
     tokens: Annotated[int, whole(1)] = 150_000
@@ -136,12 +137,12 @@ class _Composed(ConfiguredProcessor):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Chain(_Composed):
-    """Several processors as one, to be named once and used in several places.
+    """Several processors combined, to be named once and used in several places.
 
     Each of them has its own entry in the report.
 
     Args:
-        processors: They run in this order, each on the output of the one before.
+        processors: They run in this order, each on the output of the previous.
 
     Raises:
         ConfigurationError: An item is not a processor.
@@ -169,7 +170,7 @@ class Threshold(_Composed):
     Args:
         trigger: Tokens of prompt and history beyond which they run; None: the number of messages
             alone decides.
-        then: They run in this order, each on the output of the one before.
+        then: They run in this order, each on the output of the previous.
         min_messages: They do not run on a history that is not longer than this.
 
     Raises:
@@ -317,7 +318,7 @@ _TABLES = "Always: results are tables, so each key appears once. No value is los
 
 
 class ContextPolicy(HistoryProcessor):
-    """Processors as one, with the reason for each; each has its own entry in the report.
+    """Combined processors, with a reason for each; each has its own entry in the report.
 
     ``processors=[ContextPolicy.balanced(128_000)]``; ``print(policy.explain())``.
 

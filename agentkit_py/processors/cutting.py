@@ -31,7 +31,7 @@ _HALVINGS = 8
 """Number of times that `steady_cut` halves its blocks where they would leave too little."""
 
 _ANCHORED = 4
-"""Messages of which an anchor is made: a single one may well occur twice."""
+"""The number of messages of an anchor: a single message may well occur twice."""
 
 
 def segments(messages: Messages) -> Iterator[range]:

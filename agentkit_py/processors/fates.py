@@ -1,4 +1,4 @@
-"""Fates of messages: what processors kept, removed, rewritten or added, message by message."""
+"""Fates of messages: kept, removed, rewritten or added by processors, message by message."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ def tools_of(message: Message) -> Sequence[str]:
 def is_own(message: Message, tool: str, agent: str, own_tools: Container[str]) -> bool:
     """Return whether a call of a tool, or its result, is an agent's own.
 
-    The agent made it, and has the tool. Two agents may have tools of one name, even the same tool:
-    the author decides. A message whose author is not known (seed messages, threads of other
+    The agent made it, and has the tool. Two agents may have tools of the same name, even the same
+    tool: the author decides. A message whose author is not known (seed messages, threads of other
     programs) goes by the tool's name.
 
     Args:
@@ -143,7 +143,7 @@ def pair(messages: Messages) -> Pairing:
 
 
 def _answer(stack: list[_UnansweredCalls] | None, result: int) -> bool:
-    """Give a result to the newest calls of its key that still wait for one."""
+    """Give a result to the newest calls of its key that still wait for a result."""
     while stack:
         if len(stack[-1].results) < stack[-1].size:
             stack[-1].results.append(result)
@@ -206,7 +206,7 @@ class CallGroup:
 
 
 def call_groups(messages: Messages, pairing: Pairing | None = None) -> list[CallGroup]:
-    """Return the call groups of a list in order; each call and each answer is in one group.
+    """Return the call groups of a list in order; each call and each answer is in a single group.
 
     Call messages belong to a group if nothing is between them but reasoning, or texts and
     opaque blocks of the model while a call before is still waiting for its result: then all came in

@@ -56,7 +56,7 @@ class Recall(ConfiguredProcessor):
     Turns next to those come along, as far as there is room.
 
     A turn is the user's message with all that followed, so calls stay with their results. The turns
-    that are found come as one delimited message right before the user's, so that the beginning of
+    found come as a single delimited message right before the user's, so that the beginning of
     the request stays as it was.
 
     English words for times, such as "last week" and "in March", are understood: in the input
@@ -115,7 +115,7 @@ class Recall(ConfiguredProcessor):
 
     @property
     def makes_text(self) -> bool:
-        """True: older turns come as one message."""
+        """True: older turns come as a single message."""
         return True
 
     @property
@@ -299,7 +299,7 @@ class _LeftOutTurn:
     """The day (UTC) on which it began, if that matters and is known."""
 
     def is_of(self, asked: Sequence[Period]) -> bool:
-        """Return whether the turn is of one of these days, or mentions one."""
+        """Return whether the turn is of any of these days, or mentions one of them."""
         if self.day is None or not asked:
             return False
         own = [Period(self.day, self.day), *periods(self.text, self.day)]

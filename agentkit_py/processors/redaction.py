@@ -1,6 +1,6 @@
 """Masking personal data in text, JSON and messages.
 
-A `Redactor` serves processors, stores, logs and traces alike, so that data masked in one
+A `Redactor` serves processors, stores, logs and traces alike, so that data masked in a
 place is masked in all.
 """
 

@@ -89,8 +89,8 @@ class Summarize(ConfiguredProcessor):
         summary_tokens: Tokens a summary may have; None: a quarter of ``lower``.
         key: Which summary of the thread this is: processors with the same key share it, if they
             get the same messages: not behind others that hide something. None: a summary for the
-            thread; one for each agent at their level, and where a processor before it may leave
-            each agent something else.
+            thread; a summary for each agent at their level, and where a processor before it may
+            leave each agent something else.
         lock: Seconds for which others wait for a run that is making a summary, and for which no
             run tries again after a failure.
         prompt: The instructions of the model that summarises, in place of `INSTRUCTIONS`;
@@ -102,7 +102,7 @@ class Summarize(ConfiguredProcessor):
 
     Raises:
         ConfigurationError: ``lower`` is not below ``upper``, ``keep_recent`` is not below
-            ``max_messages``, there is no limit, or a number makes no sense.
+            ``max_messages``, no limit is set, or a number is invalid.
     """
 
     model: Model
@@ -187,7 +187,7 @@ class Summarize(ConfiguredProcessor):
         return self.upper or _PIECE
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return the summary, if there is one, and the messages after those it replaces."""
+        """Return the summary or None, and the messages after those it replaces."""
         task = await self._task(messages, context)
         if task is None:
             return messages
@@ -339,7 +339,7 @@ class _Task:
         return replace(written, summary=written.summary or known.summary)
 
     def _wanted(self, summary: Summary | None) -> tuple[_Wanted | None, str]:
-        """Return the messages for the next summary; or None, and why there is to be none."""
+        """Return the messages for the next summary; or None, with the reason."""
         processor = self._processor
         start = self._start(summary)
         earlier = summary if start else None
@@ -480,7 +480,7 @@ class _Task:
         return text
 
     async def _lock(self, owner: str, known: Summary | None) -> _KnownSummary:
-        """Take the right to write the next summary; return the stored one, or why there is none."""
+        """Lock the next summary for this writer; return the stored summary, or a reason."""
         if self._kept is None:
             return _KnownSummary(known, tried=True)
         take = partial(self._kept.lock, owner, self._processor.lock)

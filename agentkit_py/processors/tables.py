@@ -64,7 +64,7 @@ LEFT_OUT = "({count} rows that no message mentions are left out)"
 class TableResults(ConfiguredProcessor):
     """Writes JSON results of tools as tables: each key appears once, not in each row.
 
-    An object is one line, ``key=value|key=value``, lists of objects in it included:
+    An object is a line, ``key=value|key=value``, lists of objects in it included:
     ``items(id,price)=[A1,20;A2,30]``. A list of objects, or a mapping of similar objects by their
     ids, is a line of keys and a line for each object. A Markdown table loses its padding. All
     values stay, with their keys and on the line of their record's id, in fewer characters.

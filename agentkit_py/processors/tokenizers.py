@@ -65,7 +65,7 @@ class ApproximateTokenizer:
     """
 
     encoding: str = DEFAULT_ENCODING
-    """The encoding to estimate; an unknown one counts as 4 characters per token."""
+    """The encoding to estimate; an unknown encoding counts as 4 characters per token."""
 
     chars_per_token: float | None = None
     """UTF-16 units per token; None: as is usual for the encoding."""
@@ -170,7 +170,7 @@ _NO_TOKENIZERS = (type, str, bytes, list, tuple)
 def default_tokenizer(encoding: str = DEFAULT_ENCODING, *, use_tiktoken: bool = True) -> Tokenizer:
     """Return a tokenizer that uses tiktoken if ``encoding`` can be loaded, else the estimate.
 
-    The choice is made at its first use, once per process and encoding, with one logged
+    The choice is made at its first use, once per process and encoding, with a logged
     warning if it is the estimate.
     """
     return AutoTokenizer(encoding) if use_tiktoken else ApproximateTokenizer(encoding)

@@ -472,7 +472,7 @@ def _is_compressed(content: JsonValue) -> bool:
 
 
 def payload_of(message: ToolResultMessage) -> tuple[str, JsonValue]:
-    """Return the envelope's key and what is in it; content without an envelope counts as data."""
+    """Return the envelope's key and its content; content without an envelope counts as data."""
     content = message.content
     if isinstance(content, Mapping):
         found = cast("Mapping[str, JsonValue]", content)
@@ -483,13 +483,13 @@ def payload_of(message: ToolResultMessage) -> tuple[str, JsonValue]:
 
 
 NamedBy: TypeAlias = tuple[str, str | int]
-"""A key that names what it belongs to, with its value."""
+"""A key that names a record, with its value."""
 
 _ID = re.compile(r"(?:^|[_\W]|(?<=[a-z]))(?:id|ID|Id|number|no|code|key|sku|uuid)$")
 
 
 def is_id(key: str) -> bool:
-    """Return whether a key names what it belongs to: ``id``, ``order_id``, ``flight_number``."""
+    """Return whether a key names a record: ``id``, ``order_id``, ``flight_number``."""
     return _ID.search(key) is not None
 
 
@@ -505,11 +505,11 @@ def id_of(record: Mapping[str, JsonValue]) -> NamedBy | None:
 class TruncateToolResults(ConfiguredProcessor):
     """Cuts tool results off after ``max_chars`` characters, and says how many are missing.
 
-    A result that is no text is cut as compact JSON, and is text then. This agent's own current
+    A result that is not a text is cut as compact JSON, and is text then. This agent's own current
     results are cut, too: a result that is too long for the model is so from the first.
 
     Args:
-        max_chars: Characters of one result, with what says that it was cut.
+        max_chars: Characters of a result, including the note that it was cut.
         keep_recent: How many of the newest results stay as they are.
         exclude: Tools whose results stay as they are.
 
@@ -530,14 +530,14 @@ class TruncateToolResults(ConfiguredProcessor):
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with long results cut off."""
         older = older_results(messages, context.pinned, self.keep_recent)
-        # What a hosted tool gave in this run goes back whole, or the reply cannot go on.
+        # A hosted tool's results of this run are sent back whole, or the reply cannot continue.
         hosted = {id(m) for m in messages if m.type == "opaque"} & context.held
         return _changed(
             messages, [i for i in older if id(messages[i]) not in hosted], self._shorter
         )
 
     def _shorter(self, message: ToolResultMessage) -> Message:
-        # The text with its envelope is computed once, and never shorter than what is in it.
+        # The text with its envelope is computed once, and never shorter than its content.
         if len(text_of(message)) <= self.max_chars or message.tool.name in self.exclude:
             return message
         return derived(message, ("truncate", self.max_chars), lambda: self._cut(message))
@@ -562,10 +562,10 @@ _ARGUMENTS = 80  # characters of a call's arguments in a reference
 
 @dataclass(frozen=True)
 class Deduplicate(ConfiguredProcessor):
-    """Replaces results that stand in the history again, further down, by a reference to these.
+    """Replaces results that are repeated later in the history by a reference to the last.
 
     That is so for a result of the same tool that is equal, and for any result of a tool in
-    ``reads`` that was called with the same arguments again: a file that was read anew. Errors
+    ``reads`` that was called with the same arguments again: a file that was read again. Errors
     neither replace nor are replaced. This agent's own calls of the current run, and pinned ones,
     stay.
 
@@ -641,7 +641,7 @@ class Deduplicate(ConfiguredProcessor):
     def _reference(
         self, message: ToolResultMessage, call: ToolCall, seen: set[Hashable]
     ) -> str | None:
-        """Return what stands for a result that is there again further down; record that it is."""
+        """Return the reference for a result that is repeated later; record the repetition."""
         content = text_of(message)
         if content.startswith(_REFERENCES):
             return None
@@ -661,7 +661,7 @@ class Deduplicate(ConfiguredProcessor):
     def _newer_state(
         self, message: ToolResultMessage, call: ToolCall, states: dict[Hashable, list[_RecordState]]
     ) -> str | None:
-        """Return what stands for a record that is there again further down; record that it is."""
+        """Return the reference for a record that is repeated later; record the repetition."""
         kind, inner = payload_of(message)
         record = parsed(inner) if kind == "data" else None
         named = id_of(record) if isinstance(record, dict) else None
@@ -752,7 +752,7 @@ class Shape:
 
 SHAPES = (Shape(2, 2, 100, 3, 10), Shape(1, 1, 60, 2, 8), Shape(1, 0, 40, 2, 5))
 """From the first, which is the seed system's (first and last two items, strings of 100 characters,
-depth 3, 10 keys), to what is hardly more than counts."""
+depth 3, 10 keys), to little more than counts."""
 
 IMPORTANT = (
     "success", "ok", "error", "message", "status", "total", "count", "id", "title", "name", "type",

@@ -1,4 +1,4 @@
-"""Making calls and results whole, so that no request is refused for what a processor or hook left.
+"""Making calls and results whole, so that no request is refused after a processor or hook.
 
 A list is valid when every call message stands together with the other calls of its reply (what the
 model said or thought else may stand between them, and what it said after them), when directly after
@@ -39,7 +39,7 @@ RepairKind: TypeAlias = Literal[
     "answered",
     "moved_result",
 ]
-"""A result without its call, a second result of one call, or a message without calls
+"""A result without its call, a second result of a call, or a message without calls
 was dropped; a call was answered; a result was moved up to its calls."""
 
 
@@ -69,14 +69,14 @@ def ensure_valid(messages: Messages, known: int = 0) -> tuple[Messages, list[Rep
     """Make calls and results whole.
 
     Args:
-        messages: Everything that is to be sent, prompt included, in its order.
+        messages: All messages of the request, prompt included, in order.
         known: How many messages at its beginning are known to be a valid list.
 
     Returns:
-        The list and what was done to it. A list that is valid comes back itself, object for object.
+        The list and its repairs. A valid list is returned unchanged, object for object.
 
     Raises:
-        ProcessorError: Something in the list is no message.
+        ProcessorError: An item of the list is not a message.
     """
     if is_valid(messages[known:] if known else messages):
         return messages, []
@@ -90,7 +90,7 @@ def is_valid(messages: Messages) -> bool:
     False may be returned for a valid list in which a result does not name its tool.
 
     Raises:
-        ProcessorError: Something in the list is no message.
+        ProcessorError: An item of the list is not a message.
     """
     if {*map(type, messages)} <= _TEXTS:
         return True
@@ -116,7 +116,7 @@ _TEXTS = {TextMessage, OpaqueMessage}
 
 @dataclass(slots=True)
 class _Scan:
-    """Calls that wait for results. Each method returns whether what it reads may come next."""
+    """Calls that wait for results. Each method returns whether its message may come next."""
 
     waiting: dict[CallKey, int] = field(default_factory=dict[CallKey, int])
     unanswered: int = 0
@@ -197,7 +197,7 @@ def _why_dropped(message: Message, answered: set[CallKey]) -> Repair | None:
 def _whole_exchange(
     messages: Messages, group: CallGroup, pairing: Pairing, repairs: list[Repair]
 ) -> list[Message]:
-    """Return the messages of one group, put together and completed."""
+    """Return the messages of a group, joined and completed."""
     calls: list[Message] = []
     answers: list[Message] = []
     for index in group.calls:

@@ -1,4 +1,4 @@
-"""Processors that decide what an agent sees of other agents' messages, and of images and files."""
+"""Processors that limit an agent's view of other agents' messages, images and files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from agentkit_py.processors.tool_results import RESULT_LINE, head_and_tail, line
 
 @dataclass(frozen=True, kw_only=True)
 class ByAuthor(ConfiguredProcessor):
-    """Keeps what some agents wrote only, or leaves out what some wrote.
+    """Keeps only the messages of some agents, or drops them.
 
     An agent's texts, reasoning and tool calls go, and the results of its calls. Messages of users
     and of the system, and those whose author is not known, stay; so do the running agent's own
@@ -44,7 +44,7 @@ class ByAuthor(ConfiguredProcessor):
         drop: Leave out messages of these agents only.
 
     Raises:
-        ConfigurationError: Not exactly one of them is given, or it is no list of names.
+        ConfigurationError: Not exactly one of them is given, or it is not a list of names.
     """
 
     looks_back: ClassVar[bool] = False
@@ -101,11 +101,11 @@ class HandoffView(ConfiguredProcessor):
     worth knowing. Calls whose author is not known stay as they are, as do the running agent's own.
 
     Args:
-        results: Whether the text says what the calls gave.
+        results: Whether the text contains the calls' results.
         max_chars: Characters of each call's arguments and of each result, at the most.
 
     Raises:
-        ConfigurationError: ``max_chars`` is no whole number of at least 50.
+        ConfigurationError: ``max_chars`` is not a whole number of at least 50.
     """
 
     looks_back: ClassVar[bool] = False
@@ -117,7 +117,7 @@ class HandoffView(ConfiguredProcessor):
 
     @property
     def hides(self) -> bool:
-        """True if what other agents' calls gave may not be seen."""
+        """True if the results of other agents' calls are hidden."""
         return not self.results
 
     @property
@@ -158,7 +158,7 @@ class HandoffView(ConfiguredProcessor):
         )
 
     def _of_hosted(self, message: OpaqueMessage) -> Message:
-        """Return the activity of a hosted tool as one text of the agent that called."""
+        """Return the activity of a hosted tool as a text of the calling agent."""
         content = head_and_tail(text_of(message), self.max_chars)
         if message.part == "result":
             text = RESULT_LINE.format(name=message.tool, content=content)
@@ -167,7 +167,7 @@ class HandoffView(ConfiguredProcessor):
         return derived(message, ("handoff", text), lambda: line_for(message, text))
 
     def _as_text(self, message: ToolCallMessage, answers: Sequence[Message | None]) -> Message:
-        """Return calls and their results as one text of the agent that called."""
+        """Return calls and their results as a text of the calling agent."""
         lines: list[str] = []
         for call, answer in zip(message.tools, answers, strict=True):
             short = head_and_tail(call.written, self.max_chars)
@@ -185,9 +185,9 @@ FILE_LEFT_OUT = "[file {name} left out]"
 
 @dataclass(frozen=True)
 class KeepImages(ConfiguredProcessor):
-    """Keeps the newest images only; a line of text stands in place of each older one.
+    """Keeps the newest images only; a line of text replaces each older image.
 
-    The current message is no history: its images are sent in any case, and not counted. Pinned
+    The current message is not history: its images are sent in any case, and not counted. Pinned
     messages keep theirs, which are not counted either.
 
     Args:
@@ -215,9 +215,10 @@ class KeepImages(ConfiguredProcessor):
 
 @dataclass(frozen=True)
 class StripImages(ConfiguredProcessor):
-    """Leaves all images out; a line of text stands in place of each. For models without eyes.
+    """Leaves all images out; a line of text replaces each. For models without vision.
 
-    The current message is no history: its images are sent in any case. Pinned messages keep theirs.
+    The current message is not history: its images are sent in any case. Pinned messages keep
+    theirs.
 
     Args:
         files: Whether files go like images.

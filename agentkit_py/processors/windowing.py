@@ -54,10 +54,11 @@ VARIABLE = "MAX_MESSAGE_HISTORY"
 """The environment variable that `MessageWindow.from_env` reads."""
 
 LEAST_MESSAGES, MOST_MESSAGES = 10, 100
-"""Limits of the environment variable: fewer break conversations, more are no window."""
+"""Limits of the environment variable: fewer break conversations, more are too many for a window."""
 
 _WORTHWHILE = 20
-"""From so many messages on a window moves in blocks, of which the least is more than one turn."""
+"""From so many messages on a window moves in blocks, of which the smallest is larger than a
+turn."""
 
 
 def _window(name: str, value: object) -> int:
@@ -70,16 +71,16 @@ def _window(name: str, value: object) -> int:
 class MessageWindow(ConfiguredProcessor):
     """Keeps the newest messages, ``max_messages`` at the most; system messages stay in addition.
 
-    When there is one more, the oldest go until ``lower`` are left, and then they grow again: so the
-    next requests begin as this one does, which providers cache. With ``lower=max_messages`` there
-    are always as many as may be, and each request begins elsewhere.
+    When there is another, the oldest are dropped until ``lower`` are left, and then they grow
+    again: so the next requests begin like this request, which providers cache. With
+    ``lower=max_messages`` there are always as many as may be, and each request begins elsewhere.
 
-    Calls are not parted from their results, nor results of one reply from each other: such a
+    Calls are not parted from their results, nor results of a reply from each other: such a
     segment goes as a whole if it does not fit as a whole. Only the newest segment always stays.
 
     Protected and pinned messages always stay and are counted first. Where agents share a prefix
     (see `Network.prefix`), what stays begins with a user's turn, and thinking is not counted: it
-    stays or goes with what it led to.
+    stays or goes with the items after it.
 
     Args:
         max_messages: How many messages at the most.
@@ -88,7 +89,7 @@ class MessageWindow(ConfiguredProcessor):
             shared prefix only a third stays, so that a cut, which costs all agents, is rare.
 
     Raises:
-        ConfigurationError: One is no positive whole number, or ``lower`` is the greater one.
+        ConfigurationError: A limit is not a positive whole number, or ``lower`` is greater.
     """
 
     same_for_all: ClassVar[bool] = True
@@ -114,7 +115,7 @@ class MessageWindow(ConfiguredProcessor):
             environment: Where to look; None: the environment of the process.
 
         Raises:
-            ConfigurationError: The variable is no whole number from 10 to 100.
+            ConfigurationError: The variable is not a whole number from 10 to 100.
         """
         found = process_environment() if environment is None else environment
         value = found.get(VARIABLE, "").strip()
@@ -186,16 +187,16 @@ class MessageWindow(ConfiguredProcessor):
 
 @dataclass(frozen=True)
 class RecentTurns(ConfiguredProcessor):
-    """Keeps what was said in the newest ``turns`` turns of the past, and in this run.
+    """Keeps the messages of the newest ``turns`` turns of the past, and of this run.
 
-    A turn is what the user said with all that followed, the words of staff too. 0: nothing of the
+    A turn is a user's message with all that followed, the staff's messages too. 0: nothing of the
     past is sent; a thread is stored and not replayed. Pinned messages stay in addition.
 
     Args:
         turns: How many.
 
     Raises:
-        ConfigurationError: It is no whole number of at least 0.
+        ConfigurationError: It is not a whole number of at least 0.
     """
 
     same_for_all: ClassVar[bool] = True
@@ -226,7 +227,7 @@ class RecentTurns(ConfiguredProcessor):
 
 
 def _is_the_users(message: Message) -> bool:
-    """Return whether the user said it; what staff wrote only has the user's role for models."""
+    """Return whether it is the user's; staff's messages only have the user's role for models."""
     return message.type == "text" and all(one.role == "user" for one in lineage(message))
 
 
@@ -254,8 +255,8 @@ class TokenLimiter(ConfiguredProcessor):
     """Keeps the newest messages that together have at most ``limit`` tokens.
 
     Calls are not parted from their results: a segment of them stays or goes as a whole. The first
-    segment that does not fit ends it, so that what is left has no gap. If the newest alone is too
-    long, nothing is left. With ``skip_calls`` calls that do not fit leave a gap, and what is older
+    segment that does not fit ends it, so that the rest has no gap. If the newest alone is too
+    long, nothing is left. With ``skip_calls`` calls that do not fit leave a gap, and older messages
     has the room.
 
     Messages that are protected (this agent's own calls of the current run) or pinned always stay
@@ -272,7 +273,7 @@ class TokenLimiter(ConfiguredProcessor):
             more than the limit; False: they are sent whole.
 
     Raises:
-        ConfigurationError: ``limit`` is no positive whole number, the tokenizer cannot count, or
+        ConfigurationError: ``limit`` is not a positive whole number, the tokenizer cannot count, or
             both a tokenizer and an encoding are given.
     """
 
@@ -320,7 +321,7 @@ class TokenLimiter(ConfiguredProcessor):
         return [*kept, *messages[start:]]
 
     async def enough(self, newest: Messages, context: ProcessorContext) -> bool:
-        """Return whether the limit is exceeded: what is older goes."""
+        """Return whether the limit is exceeded: older messages are dropped."""
         if self.skip_calls:
             return (await self._with_gaps(newest, context))[1]
         return await self._first_fitting(newest, context) > 0
@@ -366,7 +367,7 @@ class TokenLimiter(ConfiguredProcessor):
     async def _with_gaps(
         self, messages: Messages, context: ProcessorContext
     ) -> tuple[Messages, bool]:
-        """Return what fits when calls that do not are left out, and whether a text did not fit."""
+        """Return the fitting messages without oversized calls, and whether a text did not fit."""
         tokenizer, held = await prepare(self._tokenizer_in(context)), context.held
         room = self.limit - sum(count_text(m, tokenizer) for m in messages if id(m) in held)
         taken: set[int] = set()
@@ -406,14 +407,14 @@ class RecentToolCalls(ConfiguredProcessor):
 
     Calls are counted, not messages, whether answered or not. Calls that this agent made in the
     current run, and pinned ones, stay in addition and are not counted: ``RecentToolCalls(3)`` gives
-    three old calls plus the current one.
+    three old calls plus the current call.
 
     Args:
         n: How many calls; None: all but those of the tools in ``per_tool``.
         per_tool: Tools with a count of their own, in addition to ``n``.
 
     Raises:
-        ConfigurationError: A count is no whole number of at least 0, or nothing is limited.
+        ConfigurationError: A count is not a whole number of at least 0, or nothing is limited.
     """
 
     looks_back: ClassVar[bool] = False
@@ -475,7 +476,7 @@ class RecentToolCalls(ConfiguredProcessor):
 
 @dataclass(frozen=True)
 class DropUnanswered(ConfiguredProcessor):
-    """Removes calls without a result; calls of the same reply that have one stay, with it.
+    """Removes calls without a result; calls of the same reply that have a result stay, with it.
 
     Without it such a call is answered with an error before the request is sent, so that the model
     knows that it called. Calls that this agent made in the current run stay.
@@ -523,13 +524,13 @@ class Pin(HistoryProcessor):
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Any], parts: ProcessorParts = NO_PARTS) -> Pin:
-        """Make one from a dict: ``{"contains": [texts], "tools": [names], "agents": [names]}``.
+        """Make a pin from a dict: ``{"contains": [texts], "tools": [names], "agents": [names]}``.
 
-        A message is pinned if one of them fits: it has one of the texts in it (in any case), calls
-        or answers one of the tools, or was written by one of the agents.
+        A message is pinned if any of them fits: it contains any of the texts (in any case), calls
+        or answers any of the tools, or was written by any of the agents.
 
         Raises:
-            ConfigurationError: A key is not known, or its value is no list of strings.
+            ConfigurationError: A key is not known, or its value is not a list of strings.
         """
         del parts
         known = ("agents", "contains", "tools")

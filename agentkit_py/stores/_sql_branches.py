@@ -77,7 +77,7 @@ def newest(session: Session, thread_id: str, limit: int) -> tuple[int, list[Any]
     """Return the number of results and the last rows, oldest first.
 
     Raises:
-        ThreadNotFoundError: There is no such thread.
+        ThreadNotFoundError: The thread does not exist.
     """
     # A single query, so that the count and the results are of the same moment.
     query = (

@@ -142,7 +142,7 @@ class HistoryStore(HistoryConfig, ABC):
         add.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
 
     @abstractmethod
@@ -150,7 +150,7 @@ class HistoryStore(HistoryConfig, ABC):
         """Return the results with their positions and metadata, oldest first.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
             InvalidRecordError: A stored row is damaged.
         """
 
@@ -159,7 +159,7 @@ class HistoryStore(HistoryConfig, ABC):
         """Return a thread without its results.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
 
     @abstractmethod
@@ -229,7 +229,7 @@ class HistoryStore(HistoryConfig, ABC):
             The fork's id.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
             MessageNotFoundError: It has no such message.
             HistoryError: There is another thread under ``fork_id``.
         """
@@ -292,7 +292,7 @@ class HistoryStore(HistoryConfig, ABC):
             at: The id or position of a message of the user, which goes with all after it.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
             MessageNotFoundError: It has no such message.
             ThreadBusyError: A run has the thread's lease, or waits for a person's answer.
             ConfigurationError: The store cannot do that.
@@ -311,7 +311,7 @@ class HistoryStore(HistoryConfig, ABC):
             back: Which of the user's messages, counted from the last.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         end, found = await self.newest(thread_id, _LOOKED_AT)
         while found:
@@ -374,7 +374,7 @@ class HistoryStore(HistoryConfig, ABC):
         The default makes two calls; override it where a single transaction can do both.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         count, page = await self.newest(thread_id, limit)
         store: object = self
@@ -420,7 +420,7 @@ class HistoryStore(HistoryConfig, ABC):
         The default reads the whole thread; override it where the database can count.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         return len(await self.stored_results(thread_id))
 
@@ -437,7 +437,7 @@ class HistoryStore(HistoryConfig, ABC):
         The default reads twice; override it where the database can answer at once.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
         """
         count = await self.count_results(thread_id)
         return count, await self.page(thread_id, count, limit)
@@ -600,7 +600,7 @@ class HistoryStore(HistoryConfig, ABC):
         Their messages are from before any run: ``from_history`` is True.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
             InvalidRecordError: A stored row is damaged.
         """
         stored = await self.stored_results(thread_id)
@@ -610,7 +610,7 @@ class HistoryStore(HistoryConfig, ABC):
         """Return all messages of a thread in the order a model would see them.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
             InvalidRecordError: A stored row is damaged.
         """
         return [message for result in await self.load(thread_id) for message in result.messages]
@@ -634,7 +634,7 @@ class HistoryStore(HistoryConfig, ABC):
         """Add results at the end of a thread, all or none, without those whose id is stored.
 
         Raises:
-            ThreadNotFoundError: There is no such thread.
+            ThreadNotFoundError: The thread does not exist.
             HistoryError: A result is not JSON, or another result is stored under its id.
         """
         await self.append_rows(thread_id, [encode_row(one, thread_id) for one in results])
