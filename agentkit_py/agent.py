@@ -63,6 +63,7 @@ from agentkit_py._engine.option_checks import (
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunSetup
 from agentkit_py._engine.run_options import RunOptions
+from agentkit_py._engine.tool_limits import check_tool_limits
 from agentkit_py._engine.tool_sources import (
     AllowedTools,
     ToolSource,
@@ -589,6 +590,9 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
                 f"run() of agent {self.name!r} got router=…, but only networks have routers: "
                 "use Network(name=…, agents=[…], router=…)"
             )
+        if self.history_mode != "typescript":
+            where = f"Agent {self.name!r}"
+            check_tool_limits(where, options.get("limits"), [self])
         model, max_iter = options.get("model"), options.get("max_iter")
 
         def body(context: RunContext) -> AgentRun:

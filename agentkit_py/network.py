@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -33,6 +32,7 @@ from agentkit_py._engine.option_checks import (
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunSetup
 from agentkit_py._engine.run_options import RunOptions
+from agentkit_py._engine.tool_limits import check_tool_limits
 from agentkit_py._engine.tool_sources import ToolSource
 from agentkit_py.agent import Agent, takes_arguments_of
 from agentkit_py.errors import ConfigurationError
@@ -57,11 +57,12 @@ from agentkit_py.processors.tool_results import ToolCallFilter
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.routing import (
     Router,
+    agents_with,
     check_names,
     check_router,
     get_default_routing_agent,
+    is_open,
     known_agents,
-    named_by,
 )
 from agentkit_py.runs import Runnable, begin
 from agentkit_py.state import State, StateT
@@ -250,8 +251,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         wanted: Any = self.output_type
         if not is_type(wanted):
             raise wrong(where, "output_type", "a type, or a list of types", wanted)
-        is_open = inspect.isfunction(router) and not named_by(router)  # it may bring agents along
-        if wanted is None or self.output is not None or is_open or not self.agents:
+        if wanted is None or self.output is not None or is_open(router) or not self.agents:
             return
         known = known_agents(self.agents, router).values()
         if is_of(wanted, "text") or any(agent.output_type is not None for agent in known):
@@ -335,6 +335,9 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         router = options.get("router") or self.router or get_default_routing_agent()
         if router is get_default_routing_agent():
             router = _default_router(self)
+        if self.agents and self.history_mode != "typescript":
+            where, agents = f"Network {self.name!r}", agents_with(self.agents, router)
+            check_tool_limits(where, options.get("limits"), agents, is_open=is_open(router))
         setup = RunSetup(
             name=self.name,
             history=self.history,

@@ -107,6 +107,19 @@ def known_agents(agents: Iterable[Agent[Any, Any]], router: object) -> dict[str,
     return known
 
 
+def agents_with(agents: Iterable[Agent[Any, Any]], router: object) -> list[Agent[Any, Any]]:
+    """Return all agents that a run with this router may have, as far as they are known."""
+    known = list(known_agents(agents, router).values())
+    if isinstance(router, Agent):
+        known.append(cast("Agent[Any, Any]", router))
+    return known
+
+
+def is_open(router: object) -> bool:
+    """Return whether a router may bring agents along that are not known before."""
+    return inspect.isfunction(router) and not named_by(router)
+
+
 def check_names(network: str, agents: Iterable[Agent[Any, Any]], router: object) -> None:
     """Refuse names of agents, in a ready-made router or a handoff, that the network does not have.
 

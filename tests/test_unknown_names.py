@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Network, RouterContext, ToolContext, tool
+from agentkit_py import (
+    Agent,
+    MemoryHistory,
+    Network,
+    RouterContext,
+    RunLimits,
+    ToolContext,
+    tool,
+)
 from agentkit_py.errors import ConfigurationError, RoutingError
 from agentkit_py.routing import (
     Handoff,
@@ -19,7 +27,9 @@ from agentkit_py.routing import (
     sequence,
     together,
 )
+from agentkit_py.server import create_app
 from agentkit_py.testing import ScriptedModel, tool_call
+from tests.server.world import client_of
 
 
 def agent(name: str, *replies: Any, **options: Any) -> Agent[Any, Any]:
@@ -107,3 +117,60 @@ async def test_typescripts_mode_ends_the_run_with_a_warning(
     assert (run.stop_reason, run.stopped_at) == ("unknown_agent", "biling")
     (record,) = [one for one in caplog.records if one.levelno == logging.WARNING]
     assert "did you mean 'billing'" in record.getMessage()
+
+
+async def test_a_limit_of_a_tool_that_no_agent_has_is_refused() -> None:
+    """Before the run begins, where all tools are known; the error names the tool that is meant."""
+
+    @tool
+    def search() -> str:
+        """Search."""
+        return "nothing"
+
+    desk, other = agent("desk", "Hi.", tools=[search]), agent("other", "Hello.")
+    misspelt = RunLimits(max_tool_calls={"serch": 1})
+    refused = r"no tool 'serch', which RunLimits.*did you mean 'search'\?"
+    with pytest.raises(ConfigurationError, match=f"Agent 'desk' has {refused}"):
+        await desk.run("Hi", limits=misspelt)
+    with pytest.raises(ConfigurationError, match=f"Network 'desk' has {refused}"):
+        await network(sequence(other, desk)).run("Hi", limits=misspelt)
+    with pytest.raises(ConfigurationError, match=f"create_app has {refused}"):
+        create_app(agents=[other, desk], auth="local", run_limits=misspelt, history=MemoryHistory())
+    limits = RunLimits(max_tool_calls={"search": 1})
+    assert (await network(sequence(other, desk)).run("Hi", limits=limits)).stop_reason == "done"
+
+
+async def test_a_limit_of_a_tool_that_may_come_later_is_taken(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An agent as a tool has tools of its own; a router may bring agents along: then a warning."""
+    limits = RunLimits(max_tool_calls={"serch": 1})
+    helper = agent("helper")
+    assert (await agent("desk", "Hi.", tools=[helper.as_tool()]).run("Hi", limits=limits)).text
+    assert caplog.records == []
+
+    def route(context: RouterContext) -> str | None:
+        return None if context.call_count else "desk"
+
+    open_ended = network(route, agent("desk"))
+    await open_ended.run("Hi", limits=limits)
+    assert "no tool 'serch'" in caplog.records[-1].getMessage()
+
+
+async def test_limits_of_a_servers_runs_hold_for_the_tools_of_each_target() -> None:
+    """A tool that only the other target has is no misspelt name."""
+
+    @tool
+    def search() -> str:
+        """Search."""
+        return "nothing"
+
+    desk, other = agent("desk", "Hi.", tools=[search]), agent("other", "Hello.")
+    limits = RunLimits(max_tool_calls={"search": 1})
+    app = create_app(agents=[desk, other], auth="local", run_limits=limits, history=MemoryHistory())
+    async with client_of(app, user=None) as client:
+        message = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
+        body: dict[str, Any] = {"id": "t1", "agent": "other", "message": message}
+        answer = await client.post("/api/vercel", json=body)
+    assert '"finishReason":"stop"' in answer.text
+    assert '"agent":"other"' in answer.text

@@ -95,6 +95,12 @@ def _task_model() -> type[BaseModel]:
     return NestedTask
 
 
+def runs_agents(tool: Tool) -> bool:
+    """Return whether a tool is an agent or a network, whose own tools are not known here."""
+    handler: object = tool.handler
+    return getattr(handler, "func", None) is _invoke
+
+
 async def _invoke(nested: Nested, options: AsToolOptions, given: Any, ctx: ToolContext) -> Any:
     desk = ctx.services
     assert isinstance(desk, CallDesk)

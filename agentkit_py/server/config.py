@@ -14,12 +14,14 @@ from agentkit_py._engine.option_checks import (
     expect_texts,
     wrong,
 )
+from agentkit_py._engine.tool_limits import check_tool_limits, limits_for
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.questions import Question
 from agentkit_py.history.staff import Takeover
 from agentkit_py.memory import Memory
-from agentkit_py.network import Target
+from agentkit_py.network import Network, Target
+from agentkit_py.routing import agents_with, is_open
 from agentkit_py.runs import RunLimits
 from agentkit_py.server.hub import HubLimits
 from agentkit_py.server.notices import Notify
@@ -236,6 +238,7 @@ class ServerSettings:
             raise ConfigurationError("across_tenants: pass tenant_of=…; tenants need it")
         if not self.approvers and self.may_answer is None:
             self._check_approvers()
+        self._check_limits()
         for key in sorted({self.user_key, *_OWNER_KEYS}.intersection(self.client_state)):
             raise ConfigurationError(
                 f"client_state: {key!r} says who the user is, so clients may not set it"
@@ -318,6 +321,16 @@ class ServerSettings:
             raise TypeError(f"tenant_of must return a str or None, not {type(found).__name__}")
         return found or None
 
+    def limits_of(self, target: Target) -> RunLimits | None:
+        """Return the limits of a target's runs: of tools those that it has."""
+        return limits_for(self.run_limits, _agents_of(target))
+
+    def _check_limits(self) -> None:
+        targets = self.targets.values()
+        agents = [agent for target in targets for agent in _agents_of(target)]
+        may_grow = any(isinstance(one, Network) and is_open(one.router) for one in targets)
+        check_tool_limits("create_app", self.run_limits, agents, is_open=may_grow)
+
     def _check_approvers(self) -> None:
         for target in self.targets.values():
             for agent in [target] if isinstance(target, Agent) else target.agents:
@@ -338,3 +351,9 @@ class ServerSettings:
         if found is None:
             raise invalid(f"There is no {key[0]} of that name.")
         return found
+
+
+def _agents_of(target: Target) -> list[Agent[Any, Any]]:
+    if isinstance(target, Agent):
+        return [target]
+    return agents_with(target.agents, target.router)

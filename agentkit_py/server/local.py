@@ -285,7 +285,7 @@ class LocalRun:
         async with self.slot.limit(settings.limits.run_seconds):
             job, store = self.job, for_user(settings.store, self.job.user_id)
             options: RunOptions = {
-                "limits": settings.run_limits,
+                "limits": settings.limits_of(job.target),
                 "observer": self._observe,
                 "streaming": StreamingConfig(
                     publish=self._publish,

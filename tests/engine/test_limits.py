@@ -261,7 +261,8 @@ async def test_a_call_beyond_a_tools_limit_is_not_made_and_the_model_reads_why(
 ) -> None:
     """The run goes on: the model answers with what it has."""
     model = ScriptedModel(searches("a"), searches("b", "c"), searches("d"), "done")
-    agent, state = Agent(name="a", system="S", tools=[search], model=model), State[Any]()
+    look = create_tool(name="look", description="Look.", handler=print)
+    agent, state = Agent(name="a", system="S", tools=[search, look], model=model), State[Any]()
 
     result = await runner.run(agent, "q?", state=state, limits=limits)
 
