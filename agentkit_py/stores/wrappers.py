@@ -571,10 +571,14 @@ class _RedactedStore(_RedactedThreads, _WrappedStore):
                 key: one if key in _WHO else mask.value(one) for key, one in answer.data.items()
             }
             answer = replace(answer, reason=mask.text(answer.reason), calls=calls, data=data)
-        return replace(
-            question,
+        request = replace(
+            question.request,
             calls=tuple(replace(c, arguments=mask.value(c.arguments)) for c in question.calls),
             message=mask.text(question.message),
+        )
+        return replace(
+            question,
+            request=request,
             reason=mask.text(question.reason),
             answer=answer,
         )
