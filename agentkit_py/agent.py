@@ -102,7 +102,7 @@ T = TypeVar("T")
 @spelled_here
 @dataclass(eq=False, kw_only=True)
 class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
-    """An agent: who it is, what it can do, and what it may see.
+    """An agent: its name, its abilities, and its view of the history.
 
     An agent is configuration: it holds nothing of a run, and may run in many at the same time. What
     is assigned or appended to it counts from the next run on.
@@ -151,8 +151,8 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     tool_choice: ToolChoice = "auto"
     lifecycle: Lifecycle[StateT] = NO_HOOKS
     output_type: OutputType[OutputT] | None = None
-    """The output of a run: a type, a function that is called with what the model gives, a list of
-    these, or one of `ToolOutput`, `NativeOutput` and `PromptedOutput`; None: whatever it says."""
+    """The output of a run: a type, a function that is called with the model's answer, a list of
+    these, or `ToolOutput`, `NativeOutput` or `PromptedOutput`; None: any text."""
 
     output_retries: int = 1
     """The number of times that the model may answer again where its answer does not fit."""
@@ -161,7 +161,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     """Functions that check an output, or change it; see `output_validator`."""
 
     end_strategy: EndStrategy = "early"
-    """``"early"``: tools that are called beside a valid output are not run; ``"exhaustive"``: they
+    """``"early"``: tools that are called with a valid output are not run; ``"exhaustive"``: they
     are run."""
 
     handoffs: Sequence[AgentLike[Any] | Handoff[Any]] = ()
@@ -201,20 +201,21 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     gives them; they run after the network's."""
 
     max_iter: int = 10
-    """Inferences in one turn at the most, each with the tools it asks for; 0 and 1 mean one."""
+    """The maximum number of inferences in a turn, each with its tool calls; 0 and 1 both mean 1."""
 
     stream_before_response: bool = False
     """Stream replies before `on_response` has seen them; otherwise such an agent's text waits."""
 
     hosted_tools: Sequence[HostedTool] = ()
-    """Tools that the provider runs, beside its own: ``["web_search"]``, or the provider's JSON."""
+    """Tools that the provider runs, in addition to its own: ``["web_search"]``, or the provider's
+    JSON."""
 
     keep_cut_replies: bool = True
-    """Keep in the thread what users saw of a streamed reply that was stopped or broke off, marked
+    """Keep the shown part of a streamed reply that was stopped or broke off in the thread, marked
     as cut."""
 
     parallel_tools: bool = False
-    """Run the calls of one reply at the same time, each on its own fork of the state."""
+    """Run the calls of a reply at the same time, each on its own fork of the state."""
 
     repair_arguments: bool = True
     """Repair arguments of tools that are nearly right, where the schema leaves exactly one reading;
@@ -228,7 +229,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
     _opened: list[AsyncExitStack] = field(init=False, repr=False)
     _made: dict[str, tuple[object, Any]] = field(init=False, repr=False)
-    """Output and handoffs as they were made last, with what they were made of: schemas take longer
+    """The cached output and handoffs, with their sources: schemas take longer
     than all else that a run resolves."""
 
     _resolved: tuple[list[object], AgentSpec] | None = field(init=False, repr=False)
@@ -249,7 +250,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
 
     @property
     def tool_map(self) -> dict[str, Tool]:
-        """Its own tools by name; what its servers have is found out in a run only."""
+        """Its own tools by name; the tools of its servers are known in a run only."""
         found: dict[str, Tool] = {}
         for tool in map(as_tool, self.tools):
             if tool.name in found:
@@ -274,7 +275,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         return _DEFAULT_TOKENIZER if counter is None else as_tokenizer(counter)
 
     def may_have(self, tool: str) -> bool:
-        """Return whether it has a tool of this name, or one of its servers may have it."""
+        """Return whether it has a tool of this name, or any of its servers may have it."""
         return self.resolve().tools.may_have(tool)
 
     def resolve(self) -> AgentSpec:
@@ -293,7 +294,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         return spec
 
     def _settings(self) -> list[object]:
-        """Return what was given, and what stands in lists of it."""
+        """Return the value, and the items of lists in it."""
         fields = vars(self)
         found: list[object] = [self, *_SETTINGS(fields)]  # a copy is resolved for itself
         for given in _LISTS(fields):
@@ -347,7 +348,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         )
 
     def _kept(self, what: str, given: object, make: Callable[[], T]) -> T:
-        """Return what was made of the same before, or make it."""
+        """Return the cached value of the same sources, or make it."""
         if what not in self._made or self._made[what][0] != given:
             self._made[what] = given, make()
         return cast("T", self._made[what][1])
@@ -486,7 +487,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     def as_tool(self, **options: Unpack[AsToolOptions]) -> Tool:
         """Return this agent as a tool of others: each call is a run of its own.
 
-        It has its own state and thread, sees nothing but the task, and gives back
+        It has its own state and thread, sees nothing but the task, and returns
         ``{ok, result, context_id, loops}``. It may use none of its tools unless they are given.
         Its model calls count for the limits of the run it is called in.
 
@@ -580,7 +581,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         ) -> Any: ...
 
     def plan_run(self, options: RunOptions) -> RunPlan[Any]:
-        """Return how a run with these options begins, and what its work is.
+        """Return how a run with these options begins, and its work.
 
         Raises:
             ConfigurationError: A router was given.
@@ -613,7 +614,7 @@ class RoutingAgent(Agent[StateT, OutputT]):
     is_routing: ClassVar[bool] = True
 
     max_iter: int = 1
-    """Inferences in one turn at the most: its answer is a call of a tool, mostly."""
+    """The maximum number of inferences in a turn: its answer is mostly a tool call."""
 
     def __post_init__(self) -> None:
         """Check that it can route."""
@@ -684,7 +685,7 @@ def _check_hosted(where: str, hosted: Sequence[HostedTool]) -> None:
     """Check the tools that the provider runs.
 
     Raises:
-        ConfigurationError: They are no list of tools, or the program has to run one.
+        ConfigurationError: They are not a list of tools, or the program has to run one.
     """
     given: object = hosted
     if given == ():

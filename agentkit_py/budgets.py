@@ -39,7 +39,7 @@ logger: logging.Logger = logging.getLogger("agentkit_py")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLimit:
-    """The most that one user or tenant may use in a period; None: no limit."""
+    """The maximum use of a user or tenant in a period; None: no limit."""
 
     tokens: int | None = None
     """Input and output tokens of all model calls."""
@@ -73,7 +73,7 @@ class Budgets:
     ``run(…, budget=budgets.of(user="u1", tenant="acme"))`` counts the run and each of its model
     calls for both. Before a call its tokens are reserved, in one transaction for all counters, and
     corrected after it, inside the call's own step. So all processes together exceed a budget by no
-    more than the replies that are under way. A call whose process dies stays reserved: the
+    more than the replies in progress. A call whose process dies stays reserved: the
     provider may have charged for it.
 
     Args:
@@ -110,7 +110,7 @@ class Budgets:
         """Return the budget of a run: ``of(user="u1", tenant="acme")``.
 
         Raises:
-            ConfigurationError: There is no plan of the name, an id is empty, or prices are missing.
+            ConfigurationError: The plan does not exist, an id is empty, or prices are missing.
         """
         found: dict[str, UsageLimit] = {}
         for kind, name in ids.items():
@@ -146,7 +146,7 @@ class ScopedBudget:
         """Count the run.
 
         Raises:
-            BudgetExceededError: There may be no further one in this period.
+            BudgetExceededError: The quota of runs is used up in this period.
         """
         await self._spend(self._entries(runs=1))
 
@@ -154,7 +154,7 @@ class ScopedBudget:
         """Reserve the call's tokens and their cost.
 
         Raises:
-            BudgetExceededError: There is no room for them.
+            BudgetExceededError: The budget has no room for them.
         """
         tokens = max(1, call.tokens)
         entries = self._entries(tokens=tokens, cost=self._cost(call, Usage(input_tokens=tokens)))
@@ -168,18 +168,18 @@ class ScopedBudget:
         error: BaseException | None,
         /,
     ) -> None:
-        """Count what the call used in place of what was reserved."""
+        """Replace the reservation by the call's usage."""
         if usage is not None:
             used = {"tokens": float(usage.total_tokens), "cost": self._cost(call, usage)}
         elif isinstance(error, ModelHTTPError):
             used = {"tokens": 0.0, "cost": 0.0}  # refused: providers charge nothing
         else:
-            return  # nobody knows; the reservation stays
+            return  # unknown; the reservation stays
         changes = [replace(e, amount=used[e.kind] - e.amount, most=None) for e in ticket]
         await self._spend([change for change in changes if change.amount])
 
     async def used(self) -> dict[str, dict[str, float]]:
-        """Return what is used in this period by scope and kind, calls under way included."""
+        """Return this period's usage by scope and kind, with open calls."""
         found: dict[str, dict[str, float]] = {}
         for scope, budget in self.scopes.items():
             counters = await self._budgets.store.spent(scope)
@@ -190,7 +190,7 @@ class ScopedBudget:
     def _entries(self, **amounts: float) -> list[Spending]:
         return [
             Spending(scope=scope, kind=kind, period=self._period(budget), amount=amount, most=most)
-            for scope, budget in sorted(self.scopes.items())  # one order, so that nobody deadlocks
+            for scope, budget in sorted(self.scopes.items())  # a fixed order prevents deadlocks
             for kind, amount in sorted(amounts.items())
             if (most := getattr(budget, kind)) is not None
         ]
@@ -251,7 +251,7 @@ Amount = Annotated[float, Field(ge=0, strict=True)]
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """The price of one model per million tokens."""
+    """The price of a model per million tokens."""
 
     input: Amount
     output: Amount
@@ -262,7 +262,7 @@ class Price:
     """The price of input that is written to the provider's cache; None: that of other input."""
 
     def __post_init__(self) -> None:
-        """Refuse what is no price."""
+        """Validate a price."""
         given = {"input": self.input, "output": self.output}
         beside = {"cached": self.cached, "written": self.written}
         given |= {name: value for name, value in beside.items() if value is not None}

@@ -1,6 +1,7 @@
 """Messages to JSON and back, in the shapes of the TypeScript package.
 
-Both languages can read one thread table; keys that only one of them knows do not disturb the other.
+Both languages can read the same thread table; keys that only one of them knows do not disturb the
+other.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ def _opaque(reader: _FieldReader) -> Message:
 
 
 class _FieldReader:
-    """Reads fields of one JSON object; its errors name the field that is wrong."""
+    """Reads fields of a JSON object; its errors name the wrong field."""
 
     __slots__ = ("_past", "_path", "_where", "record")
 
@@ -228,7 +229,7 @@ class _FieldReader:
         return TextContent(text)
 
     def medium(self, own: str) -> tuple[str | None, str | None, str | None, str | None]:
-        """Read the fields of images and files, and the one that only this kind has."""
+        """Read the fields of images and files, and the field that only this kind has."""
         data, url, media_type, last = map(self.maybe, ("data", "url", "mediaType", own))
         if (data is None) == (url is None):
             raise self.wrong("", "expected either data or url")
@@ -325,7 +326,7 @@ def user_message_to_dict(message: UserMessage) -> dict[str, Any]:
 
 
 def user_message_from_dict(record: object, *, where: str) -> UserMessage:
-    """Read what `user_message_to_dict` gave.
+    """Read the output of `user_message_to_dict`.
 
     Raises:
         InvalidRecordError: It holds no message.

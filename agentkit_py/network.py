@@ -80,7 +80,7 @@ __all__ = [
 ]
 
 DEFAULT_MAX_ITER = 50
-"""Agent turns per run where nobody says otherwise; a run that is stopped by it is logged."""
+"""The default maximum of agent turns per run; a run that is stopped by it is logged."""
 
 
 logger: logging.Logger = get_logger("agentkit_py")
@@ -116,7 +116,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     """A function, a routing agent, or None: the default routing agent."""
 
     max_iter: int | None = DEFAULT_MAX_ITER
-    """Agent turns in one run at the most; 0 or None: no limit."""
+    """The maximum number of agent turns in a run; 0 or None: no limit."""
 
     default_state: State[StateT] | None = None
     """Copied for each run that is given no state."""
@@ -148,10 +148,10 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     """The order of prompt and history; ``"typescript"``: as in the TypeScript package."""
 
     output_type: type[RunOutputT] | Sequence[type[RunOutputT]] | None = None
-    """The type of that output, if the last agent is to give it; what it gives is checked, and of
+    """The type of that output, if the last agent gives it; its answer is checked, and of
     a dict that the function gives an object of the type is made. A list
     where it may be of several: ``Network[Desk, Closed | str](…, output_type=[Closed, str])`` is a
-    desk whose agents talk until one of them closes the case."""
+    desk whose agents talk until an agent closes the case."""
 
     input_guardrails: Sequence[InputGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
     """Checks of the user's message, once in a run, before any model is asked (or beside
@@ -326,7 +326,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         return self.agents
 
     def plan_run(self, options: RunOptions) -> RunPlan[NetworkRun[StateT, RunOutputT]]:
-        """Return how a run with these options begins, and what its work is.
+        """Return how a run with these options begins, and its work.
 
         Raises:
             ConfigurationError: The router that was given is none.
@@ -372,7 +372,7 @@ async def explain(
     state: State[Any] | Mapping[str, Any] | None = None,
     model: ModelChoice = None,
 ) -> ContextReport:
-    """Return what an agent would be sent now, level by level.
+    """Return an agent's model input as of now, level by level.
 
     The thread is loaded, and nothing saved. Processors, `on_start` and functions (system prompts,
     models, rights) run as they would; processors that would call a model or an embedder only say
@@ -383,13 +383,13 @@ async def explain(
         agent: Which agent of the network.
         thread_id: The stored thread.
         input: What the user would say.
-        state: State to go on with; it stays as it is.
+        state: The state to continue with; it is not changed.
         model: Overrides the agent's.
 
     Raises:
-        ConfigurationError: There is no such agent.
+        ConfigurationError: The agent does not exist.
         MissingModelError: The agent has no model, whose name and window matter here.
-        ThreadNotFoundError: There is no such thread.
+        ThreadNotFoundError: The thread does not exist.
     """
     own = state.clone() if isinstance(state, State) else state
     options: RunOptions = {"state": own, "thread_id": thread_id, "model": model}
@@ -400,7 +400,7 @@ async def explain(
 async def explain_thread(
     target: Target, thread_id: str, *, model: ModelChoice = None
 ) -> list[AgentResult]:
-    """Return a stored thread's results, each with a report of what its call would be sent now.
+    """Return a stored thread's results, each with a report of its call's input as of now.
 
     For each result the thread is taken as it was before it. Processors and functions are those of
     today and see a state with the thread's messages and default data, and no model is called: what
@@ -418,7 +418,7 @@ async def explain_thread(
     Raises:
         ConfigurationError: The target has no history.
         MissingModelError: An agent has no model, whose name and window matter here.
-        ThreadNotFoundError: There is no such thread.
+        ThreadNotFoundError: The thread does not exist.
     """
     if target.history is None:
         raise ConfigurationError(
@@ -459,7 +459,7 @@ async def _report_at(
     before: Sequence[AgentResult],
     options: tuple[str, ModelChoice],
 ) -> ContextReport:
-    """Return what an agent would be sent after ``before``, which ends with its run's results."""
+    """Return an agent's model input after ``before``, which ends with its run's results."""
     thread_id, model = options
     questions = (i for i in reversed(range(len(before))) if before[i].agent_name == USER)
     place = next(questions, None)
@@ -492,7 +492,7 @@ async def index_thread(target: Target, thread_id: str) -> None:
     Raises:
         MissingModelError: An agent has no model, whose name and window matter here.
         ProcessorError: A model, an embedder or the store failed; what was made before is kept.
-        ThreadNotFoundError: There is no such thread.
+        ThreadNotFoundError: The thread does not exist.
     """
     for agent in target.agents if isinstance(target, Network) else [target]:
         builder = await _input_builder(target, agent, "", {"thread_id": thread_id})
@@ -505,7 +505,7 @@ async def _input_builder(
     said: str | UserMessage,
     options: RunOptions,
 ) -> ModelInputBuilder:
-    """Return what builds an agent's next input, with its thread loaded and nothing saved."""
+    """Return the builder of an agent's next input, with its thread loaded and nothing saved."""
     body = begin(target, said, options)
     context = body.context
     await context.begin(body.agents, dry=True)
@@ -532,7 +532,7 @@ def _chosen(target: Target, name: str | None) -> Agent[Any, Any]:
 def problem_with_arguments(
     targets: Iterable[Target], question: Question, decisions: Mapping[int, Decision]
 ) -> str | None:
-    """Return why a tool would not take what a person put in place of a call's arguments.
+    """Return why a tool would refuse the arguments that a person set for a call.
 
     Tools that only a run knows, e.g. those of MCP servers, judge it themselves.
     """

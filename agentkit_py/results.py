@@ -1,4 +1,4 @@
-"""AgentResult: what one inference, with the tools it called, gave."""
+"""AgentResult: the outcome of an inference and its tool calls."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ OutputT = TypeVar("OutputT", default=None)
 """The type of an agent's output; None: its results are plain `AgentResult`s."""
 
 USER = "user"
-"""Agent name of the results that hold what the user said."""
+"""Agent name of the results that hold the user's messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class StaffAuthor:
-    """The person of the staff who wrote an entry of a thread."""
+    """The staff member who wrote an entry of a thread."""
 
     id: str
     """The id by which the application knows the person; users of the HTTP API do not get it."""
@@ -72,10 +72,10 @@ class StaffAuthor:
 @spelled_here
 @dataclass(frozen=True, slots=True)
 class AgentResult:
-    """The result of one inference, or (with agent name ``"user"``) a user's message.
+    """The result of an inference, or (with agent name ``"user"``) a user's message.
 
-    Messages without an author get the agent's name, so that histories say who wrote what. What a
-    person of the staff wrote has the person's name, and ``staff``.
+    Messages without an author get the agent's name, so that histories name the authors. The
+    messages of a staff member have the person's name, and ``staff``.
     """
 
     agent_name: str
@@ -105,7 +105,7 @@ class AgentResult:
     (``"length"``, ``"refusal"``, …); None: it ended by itself."""
 
     staff: StaffAuthor | None = field(default=None, kw_only=True)
-    """The person of the staff who wrote it; None: an agent or the user did."""
+    """The staff member who wrote it; None: an agent or the user did."""
 
     context: ContextReport | None = field(default=None, repr=False, kw_only=True, compare=False)
     """The changes of each level of processors to the messages sent to the model."""
@@ -160,27 +160,27 @@ class AgentResult:
         id: str | None = None,  # noqa: A002 - the field's name
         created_at: datetime | None = None,
     ) -> AgentResult:
-        """Return what a person of the staff wrote as an entry of a state or thread."""
+        """Return a staff member's message as an entry of a state or thread."""
         message = TextMessage("assistant", text)
         when = created_at or datetime.now(UTC)
         return cls(author.name, (message,), (), when, id=id, staff=author)
 
     @property
     def by_agent(self) -> bool:
-        """True if an agent gave it; False: the user or a person of the staff wrote it."""
+        """True if an agent gave it; False: the user or staff wrote it."""
         return self.agent_name != USER and self.staff is None
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """Output and tool results, in the order a model is to see them."""
+        """Output and tool results, in the order of the model's input."""
         return (*self.output, *self.tool_calls)
 
     @property
     def text(self) -> str:
         """The assistant's text as the provider means it.
 
-        Texts that the provider split are one; others are joined by line breaks. A reply of nothing
-        but images or other blocks is said in words, e.g. ``[image]``.
+        Texts that the provider split are merged; others are joined by line breaks. A reply of
+        nothing but images or other blocks is described in words, e.g. ``[image]``.
         """
         pieces: list[str] = []
         last: Message | None = None
@@ -197,7 +197,7 @@ class AgentResult:
 
     @property
     def finish_reason(self) -> FinishReason | None:
-        """Reason why the model's reply ended, in one vocabulary for all providers."""
+        """Reason why the model's reply ended, in a common vocabulary for all providers."""
         return None if self.finish is None else self.finish.reason
 
     @property
@@ -249,7 +249,7 @@ class AgentResult:
         )
 
     def with_sides(self, *, past: bool) -> AgentResult:
-        """Return the result with a side for messages that have none: that of the one before."""
+        """Return the result with a side for messages without: that of the previous message."""
         if all(message.from_history is not None for message in self.messages):
             return self
         sides: list[bool] = []
@@ -299,7 +299,7 @@ class AgentResult:
         """JSON as TypeScript's ``export()`` gives it.
 
         Args:
-            full: Also what was sent and the raw answer (``prompt``, ``history``, ``raw``). They
+            full: Also the request and the raw answer (``prompt``, ``history``, ``raw``). They
                 repeat the thread in each result, so stores leave them out.
         """
         record: dict[str, Any] = {
@@ -428,7 +428,7 @@ def _objects(value: object) -> list[JsonObject]:
 
 
 def _cited(metadata: JsonObject | None) -> list[JsonObject]:
-    """Return the citations in a message's own block (Claude, Responses), or kept beside it."""
+    """Return the citations in a message's own block (Claude, Responses), or stored with it."""
     found = _objects((metadata or {}).get(CITATIONS))
     for kept in (metadata or {}).values():
         block = as_object(kept) or {}
@@ -439,7 +439,7 @@ def _cited(metadata: JsonObject | None) -> list[JsonObject]:
 
 
 def _in_words(messages: Sequence[Message]) -> str:
-    """Return what a reply without text holds: its media, and blocks that are no tool's activity."""
+    """Return a reply's non-text content: media, and blocks that are not a tool's activity."""
     found: list[str] = []
     for message in messages:
         if isinstance(message, TextMessage) and not isinstance(message.content, str):
@@ -480,7 +480,7 @@ def _staff_from_dict(given: object, where: str) -> StaffAuthor:
 
 
 def _line_of(message: Message) -> str:
-    """Return the text of a message in one line."""
+    """Return the text of a message as a single line."""
     match message:
         case TextMessage():
             return message.text
@@ -517,7 +517,7 @@ _UNSIGNED = ("user", "system")
 
 
 def _not_messages(output: object) -> str:
-    """Return what is said of an output that is no list of messages."""
+    """Return the error text of an output that is not a list of messages."""
     return (
         f"An AgentResult's output must be a list of messages, got {output!r:.120}. Write "
         'AgentResult.from_user("…") for what the user said, TextMessage("assistant", "…") for a '
@@ -526,7 +526,7 @@ def _not_messages(output: object) -> str:
 
 
 def replied(message: Message, agent: str) -> Message:
-    """Return a message of a reply as it stands in a run: written by this agent, and now."""
+    """Return a message of a reply with its author, as of this run."""
     agent = message.agent or agent
     if type(message) is TextMessage and type(message.content) is str:  # nearly all, much quicker
         return TextMessage(
@@ -653,7 +653,7 @@ def is_unmeant(message: ToolResultMessage) -> bool:
 def sided(message: Message, *, past: bool) -> Message:
     """Return the message marked as from before the current run or of it: itself if it is so.
 
-    An exception belongs to the run that made the call, and its traceback holds what that run held.
+    An exception belongs to the run that made the call, and its traceback holds that run's objects.
     """
     if past and type(message) is ToolResultMessage and message.error is not None:
         return replace(message, from_history=True, error=None)

@@ -1,4 +1,4 @@
-"""Routing: what routers get and return, and ready-made routers."""
+"""Routing: the types of routers, and ready-made routers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def together(*agents: Agent[Any, Any] | str) -> Together:
 
 
 def check_router(network: str, router: object) -> None:
-    """Refuse what cannot route.
+    """Refuse a value that cannot route.
 
     Raises:
         ConfigurationError: It is neither a function, a routing agent nor None.
@@ -124,7 +124,7 @@ def check_names(network: str, agents: Iterable[Agent[Any, Any]], router: object)
     """Refuse names of agents, in a ready-made router or a handoff, that the network does not have.
 
     Raises:
-        ConfigurationError: There is no such agent.
+        ConfigurationError: The agent does not exist.
     """
     known = known_agents(agents, router)
     wanted = [(name, "its router") for name in named_by(router) if isinstance(name, str)]
@@ -140,12 +140,12 @@ def check_names(network: str, agents: Iterable[Agent[Any, Any]], router: object)
 
 
 def once(agent: Agent[StateT, Any] | str) -> RouterFunction[StateT]:
-    """Return a router that gives one agent one turn."""
+    """Return a router that gives an agent a single turn."""
     return sequence(agent)
 
 
 def sequence(*agents: Agent[StateT, Any] | Together | str) -> RouterFunction[StateT]:
-    """Return a router that gives each agent one turn, in this order."""
+    """Return a router that gives each agent a turn, in this order."""
 
     def route(context: RouterContext[StateT]) -> Routed:
         return list(agents) if context.call_count == 0 else None
@@ -154,7 +154,7 @@ def sequence(*agents: Agent[StateT, Any] | Together | str) -> RouterFunction[Sta
 
 
 def handoffs(start: Agent[StateT, Any] | str, *, stay: bool = False) -> RouterFunction[StateT]:
-    """Return a router that begins with one agent; the agents' ``handoffs`` say who goes on.
+    """Return a router that begins with an agent; the agents' ``handoffs`` choose the next.
 
     The run ends with the agent who answers instead of handing over. Agents that hand over in
     circles end it with the stop reason ``"handoff_loop"``; see `Handoff`.
@@ -183,13 +183,13 @@ _BEFORE, _AFTER = r"(?<![\w@.])@", r"(?![\w-])(?!\.\w)"
 def mention_router(
     fallback: Router[Any] | Agent[Any, Any] | str | None = None,
 ) -> Callable[[RouterContext], Awaitable[Routed]]:
-    """A router that gives each agent mentioned as ``@name`` one turn, in the order of mention.
+    """A router that gives each agent mentioned as ``@name`` a turn, in the order of mention.
 
-    Case does not matter; names that are no enabled agent of the network are no mentions.
+    Case does not matter; other names than those of the network's enabled agents are ignored.
 
     Args:
-        fallback: Who is next where nobody is mentioned: an agent or its name (one turn), or a
-            router, which then routes the whole run. None: nobody.
+        fallback: The next agent without a mention: an agent or its name (a single turn), or a
+            router, which then routes the whole run. None: the run ends.
 
     Raises:
         ConfigurationError: ``fallback`` is none of these.
@@ -220,7 +220,7 @@ def mentioned(text: str, names: Iterable[str]) -> list[str]:
         if match is not None:
             found.append((match.start(), -len(name), name))
     places: dict[int, str] = {}
-    for start, _, name in sorted(found):  # of two names at one place the longer is meant
+    for start, _, name in sorted(found):  # of two names at a place the longer counts
         places.setdefault(start, name)
     return list(places.values())
 
@@ -281,7 +281,7 @@ async def _done(finished: Any) -> str:
 
 
 def _on_route(context: ResultContext) -> list[str] | None:
-    if context.result.cut is not None:  # so the name may be the beginning of one
+    if context.result.cut is not None:  # so the name may be cut off
         return None
     for result in context.result.tool_calls:
         if result.tool.name == DONE:

@@ -1,4 +1,4 @@
-"""Runs: what agents and networks share, and the options, limits and streams of a run."""
+"""Runs: the common base of agents and networks, and a run's options, limits and streams."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Runnable(Generic[T]):
             InvalidRecordError: The input is JSON of no user message.
             MissingModelError: An agent has no model.
             ModelError: A model call failed for good.
-            RoutingError: A router returned what is no agent, or no agent is enabled.
+            RoutingError: A router's result is not an agent, or no agent is enabled.
             HistoryError: The thread could not be loaded or saved.
         """
         return await self._run(_message(input), options, tokens=False)
@@ -100,21 +100,21 @@ class Runnable(Generic[T]):
         decide as they did.
 
         Args:
-            thread: The thread of the run: its id, or what `run` returned.
-            answers: An answer, True or False to each question, by its id; the first one counts.
-                Without any, a run goes on whose questions were answered elsewhere, or have expired.
+            thread: The thread of the run: its id, or the result of `run`.
+            answers: An answer, True or False to each question, by its id; the first answer counts.
+                Without any, a run resumes whose questions were answered elsewhere, or have expired.
             by: The id of the person who answers, for the record. Who may answer is not checked
                 here, but by servers; a person whom the tool's ``approvers`` do not name is logged.
-            options: Those that `run` was given (see `RunOptions`), with a ``state`` of its type
+            options: The options of `run` (see `RunOptions`), with a ``state`` of its type
                 where it was given one of a type of its own.
 
         Returns:
             What `run` returns; the run may wait for other answers again.
 
         Raises:
-            NotPendingError: There is no such question, or nobody waits for its answer.
+            NotPendingError: The question does not exist, or is not open.
             ConfigurationError: The history keeps no questions, or an answer is none.
-            ReplayError: The code has changed, so that the run would not come to its question again.
+            ReplayError: The code has changed, so that the run would not reach its question again.
         """
         thread_id = id_of_thread("resume", thread)
         check_answers(answers)
@@ -125,7 +125,7 @@ class Runnable(Generic[T]):
         """Return the open questions of a thread, the oldest first.
 
         Args:
-            thread: The thread: its id, or what `run` returned.
+            thread: The thread: its id, or the result of `run`.
 
         Raises:
             ConfigurationError: It is neither.
@@ -156,7 +156,7 @@ class Runnable(Generic[T]):
     ) -> T:
         """`run` for code that is not async: scripts, notebooks, plain functions of async programs.
 
-        Where an event loop is running, the run has one of its own in another thread. It sees the
+        Where an event loop is running, the run has its own loop in another thread. It sees the
         caller's context variables, and whatever else runs in the caller's loop waits meanwhile.
 
         Raises:
@@ -168,7 +168,7 @@ class Runnable(Generic[T]):
         except ConfigurationError as error:
             if is_own_code(error.__traceback__):
                 raise
-            # Its text says what to write; the frames in between are none of the reader's.
+            # Its text has the correction; the frames in between do not help the reader.
             raise error.with_traceback(None) from error.__cause__
 
     def _run_in_a_loop(self, message: str | UserMessage, options: RunOptions) -> T:
@@ -222,7 +222,7 @@ class Runnable(Generic[T]):
         raise NotImplementedError
 
     def plan_run(self, options: RunOptions) -> RunPlan[T]:
-        """Return how a run with these options begins, and what its work is."""
+        """Return how a run with these options begins, and its work."""
         raise NotImplementedError
 
     async def _run(self, given: str | UserMessage, options: RunOptions, *, tokens: bool) -> T:
@@ -265,7 +265,7 @@ class RunStream(Generic[T]):
     """The events of a run as they happen; iterate over it once.
 
     The run begins with the iteration. Use it as a context manager to have the run cancelled when
-    the block is left early; without, a run that nobody watches any more goes on to its end.
+    the block is left early; without, a run without readers continues to its end.
 
     Example:
         ::
@@ -323,7 +323,7 @@ class RunStream(Generic[T]):
         return self
 
     async def __aexit__(self, *error: object) -> None:
-        """Cancel the run, if it still goes on, and wait until it has ended."""
+        """Cancel the run, if it is still running, and wait until it has ended."""
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -41,7 +41,7 @@ _PLAIN_KEYS = frozenset(
 """The keys of a plain state, in the TypeScript package's spellings too."""
 
 _MENTION = re.compile(r"(?<![\w@.])@((?>\w(?:[\w-]*\w)?))(?!\.\w)")
-"""A name after ``@``: all of it or, where an address goes on, nothing."""
+"""A name after ``@``: all of it or, where an address continues, nothing."""
 
 D = TypeVar("D", default=dict[str, Any])
 
@@ -52,7 +52,7 @@ StateT = TypeVar("StateT", default=Any)
 
 
 TENANT_KEYS = ("tenant", "tenant_id", "tenantId")
-"""The names of state data that name its tenant, the first one that is there."""
+"""The names of state data that name its tenant, the first that exists."""
 
 
 @options_spelled_here
@@ -63,12 +63,12 @@ class State(Generic[D]):
     Attributes:
         data: A dict, dataclass instance or pydantic model of the user's. Tools, hooks and routers
             read and change it.
-        thread_id: The thread this state belongs to, once there is one.
+        thread_id: The thread this state belongs to, once it exists.
         not_loaded: How many older entries the thread has that are not in `transcript`.
         goes_on_with: A run takes the data of its thread's last run, where the store keeps it, with
             these values over it; None: it begins with the data that are here.
         context_id: Name of the run that the state is of: ``"main"``, or that of a run nested in it.
-        parent_context: Name of the run that this one is nested in; None: none.
+        parent_context: Name of the run that contains this run; or None.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class State(Generic[D]):
             messages: Messages from before all results, e.g. what a client remembers; as JSON, too.
             results: Results so far, user turns among them, as JSON, too; a run that is given
                 messages or results loads no thread.
-            thread_id: The thread to go on with.
+            thread_id: The thread to continue.
 
         Raises:
             StateError: ``data`` is of no kind that can be used, or messages or results are none.
@@ -117,10 +117,10 @@ class State(Generic[D]):
     def transcript(self) -> list[AgentResult]:
         """User turns and agents' results, in order (a copy of the list).
 
-        A user turn is a result of the author ``"user"``; what staff wrote stands among them. Each
+        A user turn is a result of the author ``"user"``; the staff's messages are among them. Each
         message of a run says whether it is from before that run (``from_history``). Of a thread in
         a store that loads lazily these are the newest entries, as many as processors have wanted
-        to see: ``not_loaded`` more stand before them. All are there where no processor bounds the
+        to see: ``not_loaded`` more come before them. All are there where no processor bounds the
         history, or with ``lazy=False``.
         """
         return list(self._transcript)
@@ -178,7 +178,7 @@ class State(Generic[D]):
         self._transcript[:0] = [entry.on_side(past=True) for entry in entries]
 
     def set_results(self, results: Iterable[AgentResult]) -> None:
-        """Replace all results; an edited one is known by its id.
+        """Replace all results; an edited result is recognised by its id.
 
         A user turn goes when all results that answered it go. Results that hold user turns of their
         own replace the whole transcript.
@@ -215,7 +215,7 @@ class State(Generic[D]):
     def set_transcript(self, entries: Iterable[AgentResult]) -> None:
         """Replace all user turns and results.
 
-        Entries that are not loaded stay before them if the first one is the same as before;
+        Entries that are not loaded stay before them if the first is the same as before;
         otherwise they do not belong to this state any more.
         """
         new = list(entries)
@@ -224,7 +224,7 @@ class State(Generic[D]):
         self._transcript = new
 
     def load_transcript(self, entries: Iterable[AgentResult]) -> None:
-        """Replace all user turns and results by what a store gave."""
+        """Replace all user turns and results by a store's data."""
         self.set_transcript([entry.on_side(past=True) for entry in entries])
 
     def enter_thread(self, thread_id: str | None) -> None:
@@ -272,7 +272,7 @@ class State(Generic[D]):
             self._transcript = [e.on_side(past=True) if id(e) in earlier else e for e in entries]
 
     def mark_present(self, ids: Collection[str]) -> None:
-        """Mark the entries with these ids as of the run that goes on.
+        """Mark the entries with these ids as of the resumed run.
 
         A message that does not say on which side it is takes that of the message before it.
         """
@@ -321,10 +321,10 @@ class State(Generic[D]):
         self.context_id, self.parent_context = other.context_id, other.parent_context
 
     fork = clone
-    """A copy for one of several tools that run in parallel; `merge` brings them together."""
+    """A copy for a tool of several that run in parallel; `merge` brings them together."""
 
     def merge(self, forks: Sequence[tuple[str, State[D]]]) -> None:
-        """Take over what forks changed, in the order given.
+        """Apply the forks' changes, in the order given.
 
         Args:
             forks: Tool name and fork of each tool.
@@ -352,7 +352,7 @@ class State(Generic[D]):
         return dump_data(self.data)
 
     def load(self, dumped: JsonValue) -> None:
-        """Put the data back to what `dump` gave."""
+        """Restore the data from the output of `dump`."""
         self.data = load_data(self.data, dumped)
 
     def to_dict(self) -> dict[str, Any]:
@@ -373,11 +373,11 @@ class State(Generic[D]):
 
         Raises:
             InvalidRecordError: A message or result in it is not readable.
-            StateError: ``data`` is no object.
+            StateError: ``data`` is not an object.
         """
         unknown = sorted(map(str, plain.keys() - _PLAIN_KEYS))
         if unknown and "data" not in plain:
-            # TypeScript loses such values without a word, and ported programs must go on.
+            # TypeScript loses such values without a word, and ported programs must continue.
             logger.warning(
                 "A plain state has {data, results, messages, threadId}; %s is not kept. Wrap your "
                 "own values: state={'data': {…}}, or pass State({…}).",
@@ -441,7 +441,7 @@ class DataView(MutableMapping[str, Any]):
 
 
 def _identity(result: AgentResult) -> int | str:
-    """Return the id of a result; of one that has none, that of the object."""
+    """Return the id of a result; without an id, that of the object."""
     return id(result) if result.id is None else result.id
 
 
@@ -462,7 +462,7 @@ def _read(
     """Return messages or results, those that are JSON read.
 
     Raises:
-        StateError: It is no list of them.
+        StateError: It is not a list of them.
     """
     if given is None or isinstance(given, str | Mapping):
         if given is None:
@@ -511,7 +511,7 @@ def _is_model(data: object) -> TypeGuard[BaseModel]:
 
 
 def check_kind(data: object) -> None:
-    """Refuse data that is no dict, dataclass instance or pydantic model.
+    """Refuse data that is not a dict, dataclass instance or pydantic model.
 
     Raises:
         StateError: It is something else.
@@ -596,7 +596,7 @@ def _check_round_trip(data: object, dumped: object) -> None:
 
 
 def load_data(like: D, dumped: JsonValue) -> D:
-    """Data of the type of ``like`` from what `dump_data` gave.
+    """Data of the type of ``like`` from the output of `dump_data`.
 
     Raises:
         StateError: It does not fit the type; the message names the field.
@@ -631,7 +631,7 @@ def restore_data(data: D, dumped: JsonValue) -> D:
     try:
         for key in changed_keys(data, found):
             take_key(data, found, key)
-    except (AttributeError, ValueError):  # it is frozen, or checks what it is given
+    except (AttributeError, ValueError):  # it is frozen, or validates values
         return found
     return data if data == found else found
 
@@ -716,7 +716,7 @@ _NUMBERS: frozenset[type] = frozenset({bool, int, float})
 
 
 def take_key(target: Any, source: object, key: str) -> None:
-    """Copy one key of ``source`` into ``target``; a key that is gone is removed."""
+    """Copy a key of ``source`` into ``target``; a key that is gone is removed."""
     values = fields_of(source)
     if isinstance(target, dict):
         if key in values:

@@ -1,4 +1,4 @@
-"""Names as TypeScript spells them: who writes an option or member so is told the name here.
+"""Names as TypeScript spells them: errors suggest the name of the option or member here.
 
 `OTHER_WORDS` is the one table of names that are not only spelled differently; the porting page
 shows it.
@@ -37,7 +37,7 @@ def snake_case(name: str) -> str:
 
 
 def option_hint(name: str, known: Iterable[str]) -> str | None:
-    """Return what to write for an option that TypeScript has under ``name``; None: no option is it.
+    """Return the option that TypeScript calls ``name``, as a hint, or None.
 
     Args:
         name: The option as it was written.
@@ -51,7 +51,7 @@ def option_hint(name: str, known: Iterable[str]) -> str | None:
 
 
 def member_hint(value: object, name: str) -> str | None:
-    """Return what to write for a member that TypeScript's object has; None: it has none."""
+    """Return the hint for a member of TypeScript's object, or None."""
     kind = type(value)
     word = OTHER_WORDS.get(f"{_OBJECTS.get(kind.__name__, '')}.{name}")
     if word is not None:
@@ -63,7 +63,7 @@ def member_hint(value: object, name: str) -> str | None:
 
 
 def spelled_here(cls: C) -> C:
-    """Let a class say what to write for members that are spelled as in TypeScript."""
+    """Let a class suggest the names of members that are spelled as in TypeScript."""
 
     def missing(self: object, name: str) -> Any:
         hint = None if name.startswith("__") else member_hint(self, name)
@@ -75,13 +75,13 @@ def spelled_here(cls: C) -> C:
 
 
 def options_spelled_here(cls: C) -> C:
-    """Let a class say what to write for options that are spelled as in TypeScript."""
+    """Let a class suggest the names of options that are spelled as in TypeScript."""
     setattr(cls, "__init__", explained(cls.__init__, cls.__name__))  # noqa: B010 - as above
     return cls
 
 
 def explained(function: F, name: str | None = None) -> F:
-    """Return a function that says what to write for options that are spelled as in TypeScript.
+    """Return a function that suggests the names of options that are spelled as in TypeScript.
 
     Args:
         function: The function.

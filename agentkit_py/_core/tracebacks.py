@@ -1,4 +1,4 @@
-"""Tracebacks of errors that the library raises because of what a developer wrote."""
+"""Tracebacks of errors that the library raises because of a developer's code."""
 
 from __future__ import annotations
 

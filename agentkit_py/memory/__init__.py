@@ -36,17 +36,18 @@ logger: logging.Logger = logging.getLogger("agentkit_py")
 class Memory:
     """Facts about users, kept outside of their threads.
 
-    The run's state names the user: ``user_id`` and ``tenant`` of its data. Where one of them
+    The run's state names the user: ``user_id`` and ``tenant`` of its data. Where any of them
     is missing nothing is read or written: the tool, the report and the log say so.
 
     Args:
         store: The store of the threads: `SqliteHistory`, `PostgresHistory`, `MemoryHistory`.
         tenant: The tenant of all runs, where an application has only a single tenant; a state that
             names another is refused.
-        shared: Whether a user's agents share what they know; False: each has its own facts.
-        embedder: Makes vectors of facts, so that they are also recalled by what they mean; None:
+        shared: Whether a user's agents share their facts; False: each has its own facts.
+        embedder: Makes vectors of facts, so that they are also recalled by meaning; None:
             by their words alone.
-        most: Facts of one user. There is no room for more until some are forgotten.
+        most: The maximum number of facts of a user. Further facts are refused until some are
+            deleted.
         clock: The time, with its zone.
 
     Raises:

@@ -29,7 +29,7 @@ class FactVectors:
         self._known: dict[tuple[str, str], dict[str, Vector]] = {}
 
     async def likeness(self, query: str, facts: Sequence[Fact]) -> dict[int, float]:
-        """Return how like each fact of a user is to a query, by its place.
+        """Return the similarity of each fact of a user to a query, by its place.
 
         Raises:
             ModelError: The embedder failed.
@@ -119,10 +119,11 @@ class UserMemory:
             thread_id: The thread that it comes from.
             message_id: The message that it comes from.
             replaces: The id of a fact whose place it takes.
-            key: Recognises a repeated write; None: the message does, if there is one.
+            key: Recognises a repeated write; None: the message does, if any.
 
         Raises:
-            ConfigurationError: It is empty or too long, there is no room, or no fact to replace.
+            ConfigurationError: It is empty or too long, the user's facts are full, or the fact to
+                replace is missing.
             ThreadNotFoundError: The thread is not in the store.
         """
         text = " ".join(clean(text).split())
@@ -167,7 +168,7 @@ class UserMemory:
         """Put another text in place of a fact; it stays with its thread and agent.
 
         Raises:
-            ConfigurationError: There is no such fact, or the text is empty or too long.
+            ConfigurationError: The fact does not exist, or the text is empty or too long.
         """
         found = (one for one in await self.facts() if one.id == fact_id)
         fact = next(found, None)

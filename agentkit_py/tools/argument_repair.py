@@ -1,7 +1,7 @@
 """Repair of arguments that are nearly right, where a tool's schema leaves exactly one reading.
 
 Models write a list or an object as JSON text, a number as text, null where a value is optional, and
-one value where a list of values is asked for. What fits the schema is never touched.
+a single value where a list of values is required. Values that fit the schema are never changed.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _Readings = Reading | _Several | None
 
 
 def repaired(schema: Mapping[str, JsonValue] | None, arguments: JsonValue) -> Reading | None:
-    """Return the one reading of ``arguments`` that fits ``schema``; None: none, or several.
+    """Return the only reading of ``arguments`` that fits ``schema``; None: none, or several.
 
-    Keywords that only narrow what fits (bounds, patterns, formats) are not looked at: they can make
+    Keywords that only narrow the values (bounds, patterns, formats) are not checked: they can make
     a reading fail, which the caller's validation finds.
     """
     if schema is None:
@@ -97,7 +97,7 @@ class _Reader:
         if isinstance(value, list):
             items = cast("list[Any]", value)
             whole = self._read_items(node, items, path)
-            # A list whose items are to be lists may itself be the only item.
+            # A list whose items must be lists may itself be the only item.
             return _joined([whole, self._as_list_of_one(node, items, path)])
         return Reading(value)
 
@@ -193,7 +193,7 @@ def _only_part(node: Schema) -> list[Any] | None:
 
 
 def _joined(ways: Iterable[_Readings]) -> _Readings:
-    """Return what several ways to read a value come to; what fits as it was given wins."""
+    """Combine several readings of a value; a value that fits unchanged wins."""
     found: _Readings = None
     for way in ways:
         if isinstance(way, Reading) and not way.notes:
@@ -210,7 +210,7 @@ def _joined(ways: Iterable[_Readings]) -> _Readings:
 
 
 def _noted(found: _Readings, note: str, change: Callable[[Any], Any] | None = None) -> _Readings:
-    """Return a reading with one more repair."""
+    """Return a reading with another repair."""
     if not isinstance(found, Reading):
         return found
     value = found.value if change is None else change(found.value)

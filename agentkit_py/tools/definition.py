@@ -68,7 +68,7 @@ Approver: TypeAlias = Callable[[ApprovalRequest], "Answered | Awaitable[Answered
 
 
 class CallServices(Protocol):
-    """The part of the engine that the handler of one tool call may use."""
+    """The part of the engine that the handler of a tool call may use."""
 
     @property
     def key(self) -> str:
@@ -101,7 +101,7 @@ class ToolContext(Generic[StateT]):
     """The run's state; with parallel tools, this tool's own fork of it."""
 
     step: ToolSteps
-    """Durable steps, named anew for each call; for tools with ``steps=True``."""
+    """Durable steps, with new names for each call; for tools with ``steps=True``."""
 
     call: ToolCall
     """The call as the model made it."""
@@ -121,7 +121,7 @@ class ToolContext(Generic[StateT]):
         """Names this call to other systems: the same if the call has to be made again.
 
         A durable call is made again when the process died before its result was kept. A system
-        that knows the key does not do twice what it did.
+        that knows the key does not repeat the work.
         """
         return self.services.key
 
@@ -138,12 +138,12 @@ class ToolContext(Generic[StateT]):
             The answer; None if none came in time.
 
         Raises:
-            ConfigurationError: The tool is not made for steps, or there is nobody to ask.
+            ConfigurationError: The tool is not made for steps, or no approver exists.
         """
         return await self.services.ask_from_tool(message, timeout)
 
     async def ask_for_person(self, reason: str) -> Takeover:
-        """Ask for a person of the staff to take the conversation over; agents answer meanwhile.
+        """Ask for a staff member to take the conversation over; agents answer meanwhile.
 
         Args:
             reason: Why, as staff read it.
@@ -164,7 +164,7 @@ class ToolContext(Generic[StateT]):
         return await self.step.wait_for_event(step_id, event=event, if_exp=if_exp, timeout=timeout)
 
     async def receive(self, event: str, *, key: str, timeout: timedelta) -> Any:
-        """Receive an event's data, also of one that came earlier; for tools with ``steps=True``.
+        """Receive an event's data, also of an earlier event; for tools with ``steps=True``.
 
         See `ToolSteps.receive`.
         """
@@ -204,7 +204,8 @@ class ToolTraits(TypedDict, total=False):
     """Ask providers that know it for strict arguments; None: where the schema allows it."""
 
     steps: bool
-    """Let the handler use ``ctx.step`` for several durable steps, instead of being one step."""
+    """Let the handler use ``ctx.step`` for several durable steps, instead of being a single
+    step."""
 
     needs_approval: bool | Condition
     """Ask a person before each call, or a function of the context that decides it."""
@@ -227,7 +228,7 @@ class ToolTraits(TypedDict, total=False):
     ``"owner"`` is the user whose thread it is. Unless given, the application's rule decides."""
 
     escalate_after: timedelta
-    """The time after which `escalate_to` may answer as well, if there is no answer yet."""
+    """The time after which `escalate_to` may answer as well, if it is not answered yet."""
 
     escalate_to: Sequence[str]
 
@@ -237,11 +238,11 @@ class ToolTraits(TypedDict, total=False):
     itself, and the rest inside the step."""
 
     backoff: float
-    """Seconds before the first of the retries, twice as long before each further one; 1 unless
+    """Seconds before the first of the retries, twice as long before each further retry; 1 unless
     given."""
 
     timeout: float | timedelta | None
-    """Seconds that one attempt may take; the run's ``tool_timeout`` holds too."""
+    """Seconds that an attempt may take; the run's ``tool_timeout`` holds too."""
 
     max_calls: int | None
     """The most calls in a run; a call beyond it is not made, and the model reads why."""
@@ -252,7 +253,7 @@ class ToolTraits(TypedDict, total=False):
 
 
 class ReadArguments(NamedTuple):
-    """Validated arguments, and what was repaired in them."""
+    """Validated arguments, and their repairs."""
 
     value: Any
     repairs: tuple[str, ...] = ()
@@ -265,9 +266,9 @@ class _Invoke(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool(Generic[P, R]):
-    """A function that a model may call. Make one with `tool` or `create_tool`.
+    """A function that a model may call. Made with `tool` or `create_tool`.
 
-    Type checkers know the function's parameters and what it returns: calling the tool, as tests
+    Type checkers know the function's parameters and its result: calling the tool, as tests
     do, is calling the function.
     """
 
@@ -277,7 +278,7 @@ class Tool(Generic[P, R]):
     invoke: _Invoke = field(repr=False)
     is_async: bool = field(repr=False)
     steps: bool = False
-    """True if the handler uses several durable steps instead of being one."""
+    """True if the handler uses several durable steps instead of being a step."""
 
     needs_approval: bool | Condition = False
     """Ask a person before each call, or a function of the context that decides it."""
@@ -293,10 +294,10 @@ class Tool(Generic[P, R]):
     """The number of times that a call which fails is tried again."""
 
     backoff: float = 1.0
-    """Seconds before the first of the retries; doubled for each further one."""
+    """Seconds before the first of the retries; doubled for each further retry."""
 
     timeout: float | None = None
-    """Seconds that one attempt may take."""
+    """Seconds that an attempt may take."""
 
     handler: Callable[P, R] | None = field(default=None, repr=False)
     """The function as it was given."""
@@ -364,7 +365,7 @@ class Tool(Generic[P, R]):
         return self.read(call).value
 
     def read(self, call: ToolCall, *, repair: bool = True) -> ReadArguments:
-        """Return the validated arguments of ``call``, and what was repaired in them.
+        """Return the validated arguments of ``call``, and their repairs.
 
         Args:
             call: The call.
@@ -392,7 +393,7 @@ class Tool(Generic[P, R]):
         return ReadArguments(value, notes if is_same else ())
 
     def repairs_of(self, call: ToolCall) -> tuple[str, ...]:
-        """Return what is repaired in the arguments of ``call``, in words."""
+        """Return the repairs in the arguments of ``call``, in words."""
         if self._readings(call, repair=True)[1] is None:
             return ()
         with suppress(InvalidArguments):
@@ -400,10 +401,10 @@ class Tool(Generic[P, R]):
         return ()
 
     def _readings(self, call: ToolCall, *, repair: bool) -> tuple[JsonValue, Reading | None]:
-        """Return the arguments of ``call``, and their one reading; None: nothing to repair."""
-        # A copy: the handler may change what it gets, and the message stays what the model said.
+        """Return the arguments of ``call``, and their only reading; None: nothing to repair."""
+        # A copy: the handler may change its input, and the message must not change.
         given = copied(call.arguments)
-        # Strict schemas make optional fields nullable, so null stands for "not given".
+        # Strict schemas make optional fields nullable, so null means "not given".
         given = restore_arguments(self.arguments.schema, given)
         if not (repair and self.repair_arguments):
             return given, None
@@ -421,15 +422,15 @@ def create_tool(
     parameters: type[BaseModel] | Mapping[str, JsonValue] | None = None,
     **traits: Unpack[ToolTraits],
 ) -> Tool:
-    """Make a tool of a handler that gets its validated input as one value.
+    """Make a tool of a handler that gets its validated input as a single value.
 
     Args:
         name: What the model calls it: letters, digits, ``_`` and ``-``, at most 64.
         handler: ``handler(input, ctx)``, ``handler(input)`` or ``handler()``, sync or async. What
             it returns becomes JSON for the model; None reads as success.
-        description: Tells the model when and how to use it.
+        description: Describes to the model when and how to use it.
         parameters: A pydantic model (the handler gets an instance), a JSON Schema (the handler
-            gets the dict; needs the extra ``jsonschema``), or None (gets what the model passed).
+            gets the dict; needs the extra ``jsonschema``), or None (gets the model's value).
         traits: See `ToolTraits`: ``strict``, ``steps``, ``needs_approval``, ``check``, ``retries``,
             ``timeout``, ``max_calls``, ``repair_arguments``.
 
@@ -534,7 +535,7 @@ def tool_at(module: str, name: str) -> Tool:
     """Return the tool that a module has under a name; a bare function there becomes one.
 
     Raises:
-        ImportError: There is no such module.
+        ImportError: The module does not exist.
         AttributeError: It has no such name.
         ToolDefinitionError: What it has can be no tool.
     """
