@@ -255,7 +255,7 @@ class _Building:
         said = [*report.history[:begin], *asked, *report.history[begin:]]
         rows = self._aligned(said, report.tokenizer)
         by_id = dict(zip(map(id, said), rows, strict=True))
-        reply = self._reply(result, rows, report.tokenizer)
+        reply = self._reply(result, report.tokenizer)
         cached = self._count_cached(report)
         self._add_cells(report, by_id, cached)
         usage = result.usage
@@ -308,16 +308,13 @@ class _Building:
         self._thread = thread
         return found
 
-    def _reply(
-        self, result: AgentResult, said: Sequence[_Row], tokenizer: Tokenizer
-    ) -> tuple[_Row, ...]:
-        """Return new rows for a reply and its tools' results, after the messages it answers."""
+    def _reply(self, result: AgentResult, tokenizer: Tokenizer) -> tuple[_Row, ...]:
+        """Return new rows for a reply and its tools' results, at the end of the thread."""
         reply = tuple(
             _Row(message, "thread", self._key(message), count_messages([message], tokenizer))
             for message in (*result.output, *result.tool_calls)
         )
-        place = self._thread.index(said[-1]) + 1 if said else len(self._thread)
-        self._thread[place:place] = reply
+        self._thread += reply
         return reply
 
     def _other(self, message: Message, section: Section, tokenizer: Tokenizer) -> _Row:

@@ -8,10 +8,13 @@ import re
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from agentkit_py import Agent, MemoryHistory, Network, State, TextMessage, tool
+from agentkit_py import Agent, MemoryHistory, Network, RouterContext, State, TextMessage, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.matrix import ContextMatrix, matrix_page
+from agentkit_py.messages import Message, text_of
 from agentkit_py.network import explain_thread
 from agentkit_py.processors import (
     HandoffView,
@@ -21,6 +24,8 @@ from agentkit_py.processors import (
     ToolCallFilter,
     TruncateToolResults,
 )
+from agentkit_py.results import AgentResult
+from agentkit_py.routing import together
 from agentkit_py.testing import ScriptedModel, tool_call
 
 
@@ -209,3 +214,66 @@ async def test_a_matrix_grows_with_its_messages_and_calls() -> None:
     found = ContextMatrix.of(results).to_dict()
     assert len(found["texts"]) == len(set(found["texts"]))
     assert [len(column) for column in found["cells"]][:3] == [2, 4, 5]
+
+
+def one_after_another(turns: list[Any]) -> Any:
+    """A router."""
+    left = iter([*turns, None])
+
+    def route(_context: RouterContext) -> Any:
+        return next(left)
+
+    return route
+
+
+def words_of(message: Message) -> tuple[str, str]:
+    """A message's type and text."""
+    return message.type, text_of(message)
+
+
+WORDS = st.sampled_from(["ok", "Fine <b>.", "Write to ada@example.com."])
+REPLIES = st.one_of(WORDS, WORDS.map(lambda words: tool_call("find", {"words": words})))
+CHAINS = st.lists(
+    st.sampled_from(
+        [MessageWindow(2), Redact(), TruncateToolResults(30), ToolCallFilter(), HandoffView()]
+    ),
+    max_size=2,
+)
+TURNS = st.lists(st.sampled_from(["one", "two", together("one", "two")]), min_size=1, max_size=2)
+
+
+@given(
+    replies=st.lists(REPLIES, min_size=2, max_size=4),
+    chains=st.tuples(CHAINS, CHAINS),
+    runs=st.lists(TURNS, min_size=1, max_size=3),
+)
+@settings(max_examples=30)
+async def test_each_message_that_was_sent_has_one_cell_and_each_of_the_thread_one_row(
+    replies: list[Any], chains: tuple[list[Any], list[Any]], runs: list[list[Any]]
+) -> None:
+    """Whatever agents say and processors do; texts that are repeated stay apart."""
+    agents = [
+        Agent(
+            name=name,
+            system="Help.",
+            tools=[find],
+            max_iter=2,
+            processors=chain,
+            model=ScriptedModel(*replies * 6),
+        )
+        for name, chain in zip(("one", "two"), chains, strict=True)
+    ]
+    network = Network(name="desk", agents=agents, history=MemoryHistory())
+    results: list[AgentResult] = []
+    for turns in runs:
+        run = await network.run("Hi", thread_id="t", router=one_after_another(turns))
+        results += run.results
+    matrix = ContextMatrix.of(results)
+    for number, result in enumerate(results):
+        cells = [cell for (_, call), cell in matrix.cells.items() if call == number]
+        assert result.context is not None
+        assert sum(cell.fate != "left out" for cell in cells) == len(result.context.sent)
+    stored = await explain_thread(network, "t")
+    said = [m for entry in stored for m in (*entry.output, *entry.tool_calls)]
+    rows = [row.message for row in matrix.rows if row.section == "thread"]
+    assert sorted(map(words_of, rows)) == sorted(map(words_of, said))
