@@ -217,7 +217,8 @@ def _chat_url(exchange: Exchange) -> str:
     """Return the exchange's own URL where the stand-in knows the host, else any host's."""
     if exchange.host.endswith("openai.com"):
         return _STAND_INS["chat"]
-    if route(exchange.host, exchange.path.partition("?")[0]):
+    found = route(exchange.host, exchange.path.partition("?")[0])
+    if found is not None and found.provider != "openai":
         return f"https://{exchange.host}{exchange.path}"
     known = provider_of(exchange.host, "/compatible/v1/chat/completions") == "compatible"
     return f"https://{exchange.host if known else _NO_HOST}/compatible/v1/chat/completions"

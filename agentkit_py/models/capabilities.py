@@ -320,6 +320,7 @@ _FAMILIES = (
         re.compile(rf"claude-(?:fable|mythos){_VERSION}"),
         {(5,): _FABLE_5, (5, 1): _CLAUDE_NEWEST},
     ),
+    _Family(re.compile(r"claude(?:-instant)?-v[12]"), {(0,): _CLAUDE_2}),  # as Bedrock names them
     # claude-3-5-haiku-latest, claude-2.1, claude-instant-1.2; a tier that is not known yet
     _Family(
         re.compile(rf"claude(?:-instant|-[a-z]+(?=-\d))?{_VERSION}"),

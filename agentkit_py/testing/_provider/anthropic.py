@@ -955,6 +955,9 @@ def output_format(request: Request) -> Iterator[Problem]:
 
     No recursion, limits of numbers and lengths, or open objects. Not with a prefill.
     """
+    former = request.body.get("output_format")
+    if isinstance(former, dict) and "schema" not in former:  # recorded with claude-sonnet-4-5
+        yield Problem("output_format.schema: Field required", "output_format.schema")
     wanted = _answer_format(request)
     if not wanted:
         return

@@ -154,7 +154,9 @@ def reasoning_model_parameter(request: Request) -> Iterator[Problem]:
             "'max_completion_tokens' instead."
         )
         yield Problem(words, "max_tokens", "unsupported_parameter")
-    if request.body.get("stop") is not None:  # recorded with gpt-5-mini and o1-mini
+    if request.body.get(
+        "stop"
+    ):  # recorded with gpt-5-mini and o1-mini; o3-mini takes an empty list
         words = "Unsupported parameter: 'stop' is not supported with this model."
         yield Problem(words, "stop", "unsupported_parameter")
     for name in ("temperature", "top_p"):

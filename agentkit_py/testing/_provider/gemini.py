@@ -274,9 +274,10 @@ def signature_not_base64(request: Request) -> Iterator[Problem]:
     "github.com/songquanpeng/one-api/issues/2243"
 )
 def system_instruction(request: Request) -> Iterator[Problem]:
-    """`systemInstruction` is a content of text parts, none of them empty before Gemini 3.
+    """`systemInstruction` is a content of text parts, none of them empty before Gemini 2.5.
 
-    gemini-3.5-flash took an empty text in 13 recorded exchanges of 2026.
+    gemini-3.5-flash took an empty text in 13 recorded exchanges of 2026, and gemini-2.5-flash-image
+    in one of October 2025.
     """
     given: Any = _body(request).get("systemInstruction")
     if given is None:
@@ -291,7 +292,7 @@ def system_instruction(request: Request) -> Iterator[Problem]:
         yield _refused(f"{where}.parts", "contents.parts must not be empty.")
     for place, part in numbered(f"{where}.parts", found):
         text = object_of(part).get("text")
-        if not isinstance(text, str) or not (text or _version(request.model) >= (3, 0)):
+        if not isinstance(text, str) or not (text or _version(request.model) >= (2, 5)):
             yield _refused(f"{place}.data", _NO_DATA)
 
 
@@ -721,7 +722,19 @@ def allowed_function_names(request: Request) -> Iterator[Problem]:
 _SCHEMA_FIELDS = names("""type format title description nullable enum maxItems minItems properties
     required minProperties maxProperties minLength maxLength pattern example anyOf propertyOrdering
     default items minimum maximum""")
-_SCHEMA_TYPES = names("TYPE_UNSPECIFIED STRING NUMBER INTEGER BOOLEAN ARRAY OBJECT NULL")
+_NUMBERED_TYPES = [
+    "TYPE_UNSPECIFIED",
+    "STRING",
+    "NUMBER",
+    "INTEGER",
+    "BOOLEAN",
+    "ARRAY",
+    "OBJECT",
+    "NULL",
+]
+"""The types by their numbers."""
+
+_SCHEMA_TYPES = frozenset(_NUMBERED_TYPES)
 _FIELD_TYPES = {"properties": dict, "required": list, "enum": list, "anyOf": list}
 _STRING_FORMATS = ("enum", "date-time")
 _MAX_DEPTH = 32
@@ -751,13 +764,20 @@ def _parser_problems(schema: Any, where: str, depth: int = 0) -> Iterator[Proble
         yield from _parser_problems(inner, place, depth + 1)
 
 
+def _type_name(kind: Any) -> str:
+    """Return a type's name; Google's own clients send its number (8 recorded exchanges)."""
+    if type(kind) is int and 0 <= kind < len(_NUMBERED_TYPES):
+        return _NUMBERED_TYPES[kind]
+    return str(kind or "").upper()
+
+
 def _value_problems(clean: dict[str, Any], where: str) -> Iterator[Problem]:
     kind = clean.get("type")
     if isinstance(kind, list):
         words = 'Invalid JSON payload received. Unknown name "type" at'
         tail = "Proto field is not repeating, cannot start list."
         yield Problem(f"{words} '{where}': {tail}", f"{where}.type")
-    elif kind is not None and (not isinstance(kind, str) or kind.upper() not in _SCHEMA_TYPES):
+    elif kind is not None and _type_name(kind) not in _SCHEMA_TYPES:
         yield Problem(f"Invalid value at '{where}.type' (Type), \"{kind}\"", f"{where}.type")
     for name, expected in _FIELD_TYPES.items():
         if not isinstance(clean.get(name), expected | None):
@@ -780,7 +800,7 @@ def _service_problems(schema: Any, where: str, *, top: bool = False) -> Iterator
 
 
 def _senseless(schema: dict[str, Any], *, top: bool) -> Iterator[tuple[str, str]]:
-    kind = str(schema.get("type") or "").upper()
+    kind = _type_name(schema.get("type"))
     if top and kind != "OBJECT":
         yield "", "functionDeclaration parameters schema should be of type OBJECT."
     properties = object_of(schema.get("properties"))

