@@ -46,6 +46,16 @@ def retried(work: Callable[[], T], is_busy: Callable[[Exception], bool], *, seco
         time.sleep(_PAUSE)
 
 
+def is_sqlite_busy(error: Exception) -> bool:
+    """Return whether SQLite refused a call since others use the file."""
+    import sqlite3
+
+    # The low byte is the kind, the rest says more. Errors of the Python module have no code.
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    busy = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return isinstance(error, sqlite3.OperationalError) and code in busy
+
+
 def conninfo_problem(conninfo: str) -> str | None:
     """Return an error text for an address that PostgreSQL's client cannot read, else None.
 

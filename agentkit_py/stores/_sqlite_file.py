@@ -19,7 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, TypeVar
 
-from agentkit_py._core.databases import create_private, retried
+from agentkit_py._core.databases import create_private, is_sqlite_busy, retried
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import HistoryError, StoreVersionError
 from agentkit_py.stores._schema import STEPS, migrate
@@ -280,7 +280,9 @@ class SqliteFile:
 
     @contextmanager
     def _connection(self) -> Generator[_PooledConnection, None, None]:
-        connection = self._take() or retried(self._connect, _is_busy, seconds=self._busy_timeout)
+        connection = self._take() or retried(
+            self._connect, is_sqlite_busy, seconds=self._busy_timeout
+        )
         try:
             yield connection
         finally:
@@ -484,10 +486,6 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 def _code(error: sqlite3.Error) -> int:
     # The low byte is the kind, the rest says more. Errors of the Python module have no code.
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def _is_busy(error: Exception) -> bool:
-    return isinstance(error, sqlite3.OperationalError) and _code(error) in _BUSY
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

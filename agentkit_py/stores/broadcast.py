@@ -16,7 +16,7 @@ from selectors import EVENT_READ, BaseSelector, DefaultSelector
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
-from agentkit_py._core.databases import create_private
+from agentkit_py._core.databases import create_private, is_sqlite_busy, retried
 from agentkit_py._core.untrusted import get_logger
 
 if TYPE_CHECKING:
@@ -34,6 +34,9 @@ STREAMS = "streams"
 
 _PAUSE = 0.02
 """Seconds for which texts are collected, and between two looks into the file."""
+
+_BUSY_SECONDS = 5.0
+"""Seconds for which a process tries to open the file while others create it."""
 
 _RETRY = 1.0
 """Seconds until a connection that was lost is tried again."""
@@ -178,21 +181,29 @@ class SqliteBroadcast(Broadcast):
         self._read = 0
 
     def _begin(self) -> None:
+        connection = retried(self._connect, is_sqlite_busy, seconds=_BUSY_SECONDS)
+        query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'sent'"
+        (self._read,) = connection.execute(query).fetchone()  # also where texts were removed
+        self._connection, self._version = connection, None
+
+    def _connect(self) -> sqlite3.Connection:
         import sqlite3
 
         create_private(self._path)
         connection = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
-        # After a crash of the machine, no process reads the texts sent before.
-        for pragma in ("journal_mode = WAL", "synchronous = OFF", "busy_timeout = 5000"):
-            connection.execute(f"PRAGMA {pragma}")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY AUTOINCREMENT, "
-            "sender TEXT NOT NULL, text TEXT NOT NULL, "
-            "at REAL NOT NULL DEFAULT (strftime('%s', 'now')))"
-        )
-        query = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'sent'"
-        (self._read,) = connection.execute(query).fetchone()  # also where texts were removed
-        self._connection, self._version = connection, None
+        try:
+            # After a crash of the machine, no process reads the texts sent before.
+            for pragma in ("journal_mode = WAL", "synchronous = OFF", "busy_timeout = 5000"):
+                connection.execute(f"PRAGMA {pragma}")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS sent (id INTEGER PRIMARY KEY AUTOINCREMENT, "
+                "sender TEXT NOT NULL, text TEXT NOT NULL, "
+                "at REAL NOT NULL DEFAULT (strftime('%s', 'now')))"
+            )
+        except Exception:
+            connection.close()
+            raise
+        return connection
 
     async def _exchange(self, texts: Sequence[str]) -> Sequence[str]:
         connection = self._connection
