@@ -147,7 +147,7 @@ def runtime_imports(trees: dict[Path, ast.Module]) -> dict[str, set[str]]:
     return graph
 
 
-STATE_FOLDERS = ("_engine", "history", "runtime", "inngest")
+STATE_FOLDERS = ("_engine", "history", "inngest", "lifecycle", "output", "runtime", "tools")
 MOST_FIELDS = 15
 WRITTEN_BY_USERS = ("RunLimits", "HistoryConfig", "FunctionOptions")
 """Classes of these folders that users fill in, which may have more fields."""

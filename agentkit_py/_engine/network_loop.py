@@ -365,7 +365,7 @@ class NetworkLoop(RunBody[NetworkRun]):
     def _releases(self, paths: Sequence[str]) -> bool:
         """Return whether an agent that has waited and ended lets others have the thread.
 
-        Runs that came here before that was so go on without it.
+        Runs that were recorded by an earlier version, without it, continue without it.
         """
         runtime, thread = self.context.runtime, self.context.thread
         if thread.lease is None and thread.outer_lease is None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
+from types import MethodType
 from typing import Any, Protocol, cast, get_origin
 
 from agentkit_py._core.validation import wrong_word
@@ -43,7 +45,7 @@ def expect_list(where: str, name: str, value: object) -> None:
     Raises:
         ConfigurationError: It is something else.
     """
-    if isinstance(value, list | tuple):  # nearly always, and much quicker to tell
+    if isinstance(value, list | tuple):  # nearly always, and much quicker to check
         return
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise ConfigurationError(
@@ -136,16 +138,33 @@ def expect_callback(where: str, name: str, value: object, *parameters: str) -> N
     words = ", ".join(parameters)
     if not callable(value) or isinstance(value, type):
         raise wrong(where, name, f"a function of ({words})", value)
+    taken = _other_parameters(value, parameters)
+    if taken is not None:
+        raise ConfigurationError(f"{where}: {name} is called with ({words}); it takes ({taken})")
+
+
+def _other_parameters(function: Callable[..., object], given: tuple[str, ...]) -> str | None:
+    """Return the parameters of a function that cannot be called with the given ones, else None."""
+    if isinstance(function, MethodType):
+        # Each chat of a server has a method of its own object; the signature is the class's.
+        taken = _unfit_method(function.__func__, ("self", *given))
+        return None if taken is None else taken.partition(", ")[2]
+    return _unfit(function, given)
+
+
+def _unfit(function: Callable[..., object], given: tuple[str, ...]) -> str | None:
     try:
-        signature = inspect.signature(value)
+        signature = inspect.signature(function)
     except (TypeError, ValueError):  # built in
-        return
+        return None
     try:
-        signature.bind(*parameters)
+        signature.bind(*given)
     except TypeError:
-        taken = ", ".join(signature.parameters)
-        message = f"{where}: {name} is called with ({words}); it takes ({taken})"
-        raise ConfigurationError(message) from None
+        return ", ".join(signature.parameters)
+    return None
+
+
+_unfit_method = lru_cache(maxsize=256)(_unfit)
 
 
 def expect_method(where: str, name: str, value: object, method: str, wanted: str) -> None:

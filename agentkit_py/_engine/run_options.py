@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import MethodType
 from typing import Any, TypedDict, cast, get_origin, is_typeddict
 
 from agentkit_py._core.spellings import option_hint
@@ -107,8 +106,7 @@ def check_options(options: RunOptions) -> None:
             expect_count("run()", name, value)
         elif name in _OPTIONS:
             expect("run()", name, value, *_OPTIONS[name])
-        elif name in _FUNCTIONS and not isinstance(value, MethodType):
-            # Signatures of methods are not read: the server gives one with each chat.
+        elif name in _FUNCTIONS:
             expect_callback("run()", name, value, _FUNCTIONS[name])
         elif name in _WITH_METHODS and value is not None:
             method, wanted = _WITH_METHODS[name]

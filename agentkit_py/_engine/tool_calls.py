@@ -176,7 +176,7 @@ class ToolRunner:
     def _releases(self) -> bool:
         """Return whether each call that has waited and ended lets others have the thread.
 
-        Runs that came here before that was so go on without it.
+        Runs that were recorded by an earlier version, without it, continue without it.
         """
         runtime, key, thread = self.run.runtime, f"{self.path}.releases", self.run.thread
         if thread.lease is None and thread.outer_lease is None:

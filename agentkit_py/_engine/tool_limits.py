@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.validation import meant
 from agentkit_py._engine.agent_spec import AgentSpec
 from agentkit_py._engine.limits import RunLimits
@@ -13,7 +13,7 @@ from agentkit_py._engine.nested_runs import runs_agents
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.lifecycle.network_run import AgentLike
 
-logger = logging.getLogger("agentkit_py")
+logger = get_logger("agentkit_py")
 
 
 def check_tool_limits(
@@ -31,7 +31,7 @@ def check_tool_limits(
         is_open: Others may join, so that an unknown name is only warned of.
 
     Raises:
-        ConfigurationError: There is no such tool.
+        ConfigurationError: None of the agents has such a tool.
     """
     names = _limited(limits)
     specs = [agent.resolve() for agent in agents] if names else []

@@ -13,14 +13,15 @@ from rich.table import Table
 from rich.text import Text
 
 from agentkit_py._core.awaiting import run_interruptibly
-from agentkit_py._core.json import dumps
 from agentkit_py.cli.console import counted, shorten
+from agentkit_py.cli.stores import writes_file, written_whole
 from agentkit_py.cli.target import DbOption, TargetArgument, load_target, with_history
-from agentkit_py.matrix import AS_NOW, ContextMatrix, matrix_page
-from agentkit_py.messages import Message, text_of
+from agentkit_py.matrix import ContextMatrix, matrix_page
+from agentkit_py.matrix.page import AS_NOW
+from agentkit_py.messages import Message
 from agentkit_py.network import Target, explain_thread
 from agentkit_py.network import explain as explain_context
-from agentkit_py.processors.fates import MessageRow, overview_of
+from agentkit_py.processors.fates import MessageRow, in_words, overview_of
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.stores import HistoryStore
@@ -69,7 +70,8 @@ def explain(  # noqa: PLR0913 - each is an option of the command
             raise typer.BadParameter("--matrix takes a --thread, and no agent, input or diff.")
         made = ContextMatrix.of(run_interruptibly(_closing(found, explain_thread(found, thread))))
         page = matrix_page(made, f"{found.name}: thread {thread}", AS_NOW)
-        matrix.write_text(page, encoding="utf-8")
+        with writes_file("--matrix", matrix, db), written_whole(matrix) as file:
+            file.write(page)
         if as_json:
             typer.echo(json.dumps(made.to_dict(), indent=2))
             return
@@ -93,7 +95,7 @@ def explain(  # noqa: PLR0913 - each is an option of the command
 
 
 async def _closing(target: Target, making: Awaitable[T]) -> T:
-    """Return what is made of a target's thread, and close its store."""
+    """Await the result of reading a target's thread, and close its store."""
     try:
         return await making
     finally:
@@ -112,7 +114,7 @@ def _print_diff(console: Console, rows: Iterable[MessageRow], report: ContextRep
         head = f"{sign} {tokens:>6}  {who}: "
         tail = f"  [{by}]" if by else ""
         room = max(20, console.width - len(head) - len(tail))
-        console.print(Text(f"{head}{shorten(_text(message), room)}{tail}", style))
+        console.print(Text(f"{head}{shorten(in_words(message), room)}{tail}", style))
 
 
 def _row_json(row: MessageRow, report: ContextReport) -> dict[str, Any]:
@@ -124,24 +126,12 @@ def _row_json(row: MessageRow, report: ContextReport) -> dict[str, Any]:
         "role": message.role,
         "agent": message.agent,
         "tokens": count_messages([message], report.tokenizer),
-        "text": _text(message),
+        "text": in_words(message),
     }
 
 
 def _by(row: MessageRow) -> str:
     return f"{row.by.level} {row.by.name}" if row.by is not None else "prompt" * row.is_prompt
-
-
-def _text(message: Message) -> str:
-    if message.type == "tool_call":
-        return "calls " + ", ".join(
-            f"{call.name}({dumps(call.arguments)})" for call in message.tools
-        )
-    if message.type == "opaque":
-        return f"{message} {text_of(message)}"
-    if message.type == "tool_result":
-        return f"{message.tool.name} gives {text_of(message)}"
-    return text_of(message)
 
 
 def print_context(

@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from inspect import Parameter
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import IO, Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 
 from agentkit_py._core.awaiting import run_interruptibly
+from agentkit_py._core.databases import create_private
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.sqlite import SqliteHistory
@@ -170,3 +171,24 @@ def store_command(
 
 def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:
     return Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=default)
+
+
+@contextmanager
+def written_whole(path: Path) -> Generator[IO[str]]:
+    """Open a file that takes the place of ``path`` once all is written; a pipe is written to."""
+    to = path.resolve()
+    is_new = not to.exists()
+    made = to.with_name(f".{to.name}.part") if is_new or to.is_file() else to
+    if made != to:
+        made.unlink(missing_ok=True)
+        create_private(made)
+    try:
+        with made.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        if made != to:
+            if not is_new:
+                made.chmod(to.stat().st_mode)
+            made.replace(to)
+    finally:
+        if made != to:
+            made.unlink(missing_ok=True)

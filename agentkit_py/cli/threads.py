@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentkit_py._core.databases import create_private
 from agentkit_py._core.untrusted import clean, escaped
 from agentkit_py.cli.console import ProgressBar, counted, shorten
 from agentkit_py.cli.stores import (
@@ -29,6 +28,7 @@ from agentkit_py.cli.stores import (
     command_group,
     store_command,
     writes_file,
+    written_whole,
 )
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
 from agentkit_py.messages import text_of
@@ -279,29 +279,8 @@ async def export(
         await _write(store, chosen, form, sys.stdout)
         return
     db = None if options.is_server else options.db
-    with writes_file("--output", output, db), _written_whole(output) as file:
+    with writes_file("--output", output, db), written_whole(output) as file:
         await _write(store, chosen, form, file)
-
-
-@contextmanager
-def _written_whole(path: Path) -> Generator[IO[str]]:
-    """Open a file that takes the place of ``path`` once all is written; a pipe is written to."""
-    to = path.resolve()
-    is_new = not to.exists()
-    made = to.with_name(f".{to.name}.part") if is_new or to.is_file() else to
-    if made != to:
-        made.unlink(missing_ok=True)
-        create_private(made)
-    try:
-        with made.open("w", encoding="utf-8", newline="\n") as file:
-            yield file
-        if made != to:
-            if not is_new:
-                made.chmod(to.stat().st_mode)
-            made.replace(to)
-    finally:
-        if made != to:
-            made.unlink(missing_ok=True)
 
 
 async def _write(

@@ -411,7 +411,7 @@ async def change_open(
         question_id: The id of the question.
         change: Returns the changed question; None: there is nothing left to decide.
         thread_id: The thread that it must be of; None: any.
-        tell: Delivers the answered question.
+        tell: A function that delivers the answered question.
 
     Returns:
         The changed question.

@@ -160,7 +160,7 @@ def _options_of(options: object) -> Mapping[str, object]:
     """Return options by name.
 
     Raises:
-        ConfigurationError: They are no mapping.
+        ConfigurationError: They are not a mapping.
     """
     if options is not None and not isinstance(options, Mapping):
         raise wrong("create_functions", "options", "a dict of FunctionOptions by name", options)

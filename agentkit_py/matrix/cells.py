@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
-from agentkit_py._core.json import dumps
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.messages import Message, lineage, text_of, without_ciphers
+from agentkit_py.messages import Message, lineage
 from agentkit_py.processors.base import Tokenizer
-from agentkit_py.processors.fates import MessageRow, overview_of
+from agentkit_py.processors.fates import MessageRow, in_words, label_of, overview_of
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
 from agentkit_py.results import AgentResult
@@ -51,12 +51,12 @@ class MatrixCell(NamedTuple):
     sent: Message | None = None
     """The message that was sent in its place; None: the row's own, or none at all."""
 
-    of: tuple[int, ...] = ()
-    """Rows of the messages of which a processor made this message."""
-
     is_cached: bool = False
     """True if the agent's call before began with the same messages up to here, so that the
     provider can read them from its cache."""
+
+    of: tuple[int, ...] = ()
+    """Rows of the messages of which a processor made this message."""
 
 
 class MatrixCall(NamedTuple):
@@ -160,24 +160,9 @@ class ContextMatrix:
 
 def text_in_matrix(message: Message) -> str:
     """Return a message in words, cut at 20,000 characters."""
-    text = _text(message)
+    text = in_words(message)
     rest = len(text) - _MAX_TEXT
     return text if rest <= 0 else f"{text[:_MAX_TEXT]}… ({rest:,} more characters)"
-
-
-def _text(message: Message) -> str:
-    match message.type:
-        case "tool_call":
-            called = (f"{c.name}({c.malformed or dumps(c.arguments)})" for c in message.tools)
-            return "\n".join(called)
-        case "tool_result":
-            return f"{message.tool.name} → {text_of(message)}"
-        case "opaque":
-            return f"{message} {dumps(without_ciphers(message.content))}"
-        case "reasoning":
-            return message.content
-        case _:
-            return text_of(message)
 
 
 class _Places:
@@ -195,33 +180,32 @@ class _Places:
         return place
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Row:
-    """A row that does not have its number yet."""
+    """A row; its number is known once all are there."""
 
     message: Message
     section: Section
     key: tuple[object, ...]
     tokens: int
-    number: int = -1
 
 
 class _Cell(NamedTuple):
     row: _Row
     call: int
-    cell: MatrixCell
+    make: Callable[[tuple[int, ...]], MatrixCell]
     of: tuple[_Row, ...]
 
 
 class _Call(NamedTuple):
-    call: MatrixCall
+    make: Callable[[tuple[int, ...]], MatrixCall]
     reply: tuple[_Row, ...]
 
 
 class _Building:
     """Makes a matrix call by call: finds each message of a report among those of earlier calls.
 
-    A thread is loaded anew in each run, so messages are compared by what they say, and in order.
+    Each run loads the thread again, so messages are compared by their words and their order.
     """
 
     def __init__(self) -> None:
@@ -237,13 +221,16 @@ class _Building:
         """Return the matrix of the calls that were added."""
         others = sorted(self._others.values(), key=lambda row: _SECTIONS.index(row.section))
         rows = [*others, *self._thread]
-        for number, row in enumerate(rows):
-            row.number = number
+        numbers = {row: number for number, row in enumerate(rows)}
+
+        def places(found: tuple[_Row, ...]) -> tuple[int, ...]:
+            return tuple(numbers[row] for row in found)
+
         return ContextMatrix(
             rows=tuple(MatrixRow(row.message, row.section, row.tokens) for row in rows),
-            calls=tuple(c._replace(reply=_numbers(rows)) for c, rows in self.calls),
+            calls=tuple(call.make(places(call.reply)) for call in self.calls),
             cells={
-                (found.row.number, found.call): found.cell._replace(of=_numbers(found.of))
+                (numbers[found.row], found.call): found.make(places(found.of))
                 for found in self._cells
             },
         )
@@ -259,15 +246,15 @@ class _Building:
         cached = self._count_cached(report)
         self._add_cells(report, by_id, cached)
         usage = result.usage
-        call = MatrixCall(
-            agent=report.agent,
-            run=self._run(by_id[id(asked[-1])] if asked else None),
-            tokens=report.tokens_after,
-            cached=count_messages(report.sent[:cached], report.tokenizer),
-            read_from_cache=None if usage is None else usage.cached_tokens,
-            reply=(),
+        make = partial(
+            MatrixCall,
+            report.agent,
+            self._run(by_id[id(asked[-1])] if asked else None),
+            report.tokens_after,
+            count_messages(report.sent[:cached], report.tokenizer),
+            None if usage is None else usage.cached_tokens,
         )
-        self.calls.append(_Call(call, reply))
+        self.calls.append(_Call(make, reply))
 
     def _run(self, question: _Row | None) -> int:
         """Return the number of the run that answers a question."""
@@ -277,7 +264,7 @@ class _Building:
         return self._runs.index(question) + 1
 
     def _key(self, message: Message) -> tuple[object, ...]:
-        """Return what is the same for the same message in every run."""
+        """Return a key that a message has in every run."""
         known = self._keys.get(id(message))
         if known is None:
             agent = None if message.role in ("user", "system") else message.agent
@@ -286,7 +273,7 @@ class _Building:
                 ids = tuple(call.id for call in message.tools)
             elif message.type == "tool_result":
                 ids = (message.tool.id,)
-            key = (message.type, message.role, agent, ids, _text(message))
+            key = (message.type, message.role, agent, ids, in_words(message))
             known = self._keys[id(message)] = (message, key)  # the message keeps its id
         return known[1]
 
@@ -333,11 +320,12 @@ class _Building:
         cached = set(map(id, report.sent[:cached_count]))
         for found in overview_of(report):
             fate = self._fate(found)
-            cell = MatrixCell(
-                fate=fate,
-                by="" if found.by is None or fate == "seen" else named(found.by),
-                sent=found.after if found.before is not None and fate not in _UNCHANGED else None,
-                is_cached=found.after is not None and id(found.after) in cached,
+            make = partial(
+                MatrixCell,
+                fate,
+                "" if found.by is None or fate == "seen" else label_of(found.by),
+                found.after if found.before is not None and fate not in _UNCHANGED else None,
+                found.after is not None and id(found.after) in cached,
             )
             if found.before is not None and not found.is_prompt:
                 row, of = by_id[id(found.before)], ()
@@ -345,7 +333,7 @@ class _Building:
                 section: Section = "prompt" if found.is_prompt else "made"
                 row = by_id.get(id(found.message)) or self._other(found.message, section, tokenizer)
                 of = () if found.by is None else tuple(_sources(found.by, by_id))
-            self._cells.append(_Cell(row, call, cell, of))
+            self._cells.append(_Cell(row, call, make, of))
 
     def _fate(self, found: MessageRow) -> CellFate:
         before, after = found.before, found.after
@@ -357,9 +345,9 @@ class _Building:
             return "seen"
         if after.type == "text" and before.type != "text":
             return "as text"
-        if found.by is not None and found.by.name.startswith("Redact"):
+        if found.by is not None and found.by.masks:
             return "masked"
-        return "shortened" if len(_text(after)) < len(_text(before)) else "changed"
+        return "shortened" if len(in_words(after)) < len(in_words(before)) else "changed"
 
     def _count_cached(self, report: ContextReport) -> int:
         """Return how many messages the call begins with as the agent's call before did."""
@@ -371,10 +359,6 @@ class _Building:
 
 
 _UNCHANGED: tuple[CellFate, ...] = ("seen", "left out")
-
-
-def _numbers(rows: Iterable[_Row]) -> tuple[int, ...]:
-    return tuple(row.number for row in rows)
 
 
 def _first_of_this_run(history: Sequence[Message]) -> int:
@@ -406,8 +390,3 @@ def _opcodes(
     matcher = SequenceMatcher(None, known[begin:][::-1], new[begin:][::-1], autojunk=False)
     for kind, start, end, first, last in reversed(matcher.get_opcodes()):
         yield kind, len(known) - end, len(known) - start, len(new) - last, len(new) - first
-
-
-def named(entry: ReportEntry) -> str:
-    """Return the level and name of a processor, or the name alone where they are the same."""
-    return entry.name if entry.level == entry.name else f"{entry.level}: {entry.name}"

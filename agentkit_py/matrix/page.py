@@ -11,7 +11,7 @@ from agentkit_py.matrix.cells import ContextMatrix
 VIEWER: Path = Path(__file__).parent / "viewer"
 """The folder of the page's files; its data is in the page, or in the playground's answer."""
 
-AS_NOW = "Each call as the processors of today would send it."
+AS_NOW = "Each call as the processors of today would send it, with default data in the state."
 """The note of a matrix of `explain_thread`."""
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"

@@ -38,7 +38,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from agentkit_py._core.urls import host_name, is_loopback
 from agentkit_py.errors import AgentKitError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer
-from agentkit_py.matrix import AS_NOW, VIEWER, ContextMatrix, matrix_json
+from agentkit_py.matrix import ContextMatrix
+from agentkit_py.matrix.page import AS_NOW, VIEWER, matrix_json
 from agentkit_py.network import explain_thread
 from agentkit_py.playground.describe import (
     CALL_FIELDS,
@@ -303,7 +304,8 @@ class _Endpoints:
     async def matrix(self, request: Request) -> Response:
         """Explain each model call of a thread, with the processors as they are now."""
         target, thread = self.playground.target, request.path_params["thread"]
-        made = ContextMatrix.of(await explain_thread(target, thread))
+        results = await explain_thread(target, thread)
+        made = await asyncio.to_thread(ContextMatrix.of, results)  # seconds, for a long thread
         title = f"{target.name}: thread {thread}"
         return self._masked(matrix_json(made, title, AS_NOW))
 

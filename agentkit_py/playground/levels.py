@@ -8,7 +8,7 @@ from typing import Any
 from agentkit_py._core.json import dumps
 from agentkit_py.messages import Message, without_ciphers
 from agentkit_py.processors.base import Tokenizer
-from agentkit_py.processors.fates import MessageRow, overview_of, rows_of
+from agentkit_py.processors.fates import MessageRow, label_of, overview_of, rows_of
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
 
@@ -115,5 +115,4 @@ def _level(entry: ReportEntry, table: _NumberedMessages) -> dict[str, Any]:
 def _by(row: MessageRow) -> str:
     if row.by is None:
         return "prompt" if row.is_prompt else ""
-    name, level = row.by.name, row.by.level
-    return name if level == name else f"{level}: {name}"
+    return label_of(row.by)

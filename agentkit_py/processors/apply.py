@@ -150,6 +150,7 @@ async def run_chain(
             tokenizer=tokenizer,
             reason="; ".join(context.notes) or processor.reason,
             kept_back=kept_back,
+            masks=processor.masks,
             parts=tuple(context.parts),
         )
         entries.append(entry)

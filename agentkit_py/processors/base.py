@@ -398,6 +398,9 @@ class HistoryProcessor(ABC):
         """
         return [fields_of(self), self.reason]
 
+    masks: ClassVar[bool] = False
+    """True: it changes words of messages so that they are not read, and removes no message."""
+
     looks_back: ClassVar[bool] = True
     """False: its output for newer messages does not depend on older ones; see `enough`."""
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Literal, TypeAlias
 
-from agentkit_py.messages import Message, lineage
+from agentkit_py._core.json import dumps
+from agentkit_py.messages import Message, lineage, text_of, without_ciphers
 from agentkit_py.processors.report import ContextReport, ReportEntry
 
 Fate: TypeAlias = Literal["kept", "removed", "rewritten", "added"]
@@ -112,3 +113,24 @@ def _fates(report: ContextReport) -> list[MessageRow]:
             if row is not None and row.change != "kept":
                 fates[index] = MessageRow(row.change, fate.before, row.after, entry)
     return fates
+
+
+def label_of(entry: ReportEntry) -> str:
+    """Return the level and name of a processor, or the name alone where both are the same."""
+    return entry.name if entry.level == entry.name else f"{entry.level}: {entry.name}"
+
+
+def in_words(message: Message) -> str:
+    """Return a message as a person reads it: its text, or its calls with their arguments."""
+    match message.type:
+        case "tool_call":
+            called = (f"{c.name}({c.malformed or dumps(c.arguments)})" for c in message.tools)
+            return f"calls {', '.join(called)}"
+        case "tool_result":
+            return f"{message.tool.name} gives {text_of(message)}"
+        case "opaque":
+            return f"{message} {dumps(without_ciphers(message.content))}"
+        case "reasoning":
+            return message.content
+        case _:
+            return text_of(message)

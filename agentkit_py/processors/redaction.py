@@ -376,6 +376,7 @@ class Redact(ConfiguredProcessor):
     """
 
     looks_back: ClassVar[bool] = False
+    masks: ClassVar[bool] = True
 
     patterns: Annotated[Redactor | Patterns | MaskFunction, _checked_patterns] = tuple(BUILT_IN)
     redactor: Redactor = field(init=False)

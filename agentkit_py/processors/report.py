@@ -40,6 +40,9 @@ class ReportEntry:
     kept_back: int = 0
     """Messages of the agent's own current calls that were dropped and put back."""
 
+    masks: bool = False
+    """True if its processor masks words instead of leaving messages out."""
+
     parts: tuple[ReportEntry, ...] = ()
     """Entries of the processors that it ran itself, such as those of a `Threshold`."""
 

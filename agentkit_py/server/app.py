@@ -24,7 +24,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py._engine.option_checks import expect_items, expect_method
+from agentkit_py._engine.option_checks import expect_method
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network, Target
@@ -177,8 +177,6 @@ def _targets(
                 raise ConfigurationError(
                     f"create_app: {option} takes {kind.__name__}s, got {item!r:.80}{hint}"
                 )
-    expect_items("create_app", "networks", networks, Network, "Network")
-    expect_items("create_app", "agents", agents, Agent, "Agent")
     named: list[tuple[tuple[str, str], Target]] = [(("network", n.name), n) for n in networks]
     named += [(("agent", a.name), a) for a in agents]
     found = dict(named)

@@ -156,6 +156,15 @@ def test_the_matrix_of_a_thread_is_a_page_and_json(folder: Path) -> None:
     assert found.items() <= json.loads(data).items()
     done = explain(folder, *arguments)
     assert "5 messages in 2 model calls, written to matrix.html" in done.stdout
+    assert (folder / "matrix.html").stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("path", ["none/matrix.html", "."])
+def test_a_matrix_that_cannot_be_written_is_one_clear_line(folder: Path, path: str) -> None:
+    """It names the option and the file."""
+    done = explain(folder, "desk:network", "--thread", "t1", "--matrix", path)
+    assert done.exit_code == 2
+    assert f"--matrix: {path} cannot be written" in " ".join(done.stderr.split())
 
 
 @pytest.mark.parametrize("extra", [(), ("--thread", "t1", "--agent", "clerk")])

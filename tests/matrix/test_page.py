@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from agentkit_py.matrix import ContextMatrix, matrix_page
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import ApproximateTokenizer
 from agentkit_py.results import AgentResult
+from tests.browser import chromium
 
 PATIENCE = 120_000
 """Milliseconds that the page may take for anything on a loaded machine."""
@@ -43,12 +43,9 @@ def long_matrix(messages: int, calls: int) -> ContextMatrix:
 @pytest.fixture(scope="module")
 def context() -> Iterator[Any]:
     """Chromium without a network."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no chromium on PATH: apt-get install chromium")
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = playwright.chromium.launch(**chromium())
         yield browser.new_context(viewport={"width": 1280, "height": 800}, offline=True)
         browser.close()
 

@@ -59,6 +59,21 @@ def test_a_conversation_shows_the_run_as_it_happens_and_what_it_cost(page: Page)
     expect(summary).to_contain_text(re.compile(r"EUR 0\.\d{4}"))
 
 
+def test_the_matrix_of_a_conversation_opens_from_it(page: Page) -> None:
+    """A cell shows the words that a call was sent."""
+    link = page.get_by_role("link", name="Matrix")
+    expect(link).to_be_hidden()
+    say(page, ORDER)
+    with page.expect_popup() as opened:
+        link.click()
+    matrix = opened.value
+    expect(matrix.get_by_role("status")).to_contain_text("4 model calls")
+    expect(matrix.locator("#note")).to_contain_text("processors of today")
+    matrix.locator(".body .cell.seen").first.click()
+    expect(matrix.locator("#detail h2")).to_contain_text("in model call 1 (greeter)")
+    expect(matrix.locator("#detail pre")).not_to_be_empty()
+
+
 def test_each_call_shows_what_the_agent_saw_level_by_level(page: Page) -> None:
     """Removed and shortened messages are marked, with who did it and tokens before and after."""
     say(page, ORDER)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +13,8 @@ from starlette.staticfiles import StaticFiles
 
 from agentkit_py import MemoryHistory, tool
 from agentkit_py.events.chunks import FAILED
-from agentkit_py.testing import Raw, error, tool_call
+from agentkit_py.testing import error, tool_call
+from tests.browser import chromium
 from tests.server.test_staff_page import PATIENCE, is_wider, problems
 from tests.server.world import app_of, served, support, waiting
 
@@ -37,9 +36,6 @@ async def test_the_chat_page_shows_replies_and_asks_for_decisions(
 
     Texts of an inner agent are not shown: other agents read them.
     """
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no chromium on PATH: apt-get install chromium")
     expect.set_options(timeout=PATIENCE)
     network = support(
         f"Hello. {EVIL}",
@@ -54,7 +50,7 @@ async def test_the_chat_page_shows_replies_and_asks_for_decisions(
     app.mount("/", StaticFiles(directory=tmp_path, html=True))
     complaints: list[str] = []
     async with served(app) as url, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(**chromium())
         page = await browser.new_page(viewport={"width": 400, "height": 800})
         page.set_default_timeout(PATIENCE)
         page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -79,16 +75,13 @@ async def test_the_chat_page_shows_replies_and_asks_for_decisions(
 
 async def test_the_chat_page_keeps_saying_that_a_message_was_not_answered(tmp_path: Path) -> None:
     """Also when it is loaded again; and a message behind another says that it waits."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no chromium on PATH: apt-get install chromium")
     expect.set_options(timeout=PATIENCE)
     wait, begun, go = waiting()
     network = support(tool_call("wait", {}), "Hello.", error(400, "no"), tools=(wait,))
     app = app_of(network, auth="local")
     app.mount("/", StaticFiles(directory=PAGE, html=True))
     async with served(app) as url, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(**chromium())
         page = await browser.new_page()
         page.set_default_timeout(PATIENCE)
         await page.goto(url)
@@ -104,31 +97,6 @@ async def test_the_chat_page_keeps_saying_that_a_message_was_not_answered(tmp_pa
         await expect(lines).to_have_text(said)
         await page.reload()
         await expect(lines).to_have_text(said)
-        await browser.close()
-
-
-async def test_the_chat_page_says_that_a_text_is_not_whole(tmp_path: Path) -> None:
-    """As it breaks off, and when it is loaded again."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no chromium on PATH: apt-get install chromium")
-    expect.set_options(timeout=PATIENCE)
-    words = "Your refund of 120 EUR was approved. " * 5
-    app = app_of(support(Raw(reply=words, cut_after=2500)), auth="local")
-    app.mount("/", StaticFiles(directory=PAGE, html=True))
-    async with served(app) as url, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        page = await browser.new_page()
-        page.set_default_timeout(PATIENCE)
-        await page.goto(url)
-        lines = page.locator("#log p")
-        await page.get_by_label("Message").fill("Hi")
-        await page.get_by_label("Message").press("Enter")
-        await expect(lines).to_have_count(3)
-        cut = re.compile(r"^Your refund.*\(This answer is not whole\.\)$", re.DOTALL)
-        await expect(lines.nth(1)).to_have_text(cut)
-        await page.reload()
-        await expect(lines.nth(1)).to_have_text(cut)
         await browser.close()
 
 

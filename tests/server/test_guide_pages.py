@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import shutil
+import re
 import socket
 import sys
 from collections.abc import AsyncGenerator
@@ -20,7 +20,8 @@ from starlette.staticfiles import StaticFiles
 from agentkit_py import MemoryHistory, tool
 from agentkit_py.events.chunks import FAILED
 from agentkit_py.history import StaffDesk
-from agentkit_py.testing import error, tool_call
+from agentkit_py.testing import Raw, error, tool_call
+from tests.browser import chromium
 from tests.server.test_chat_page import PAGE
 from tests.server.test_staff_page import PATIENCE, by_cookie, problems
 from tests.server.world import app_of, client_of, said, served, support
@@ -38,13 +39,10 @@ def refund(amount: int) -> str:
 @asynccontextmanager
 async def browsing(path: str, user: str | None, url: str) -> AsyncGenerator[Page]:
     """A page of a phone's size, with or without a sign-in; what it throws fails the test."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no chromium on PATH: apt-get install chromium")
     expect.set_options(timeout=PATIENCE)
     complaints: list[str] = []
     async with async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(**chromium())
         context = await browser.new_context(viewport={"width": 400, "height": 800})
         if user is not None:
             await context.add_cookies([{"name": "user", "value": user, "url": url}])
@@ -159,6 +157,19 @@ async def test_the_chat_page_says_that_the_model_failed() -> None:
         await expect(lines).to_have_text(["Hi", FAILED])
         await write(page, "Again!")
         await expect(lines.last).to_have_text("Hello.")
+
+
+async def test_the_chat_page_says_that_a_text_is_not_whole() -> None:
+    """As it breaks off, and when it is loaded again."""
+    app = chat_app(Raw(reply="Your refund of 120 EUR was approved. " * 5, cut_after=2500))
+    cut = re.compile(r"^Your refund.*\(This answer is not whole\.\)$", re.DOTALL)
+    async with served(app) as url, browsing("/", "ada", url) as page:
+        lines = page.locator("#log p")
+        await write(page, "Hi")
+        await expect(lines).to_have_count(3)
+        await expect(lines.nth(1)).to_have_text(cut)
+        await page.reload()
+        await expect(lines.nth(1)).to_have_text(cut)
 
 
 async def test_the_chat_page_asks_only_who_may_answer() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,6 +14,7 @@ from starlette.requests import Request
 from agentkit_py import MemoryHistory, tool
 from agentkit_py.testing import tool_call
 from agentkit_py.tools import ask_person
+from tests.browser import chromium
 from tests.server.world import app_of, said, served, support
 
 EVIL = "<img src=x onerror=alert(1)><b>\"'&</b>" + "long" * 60
@@ -35,13 +35,10 @@ def refund(order: str, amount: int) -> str:
 @asynccontextmanager
 async def staffs_page(app: Any, width: int, scheme: Any) -> AsyncGenerator[Page]:
     """Mia's page; whatever it complains of fails the test."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
-    if program is None:
-        pytest.skip("no chromium on PATH: apt-get install chromium")
     expect.set_options(timeout=PATIENCE)
     complaints: list[str] = []
     async with served(app) as url, async_playwright() as playwright:
-        browser = await playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = await playwright.chromium.launch(**chromium())
         context = await browser.new_context(
             viewport={"width": width, "height": 900}, color_scheme=scheme
         )
