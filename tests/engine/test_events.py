@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, RouterContext, State
-from agentkit_py.errors import ConfigurationError, NonRetriableError
+from agentkit_py.errors import NonRetriableError
 from agentkit_py.events.types import (
     ContextBuilt,
     Event,
@@ -157,23 +157,6 @@ async def test_an_observer_that_fails_disturbs_nothing(
     assert result.text == "done"
     assert len(count) == 8
     assert "An observer failed on RunStarted" in caplog.text
-
-
-class Watcher:
-    """An object whose method takes too much."""
-
-    def watch(self, event: Event, more: int) -> None:
-        """Do nothing."""
-
-
-@pytest.mark.parametrize("observer", [lambda: None, Watcher().watch], ids=["function", "method"])
-async def test_an_observer_of_other_parameters_is_refused_before_the_run(observer: Any) -> None:
-    """The error names what it is called with."""
-    model = ScriptedModel("Hello.")
-    agent = Agent(name="a", system="S", model=model)
-    with pytest.raises(ConfigurationError, match=r"observer is called with \(event\); it takes"):
-        await agent.run("Hi", observer=observer)
-    assert model.requests == []
 
 
 async def test_a_run_without_observer_tells_nobody(runner: Runner) -> None:
