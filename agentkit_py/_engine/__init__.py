@@ -1,1 +1,1 @@
-"""Agents and networks at work: tools, routers, hooks, and the loops that run them."""
+"""The engine: the loops that run agents and networks, with tools, routers and hooks."""

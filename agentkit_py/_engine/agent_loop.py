@@ -32,7 +32,7 @@ MAX_PAUSES = 10
 """The most times that a turn continues a paused reply; these do not count otherwise."""
 
 MAX_EMPTY = 3
-"""The most times that a reply may be paused in a turn when one comes that says nothing."""
+"""The maximum number of pauses of a turn that a continuation of an empty reply may follow."""
 
 
 async def choose_model(run: RunContext, agent: AgentSpec, options: TurnOptions) -> Model:
@@ -227,7 +227,7 @@ class _AgentLoop:
     async def _answer(
         self, builder: ModelInputBuilder, model_input: ModelInput, reply_id: str
     ) -> ModelAnswer:
-        """Call the model; what readers saw of a reply that ends before its end stays with the run.
+        """Call the model; the shown part of an incomplete reply stays with the run.
 
         Raises:
             ModelError: The call failed.

@@ -25,11 +25,11 @@ RunTurn: TypeAlias = Callable[[RunContext, AgentSpec, TurnOptions], Awaitable[Ag
 
 ENDS_IN_ORDER = (PENDING, TAKEN_OVER, STEERED, INTERRUPTED, MAX_STEPS)
 """Stop reasons of runs that have not failed, though the agent has given no output: others answer,
-or the run goes on."""
+or the run continues."""
 
 
 class TurnBody(RunBody[AgentResult]):
-    """A run that is one turn of an agent."""
+    """A run that is a single turn of an agent."""
 
     kind = "agent"
 
@@ -75,7 +75,7 @@ class TurnBody(RunBody[AgentResult]):
         self._last = AgentResult(self.agent.name, (), (), when, id=new_id, stop_reason=stop_reason)
 
     def repeat(self, outcome: RunRecord) -> None:
-        """Take over the earlier result; an empty one where the agent gave none."""
+        """Take over the earlier result; an empty result if the agent gave none."""
         if outcome.stop_reason in (TAKEN_OVER, STEERED):
             self.end_without_work(outcome.stop_reason)
         else:
@@ -111,7 +111,7 @@ class AgentRun(TurnBody):
         """Return the last result, with the output where it has a type.
 
         Raises:
-            OutputError: There is no output.
+            OutputError: The output is missing.
         """
         last, context = super().result(), self.context
         if self.spec.output is None:

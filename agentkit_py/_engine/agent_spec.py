@@ -1,4 +1,4 @@
-"""AgentSpec: an agent as it is in one run, resolved when the run begins."""
+"""AgentSpec: an agent as it is in a run, resolved when the run begins."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ System: TypeAlias = (
     | Callable[[], str | Awaitable[str]]
     | Callable[[AgentContext[StateT]], str | Awaitable[str]]
 )
-"""A system prompt, or a function that gives one at every inference, with or without context."""
+"""A system prompt, or a function that returns it at every inference, with or without context."""
 
 _MARKDOWN = """\
 <additional_information>
@@ -41,12 +41,12 @@ _MARKDOWN = """\
 def with_instructions(
     system: System[Any] | None, instructions: str | Sequence[str], *, markdown: bool
 ) -> System[Any]:
-    """Return a system prompt with what comes after it: instructions, and to write markdown.
+    """Return a system prompt with its suffix: instructions, and the request for markdown.
 
     Args:
         system: The prompt, or a function that gives it; None: there is none.
-        instructions: One stands as it is, several as a list.
-        markdown: Whether answers are to be in markdown.
+        instructions: A single text is unchanged, several become a list.
+        markdown: Whether answers should be in markdown.
     """
     if not (instructions or markdown):
         return system or ""
@@ -63,7 +63,7 @@ def with_instructions(
         return system
     given: Any = system
 
-    @functools.wraps(given)  # it takes what the given one does
+    @functools.wraps(given)  # it takes the same arguments
     async def composed(*context: AgentContext) -> str:
         return "\n\n".join(filter(None, [await resolve(given(*context)), *after]))
 
@@ -81,12 +81,12 @@ class ReplyStreaming(NamedTuple):
     """Pieces are emitted although a hook or a guardrail may replace the reply."""
 
     keep_cut: bool = True
-    """Threads keep what users saw of replies that were stopped or broke off."""
+    """Threads keep the shown parts of replies that were stopped or broke off."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentSpec:
-    """An agent in one run. What is assigned to the agent later counts from the next run on."""
+    """An agent in a run. Later assignments to the agent count from the next run on."""
 
     agent: AgentLike
     name: str
@@ -150,7 +150,7 @@ async def chosen_model(choice: ModelChoice, context: AgentContext, where: str) -
     Keys that are functions of the context are bound to it.
 
     Raises:
-        ConfigurationError: A function returned something that is no model.
+        ConfigurationError: A function returned a value that is not a model.
     """
     found: Any = choice
     if not isinstance(found, (Model, str)):
@@ -172,7 +172,7 @@ def _takes_context(function: Callable[..., Any]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkSpec:
-    """A network in one run, resolved when the run begins."""
+    """A network in a run, resolved when the run begins."""
 
     name: str
     model: ModelChoice
@@ -197,7 +197,7 @@ class NetworkSpec:
 
 
 class Turn(NamedTuple):
-    """One agent's turn in a run: what stays the same over its inferences."""
+    """One agent's turn in a run: the constants of its inferences."""
 
     agent: AgentSpec
     model: Model
@@ -233,7 +233,7 @@ class TurnOptions(NamedTuple):
     """Overrides the agent's."""
 
     default_model: ModelChoice = None
-    """The model if neither the run nor the agent has one."""
+    """The model if neither the run nor the agent has a model."""
 
     max_iter: int | None = None
     """Another number of inferences than the agent's."""

@@ -1,4 +1,4 @@
-"""AgentTools: the tools of an agent in one run, and the rights to them."""
+"""AgentTools: the tools of an agent in a run, and the rights to them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from agentkit_py.tools.definition import Tool
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentTools:
-    """The tools of an agent in one run, and what its model may do with them."""
+    """The tools of an agent in a run, and its model's rights to them."""
 
     own: Mapping[str, Tool]
     """Its own tools by name. The tools of its servers are listed when it runs."""
@@ -31,7 +31,7 @@ class AgentTools:
 
     knowledge: KnowledgeSearch | None
     in_parallel: bool
-    """Calls of one reply run at the same time."""
+    """Calls of a reply run at the same time."""
 
     repair_arguments: bool = True
     """Arguments that are nearly right are repaired."""
@@ -67,7 +67,7 @@ class AgentTools:
     ) -> Mapping[str, Tool]:
         """Return those of ``tools`` that are offered to the model now, and may be called.
 
-        Names that are no tools of the agent are left out: a state may know of more.
+        Unknown names are ignored: a state may have names of other agents' tools.
 
         Raises:
             ConfigurationError: The function gave something other than a list of names.

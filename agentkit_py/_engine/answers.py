@@ -1,4 +1,4 @@
-"""Answers: what a reply of an agent with an ``output_type`` holds of its output."""
+"""Answers: the output in the replies of an agent with an ``output_type``."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from agentkit_py.tools.values import InvalidArguments, error_content
 
 @dataclass(slots=True)
 class Answer:
-    """The outcome of one reply."""
+    """The outcome of a reply."""
 
     value: Any = NO_VALUE
-    """The output, if the reply gave one that fits."""
+    """The output, if the reply gave a valid output."""
 
     problem: str | None = None
     """The problems of the reply's answer."""
@@ -35,7 +35,7 @@ class Answer:
     """Results for calls that are not run, by their place among the reply's."""
 
     in_text: bool = False
-    """True if the answer was no call, so that the problem must be said in a message."""
+    """True if the answer was not a call, so that the problem must be said in a message."""
 
     cut: FinishReason | None = None
     """Why the reply was stopped before the model was done with it; None: it was not."""
@@ -43,7 +43,7 @@ class Answer:
 
 @dataclass(slots=True)
 class AnswerReader:
-    """Reads the replies of one turn; remembers what was wrong."""
+    """Reads the replies of a turn; collects their problems."""
 
     run: RunContext
     turn: Turn
@@ -55,7 +55,7 @@ class AnswerReader:
         self.run.memory.remember_problems(self.problems)
 
     async def read(self, path: str, result: AgentResult, calls: Sequence[ToolCall]) -> Answer:
-        """Return what a reply holds; a problem is added to those of the turn.
+        """Return a reply's answer; a problem is added to those of the turn.
 
         Args:
             path: Step id prefix of the inference.
@@ -78,14 +78,14 @@ class AnswerReader:
         return answer
 
     def mask(self, answer: Answer, redactors: Sequence[Redactor]) -> None:
-        """Mask what is said of an answer that does not fit; it may quote it."""
+        """Mask the problem of an invalid answer, which may quote it."""
         for redactor in redactors:
             answer.settled = {index: redactor.value(one) for index, one in answer.settled.items()}
             if answer.problem is not None:
                 self.problems[-1] = answer.problem = redactor.text(answer.problem)
 
     def corrected(self, result: AgentResult, answer: Answer) -> AgentResult:
-        """Return a result with the problem said to the model, if no call's result does."""
+        """Append the validation error as a user message, unless a call's result has it."""
         if answer.problem is None or not answer.in_text:
             return result
         said = TextMessage("user", answer.problem, from_history=False)
@@ -136,7 +136,7 @@ class AnswerReader:
     async def _settle(
         self, step_id: str, member: Member, given: Callable[[], Any]
     ) -> tuple[Any, str | None]:
-        """Return the output made of what the model gave, or what is wrong with it."""
+        """Return the output made from the model's value, or its problem."""
         try:
             value = given()
         except InvalidArguments as error:
@@ -167,7 +167,7 @@ class AnswerReader:
         """Return an output as JSON that gives it again.
 
         Raises:
-            ConfigurationError: There is no such JSON.
+            ConfigurationError: The value is not JSON.
         """
         try:
             plain = member.adapter.dump_python(value, mode="json", by_alias=True, warnings=False)

@@ -34,7 +34,7 @@ from agentkit_py.tools.values import error_content
 
 @dataclass(slots=True)
 class CallDesk:
-    """The engine's services for one tool call, or for the approval of several."""
+    """The engine's services for a tool call, or for the approval of several."""
 
     run: RunContext
     turn: Turn
@@ -82,7 +82,7 @@ class CallDesk:
 
         The question's id says which calls it is ``about``: an answer is never taken for others.
 
-        Nothing is locked while a person thinks: what depends on the answer is checked again after.
+        Nothing is locked while a person thinks: its conditions are checked again after the answer.
         """
         run = self.run
         asked_at = run.runtime.now(step_id)
@@ -101,7 +101,7 @@ class CallDesk:
         facts = self.turn.facts
         record = run.thread.question_record(request)
         if record is not None and not run.runtime.durable:
-            # Before anybody hears of it: whoever answers at once must find it.
+            # Stored before it is published, so that an immediate answer finds it.
             await record.open()
         with run.runtime.published_by_next_step(record is not None and run.approver is None):
             await run.monitor.emit(HitlRequested(**facts, request=request))
@@ -166,7 +166,7 @@ async def _ask_here(approver: Approver, request: ApprovalRequest) -> dict[str, A
 
 
 def refused_content(call: ToolCall, answer: ApprovalAnswer | None, index: int) -> JsonValue | None:
-    """Return what the model reads of a call that was not approved; None if it was."""
+    """Return the model's result of a call that was not approved; None if it was."""
     if answer is None:
         return error_content(EXPIRED, f"Nobody answered in time whether {call.name} may be called.")
     decision = answer.on(index)

@@ -1,4 +1,4 @@
-"""The steps of one tool call: ``ctx.step`` of its handler."""
+"""The steps of a tool call: ``ctx.step`` of its handler."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class CallSteps(Steps):
         runtime: The run's.
         prefix: Begins the names of the call's steps.
         thread: The run's thread; other runs may lease it while the call waits.
-        allowed: True if the tool has steps of its own, instead of being one.
-        open_call: The call, which says what its steps do.
+        allowed: True if the tool has steps of its own, instead of being a step.
+        open_call: The call, which records its steps.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class CallSteps(Steps):
         """The step's name in the run.
 
         Raises:
-            ConfigurationError: The tool runs inside one step and can have none of its own.
+            ConfigurationError: The tool runs inside a step and can have none of its own.
         """
         if not self.allowed:
             raise ConfigurationError(
@@ -85,7 +85,7 @@ class CallSteps(Steps):
         return await self.thread.released_while(step_id, wait, time)
 
     async def run(self, step_id: str, handler: Callable[[], T | Awaitable[T]], /) -> T:
-        """Run ``handler`` as a step: durable runtimes remember what it returned."""
+        """Run ``handler`` as a step: durable runtimes remember its result."""
         call, name = self.open_call, self.name(step_id)
 
         async def noted() -> T:
@@ -139,7 +139,7 @@ class CallSteps(Steps):
         return await self.waiting(name, wait, limit)
 
     async def parallel(self, *calls: Callable[[], Any]) -> list[Any]:
-        """Run calls with steps at the same time; return what they gave, in the order given."""
+        """Run calls with steps at the same time; return their results, in the given order."""
         self.name("parallel")
         return await super().parallel(*calls)
 

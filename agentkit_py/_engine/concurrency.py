@@ -1,8 +1,9 @@
-"""Concurrency: what runs in parallel keeps one order of events and schedules, and never blocks.
+"""Concurrency: parallel work with a fixed order of events and schedules, without blocking.
 
 Chunks are numbered in the order of events. A durable run meets the same events on each replay, with
 more of them done each time, and must give each the same number. So the events of the first of
-several parallel calls are emitted at once, and those of each further one when all before it ended.
+several parallel calls are emitted at once, and those of each further call when all before it have
+ended.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ async def run_in_parallel(
 
 
 class _BranchMonitor(Monitor):
-    """The monitor of one of several parallel calls: its events wait until they are next."""
+    """The monitor of a parallel call: its events wait until they are next."""
 
     def __init__(self, parent: Monitor, *, wants_tokens: bool) -> None:
         super().__init__(parent.runtime, parent.instruments)
@@ -85,7 +86,7 @@ class _BranchMonitor(Monitor):
             self._waiting.append((event, count))
 
     async def open(self) -> None:
-        """Emit what has waited; what comes from now on is emitted at once."""
+        """Emit the waiting events; later events are emitted at once."""
         while self._waiting:
             event, count = self._waiting.pop(0)
             if count is None:
@@ -101,7 +102,7 @@ class OrderedEvents:
     def __init__(self, parent: Monitor, count: int) -> None:
         self._runtime = parent.runtime
         # Pieces of a reply cannot be emitted while its call has to wait, and whether it has to
-        # depends on which one is quicker: only the first call, which never waits, streams.
+        # depends on which is quicker: only the first call, which never waits, streams.
         self.monitors: list[_BranchMonitor] = [
             _BranchMonitor(parent, wants_tokens=parent.wants_tokens and index == 0)
             for index in range(count)
@@ -112,7 +113,7 @@ class OrderedEvents:
     async def run(self, index: int, call: Callable[[], Awaitable[T]]) -> T:
         """Run the call with number ``index``.
 
-        Where it fails and will be tried again, the events of those after it go on waiting: their
+        Where it fails and will be tried again, the events of later calls keep waiting: their
         numbers come after those of the events that it has not emitted yet.
         """
         if self._next == 0:

@@ -1,7 +1,7 @@
-"""The definition of a run, in parts with a digest each: what changes when code is deployed.
+"""The definition of a run, in parts with a digest each, to recognise changes by a deploy.
 
-A durable run keeps it, so that it can say what has changed under it. It sees what an agent, a tool
-and a router are made of, their functions' code included; not what these call.
+A durable run keeps it, to name the changes. It covers the parts of an agent, a tool
+and a router, with their functions' code; not the functions that these call.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ def _tool(tool: Tool) -> str:
 
 
 def _named(value: object) -> Any:
-    """Return what an option is, as JSON: functions by their code."""
+    """Return an option as JSON: functions by their code."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Model):
@@ -142,9 +142,9 @@ def _named(value: object) -> Any:
 
 
 def _held(function: Any) -> list[Any]:
-    """Return what a function holds beside its code: agents, texts and functions of its making.
+    """Return a function's values without its code: agents, texts and functions of its scope.
 
-    Numbers and what can be changed are left out: they may be the function's memory.
+    Numbers and mutable values are left out: they may be the function's memory.
     """
     cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
     found: list[Any] = []

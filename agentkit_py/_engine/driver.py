@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class RunBody(ABC, Generic[T]):
-    """The work of one run, and what its caller gets."""
+    """The work of a run, and its outcome."""
 
     kind: ClassVar[Literal["agent", "network"]]
     router: object = None
@@ -61,11 +61,11 @@ class RunBody(ABC, Generic[T]):
 
     @abstractmethod
     def work(self) -> Awaitable[Any]:
-        """Do the work; return what `end` takes."""
+        """Do the work; return the argument of `end`."""
 
     @abstractmethod
     def end(self, outcome: Any) -> str | None:
-        """Take over what `work` returned; return the run's stop reason."""
+        """Apply the result of `work`; return the run's stop reason."""
 
     @abstractmethod
     def end_without_work(self, stop_reason: str, pending: Sequence[Question] = ()) -> None:
@@ -77,7 +77,7 @@ class RunBody(ABC, Generic[T]):
 
     @abstractmethod
     def result(self) -> T:
-        """Return what the run's caller gets."""
+        """Return the caller's result of the run."""
 
     @abstractmethod
     def answer(self) -> tuple[str, str | None]:
@@ -86,7 +86,7 @@ class RunBody(ABC, Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunPlan(Generic[T]):
-    """A run that is about to begin: its settings, and what makes its body."""
+    """A run that is about to begin: its settings, and the factory of its body."""
 
     setup: RunSetup
     body: Callable[[RunContext], RunBody[T]]
@@ -96,7 +96,7 @@ async def drive(body: RunBody[Any]) -> None:
     """Begin a run, do its work, save and end it.
 
     A run whose message was answered before takes over the earlier outcome. Where an error is final,
-    since nobody tries the run again, what was completed is saved, and observers are told.
+    since the run is not retried, the completed results are saved, and observers are told.
     """
     run, thread = body.context, body.context.thread
     await run.begin(body.agents, router=body.router)
@@ -126,7 +126,7 @@ async def drive(body: RunBody[Any]) -> None:
         raise
     if facts is not None:
         await run.monitor.emit_now(RunCompleted(**facts, stop_reason=stop_reason))
-    # A function that ends the run has its reason, e.g. what a tool has put into the state.
+    # A function that ends the run has its reason, e.g. a value that a tool put into the state.
     by_own_rule = stop_reason == DONE and callable(body.router)
     if not run.nesting.depth and not by_own_rule:
         _warn_of_unread_results(body.last)

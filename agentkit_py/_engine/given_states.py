@@ -1,4 +1,4 @@
-"""Checks of the state that a run is given: what would be lost of it is refused."""
+"""Checks of the state that a run is given: values that would be lost are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def warn_of_no_store(name: str, state: State[Any]) -> None:
 
 
 def kind_of(default: State[Any]) -> type[Any] | None:
-    """Return the type of a default state's data, which a plain state is to be of; None: a dict."""
+    """Return the type of a default state's data, for a plain state; None: a dict."""
     data: object = default.data
     return None if isinstance(data, dict) else type(data)
 
@@ -49,7 +49,7 @@ def refuse_unknown(name: str, state_type: Any, data: Mapping[str, Any]) -> None:
     """Refuse keys that a typed state has no field for.
 
     Raises:
-        ConfigurationError: There is one.
+        ConfigurationError: The state has such a value.
     """
     names = field_names(state_type)
     unknown = [key for key in data if names is not None and key not in names]

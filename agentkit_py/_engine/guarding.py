@@ -107,7 +107,7 @@ class _InputCheck:
 
 @dataclass(slots=True)
 class Guards:
-    """The guardrails of one agent's turn: its network's, then its own."""
+    """The guardrails of an agent's turn: its network's, then its own."""
 
     run: RunContext
     turn: Turn
@@ -452,7 +452,7 @@ class Guards:
         """Return a result with the reply of a guardrail in place of the stopped one.
 
         Raises:
-            ConfigurationError: The guardrail's reply is no output of the agent.
+            ConfigurationError: The guardrail's reply is not an output of the agent.
         """
         given = trip.tripwire.reply
         text, value = ("", NO_VALUE) if given is None else self._as_output(trip, given)

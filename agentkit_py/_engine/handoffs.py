@@ -40,7 +40,7 @@ class Handoff(Generic[T]):
 
     input_type: type[T] | None = None
     """The type of the model's input to the handoff: the fields of an object are the tool's
-    arguments, anything else is its argument ``input``; None: there is no input."""
+    arguments, anything else is its argument ``input``; None: no input."""
 
     when: Callable[[AgentContext[Any]], bool | Awaitable[bool]] | None = None
     """Returns whether the model may hand over now; None: always."""
@@ -182,7 +182,7 @@ def handoff_map(agent: str, given: Sequence[object]) -> dict[str, tuple[Handoff[
     """Return an agent's handoffs and their tools, by the tools' names.
 
     Raises:
-        ConfigurationError: An item is no handoff, or two have the same name.
+        ConfigurationError: An item is not a handoff, or two have the same name.
     """
     found: dict[str, tuple[Handoff[Any], Tool]] = {}
     for one in given:
@@ -344,7 +344,7 @@ def _is_handoff(message: Message, handed: HandedOver) -> bool:
 
 
 _LONGEST = 500
-"""Letters of each text in a short form at the most."""
+"""The maximum length of each text in a short form."""
 
 
 def _in_short(messages: Sequence[Message]) -> list[str]:

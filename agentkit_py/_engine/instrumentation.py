@@ -1,8 +1,8 @@
-"""Instrumentation: the one way to watch a run.
+"""Instrumentation: the way to observe a run.
 
 Observers, streams of chunks, traces, the playground's recorder and the log of contexts are
 instrumentations. A run hands everything that happens to its `Monitor`, which hands it on to each of
-them. An instrumentation must not raise; what users' observers and publishers raise is logged.
+them. An instrumentation must not raise; exceptions of users' observers and publishers are logged.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ logger: logging.Logger = get_logger("agentkit_py")
 _context_logger: logging.Logger = get_logger("agentkit_py.context")
 
 CallTool: TypeAlias = Callable[[], Awaitable[JsonValue]]
-"""Carries a tool call out; returns what the model reads."""
+"""Executes a tool call; returns the model's result."""
 
 ListTools: TypeAlias = Callable[[], Awaitable[JsonObject]]
 """Asks a server for its tools."""
@@ -115,7 +115,7 @@ class ModelCall:
 
 
 class Instrumentation(Protocol):
-    """Watches one run, and the runs nested in it. A subclass overrides what it needs."""
+    """Observes a run, and the runs nested in it. A subclass overrides the methods that it needs."""
 
     wants_tokens: bool = False
     """Ask for replies piece by piece."""
@@ -127,7 +127,7 @@ class Instrumentation(Protocol):
         """Take an event, in an order that each replay repeats."""
 
     async def announce(self, event: HitlRequested) -> None:
-        """Take a question before its place among the events: somebody waits for the answer."""
+        """Receive a question before its place among the events: its answer is awaited."""
 
     async def progress(self, event: ToolProgressed) -> None:
         """Take a report of a tool when it happens; a replay does not repeat it."""
@@ -143,7 +143,7 @@ class Instrumentation(Protocol):
         return nullcontext()
 
     def model_call(self, call: ModelCall) -> CallWatch | None:
-        """Take a model call that is about to be made; return what sees it being sent."""
+        """Receive a model call before it is made; return the observer of its request."""
         return None
 
     def request_sent(self, call: ModelCall) -> None:
@@ -166,17 +166,17 @@ class Instrumentation(Protocol):
             call: The call as the model made it.
             description: The tool's description.
             handler: Carries the call out.
-            lasting: The call is no step by itself: a replay makes it again.
-            raised: Says, once the handler is done, what the tool's code raised.
+            lasting: The call is not a step by itself: a replay makes it again.
+            raised: Returns the exception of the tool's code, once the handler is done.
         """
         return handler
 
     def listing(self, run_id: str, server: str, ask: ListTools) -> ListTools:
-        """Return what asks a server for its tools, watched; it may have to connect first."""
+        """Return the observed listing of a server's tools; it may have to connect first."""
         return ask
 
     def processors(self, step_id: str) -> Around | None:
-        """Return what is called around each processor of an inference."""
+        """Return the wrapper of each processor of an inference."""
         return None
 
 
@@ -188,7 +188,7 @@ class Instrument(Protocol):
         ...
 
     def carrier(self) -> dict[str, str]:
-        """Return what makes a run that another process begins part of what happens here now."""
+        """Return the data that links a run of another process to this run."""
         ...
 
 
@@ -202,7 +202,7 @@ def instrument_all_runs(instrument: Instrument | None) -> None:
 
 
 def carried_trace() -> dict[str, str]:
-    """Return what goes with an event that begins a run elsewhere; nothing where nobody traces."""
+    """Return the tracing data of an event that begins a run elsewhere; empty without tracing."""
     return _of_process[0].carrier() if _of_process else {}
 
 
@@ -217,7 +217,7 @@ def instrumented(instrumentation: Instrumentation) -> Generator[None]:
 
 
 Publish: TypeAlias = Callable[[dict[str, Any]], "Awaitable[None] | None"]
-"""Sends one streaming chunk; what it raises is logged and does not disturb the run."""
+"""Sends a streaming chunk; its exceptions are logged and do not disturb the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,8 +228,8 @@ class StreamingConfig:
     """Gets each chunk, in order; None: the runtime's own way, e.g. Inngest realtime."""
 
     repeat: bool = False
-    """Where a run goes on that paused, send again what it sent before, for listeners that have not
-    heard it."""
+    """When a paused run resumes, repeat its earlier chunks, for listeners that have not
+    received them."""
 
     tokens: bool = True
     """Stream replies as the model writes them, where provider and runtime can."""
@@ -275,7 +275,7 @@ class ChunkPublisher(Instrumentation):
         self._repeat = config.repeat
         self._publish = runtime.publish
         if config.publish is not None and config.publish != runtime.publish:
-            # The runtime's own function knows by itself what a replay only repeats.
+            # The runtime's own function recognises repetitions of a replay.
             self._publish = runtime.publisher(config.publish)
         self._projector = Projector(config.simulate_chunking, config.extended, config.error_texts)
         self._failed = False
@@ -301,7 +301,7 @@ class ChunkPublisher(Instrumentation):
             try:
                 await resolve(self._publish(chunk.to_dict(int(now.timestamp() * 1000))))
             except Exception:
-                # One traceback says what is wrong; one per chunk would bury everything else.
+                # A single traceback shows the problem; more would hide everything else.
                 if not self._failed:
                     logger.exception("A chunk could not be published; the run goes on")
                 self._failed = True
@@ -339,7 +339,7 @@ class ContextLog(Instrumentation):
 
 
 class Monitor:
-    """Hands what happens in a run to all its instrumentations."""
+    """Forwards the events of a run to all its instrumentations."""
 
     def __init__(self, runtime: Runtime, instruments: Sequence[Instrumentation]) -> None:
         self.runtime = runtime
@@ -449,12 +449,12 @@ class Monitor:
         return handler
 
     def listing(self, run_id: str, server: str, ask: ListTools) -> ListTools:
-        """Return what asks a server for its tools, watched by all."""
+        """Return the function that lists a server's tools, observed by all."""
         for one in self.instruments:
             ask = one.listing(run_id, server, ask)
         return ask
 
     def processors(self, step_id: str) -> Around | None:
-        """Return what is called around each processor of an inference."""
+        """Return the wrapper of each processor of an inference."""
         found = [around for one in self.instruments if (around := one.processors(step_id))]
         return found[0] if found else None

@@ -19,7 +19,7 @@ class FilterLike(Protocol):
 
 
 Values: TypeAlias = Mapping[str, Any]
-"""A filter as a dict: each key has this value, or one of a list of values."""
+"""A filter as a dict: each key has this value, or any of a list of values."""
 
 _Filter: TypeAlias = FilterLike | Values
 _Given: TypeAlias = _Filter | Sequence[_Filter]
@@ -31,7 +31,7 @@ FilterRule: TypeAlias = (
         "_Given | Awaitable[_Given]",
     ]
 )
-"""A filter, or a function of the run's state that gives one or several, sync or async."""
+"""A filter, or a function of the run's state that returns one or more filters, sync or async."""
 
 KnowledgeFilters: TypeAlias = FilterRule | Sequence[FilterRule]
 """One or several, of which a document must pass all; a filter may be a dict of values by key,
@@ -39,7 +39,7 @@ KnowledgeFilters: TypeAlias = FilterRule | Sequence[FilterRule]
 
 
 def described(filters: KnowledgeFilters | None) -> JsonValue:
-    """Return filters as JSON, by which a run that goes on is compared; functions by their names."""
+    """Return filters as JSON, by which a resumed run is compared; functions by their names."""
     given: Any = filters
     items: list[Any] = [*given] if isinstance(given, list | tuple) else [given]
     return [_described(one) for one in items]
@@ -59,7 +59,7 @@ developer has filters, the model's are ignored."""
 
 
 class KnowledgeSearch(Protocol):
-    """The search that one agent has."""
+    """The search of an agent."""
 
     @property
     def tool(self) -> Tool:

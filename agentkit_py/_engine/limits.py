@@ -53,8 +53,8 @@ class RunLimits:
     while such are under way. A direct run has none."""
 
     max_tool_calls: int | Mapping[str, int] | None = None
-    """Calls of all tools together, or of each of some tools by its name. A call beyond it is not
-    made, and the model reads why; the run goes on. See ``@tool(max_calls=…)``, too."""
+    """Calls of all tools together, or of single tools by name. A call beyond it is not
+    made, and the model reads why; the run continues. See ``@tool(max_calls=…)``, too."""
 
     price: Callable[[str, Usage], float] | None = None
     """Returns the cost of a model call from the model's name and the usage; `max_cost` needs it."""
@@ -129,7 +129,7 @@ class Meter:
     """Calls that were made, by the tool's name; replaced with each, never changed."""
 
     def count_tool_call(self, name: str, by: int = 1) -> None:
-        """Count a call of a tool, or take one back that was not made after all."""
+        """Count a call of a tool, or take back a call that was not made after all."""
         self.tool_calls = {**self.tool_calls, name: self.tool_calls.get(name, 0) + by}
 
     def tool_limit(self, name: str, most: int | None) -> str | None:
@@ -161,7 +161,7 @@ class Meter:
         """Return a model's answer as messages, and count it; an empty answer costs tokens, too.
 
         Raises:
-            ModelResponseError: The answer is not what the API promises.
+            ModelResponseError: The answer violates the API's contract.
         """
         try:
             reply = model.decode(body)

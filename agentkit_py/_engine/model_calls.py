@@ -77,7 +77,7 @@ def model_caller(
     hides_reasoning: bool = False,
     written: WrittenReply | None = None,
 ) -> CallModel:
-    """Return the call of an agent's model, or of its alternatives one after the other.
+    """Return the call of an agent's model, or of its alternatives in sequence.
 
     Args:
         builder: Builds the inputs of alternatives, and smaller ones.
@@ -206,7 +206,7 @@ class ReplyDeltas:
     output: PartialOutput | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        """Begin to read the output, where there is one."""
+        """Begin to read the output, if any."""
         if self.turn.output is not None:
             from agentkit_py.output.schema import PartialOutput  # noqa: PLC0415 - loads pydantic
 

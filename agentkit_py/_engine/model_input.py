@@ -53,7 +53,7 @@ _CHOICES = ("auto", "any")
 
 
 class ModelInput(NamedTuple):
-    """The request of one model call, and how its messages came about."""
+    """The request of a model call, and the origin of its messages."""
 
     history: Sequence[Message]
     """The history as processors and hooks left it."""
@@ -69,7 +69,7 @@ class ModelInput(NamedTuple):
 
 @dataclass(slots=True, kw_only=True)
 class TurnServices:
-    """The engine's services for the processors of one inference: model calls, steps, events."""
+    """The engine's services for the processors of an inference: model calls, steps, events."""
 
     run: RunContext
     turn: Turn
@@ -126,7 +126,7 @@ class TurnServices:
 
 @dataclass(slots=True, kw_only=True)
 class ModelInputBuilder:
-    """Builds the input of one inference of an agent."""
+    """Builds the input of an inference of an agent."""
 
     run: RunContext
     turn: Turn

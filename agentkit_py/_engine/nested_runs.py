@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 MAX_LOOPS = 10
-"""The default limit of inferences (of a network: agent turns) of one call."""
+"""The default limit of inferences (of a network: agent turns) of a call."""
 
 MAX_DEPTH = 3
 """The default limit of the nesting depth of runs."""
@@ -40,7 +40,7 @@ class NestedCall:
     parent_run_id: str
     model: ModelChoice
     default_model: ModelChoice
-    """The calling agent's, where the nested one has none."""
+    """The calling agent's, where the nested run has none."""
 
 
 PlanNested: TypeAlias = Callable[[NestedCall, HistoryConfig | None], RunPlan[Any]]
@@ -162,7 +162,7 @@ def names_of(
     """Return the names of tools that are given.
 
     Raises:
-        ConfigurationError: One is no tool there.
+        ConfigurationError: An item is not a tool there.
     """
     if isinstance(rights, str):
         raise ConfigurationError(

@@ -76,7 +76,7 @@ class RouterContext(Generic[StateT]):
     """The number of agent turns in this run so far."""
 
     last_result: AgentResult | None
-    """The last agent's last result; before the first turn of this run, that of an earlier one."""
+    """The last agent's last result; before the first turn of this run, that of an earlier run."""
 
     @overload
     def output_of(self, agent: AgentLike[None]) -> str | None: ...
@@ -101,7 +101,7 @@ RouterFunction: TypeAlias = Callable[[RouterContext[StateT]], Routed | Awaitable
 
 
 class NetworkLoop(RunBody[NetworkRun]):
-    """Drives one run of a network."""
+    """Drives a run of a network."""
 
     kind = "network"
 
@@ -211,7 +211,7 @@ class NetworkLoop(RunBody[NetworkRun]):
         """Run agents until the router is done; return why the run ends.
 
         Raises:
-            RoutingError: No agent is enabled, or the router returned what is no agent.
+            RoutingError: No agent is enabled, or the router's result is not an agent.
         """
         run = self.network_run
         self._recall_handoffs()
@@ -329,7 +329,7 @@ class NetworkLoop(RunBody[NetworkRun]):
     async def _run_together(self, names: Sequence[str]) -> AgentResult:
         """Run agents in parallel, each on its own fork; join their results in the order given."""
         context, run = self.context, self.network_run
-        # A fork's monitor is the one of its branch, which is known when it runs.
+        # A fork's monitor is that of its branch, which is known when it runs.
         forks = [context.fork(context.monitor) for _ in names]
         options = [self._options(name) for name in names]
         known = {name for entry in run.state.transcript for name in _names_of(entry)}
@@ -522,5 +522,5 @@ class NetworkLoop(RunBody[NetworkRun]):
 
 
 def _names_of(entry: AgentResult) -> set[int | str]:
-    """Return what an entry is known by, also when a copy of it says that it is past."""
+    """Return the identity of an entry, also of a copy that is marked as past."""
     return {id(entry)} if entry.id is None else {id(entry), entry.id}

@@ -238,7 +238,7 @@ def expect_model(where: str, name: str, value: object) -> None:
     """Refuse anything but a model, a model's name, or a function that chooses a model.
 
     Raises:
-        ConfigurationError: It is something else, or there is no model of that name.
+        ConfigurationError: It is something else, or the model's name is unknown.
     """
     if isinstance(value, str):
         try:
@@ -283,7 +283,7 @@ def check_answers(answers: object) -> None:
     """Refuse answers to questions that are none.
 
     Raises:
-        ConfigurationError: They are no mapping of ids to True, False or an `ApprovalAnswer`.
+        ConfigurationError: They are not a mapping of ids to True, False or an `ApprovalAnswer`.
     """
     if answers is None:
         return

@@ -1,4 +1,4 @@
-"""Runs that end where they need a person, and go on with the answer in any process."""
+"""Runs that pause for a person's answer, and resume in any process."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Beginning:
     """The beginning of a run, kept until it pauses."""
 
     target: tuple[str, str]
-    """Kind and name of what runs."""
+    """Kind and name of the target."""
 
     state: JsonObject | None
     """The state that was given; None: none was."""
@@ -71,7 +71,7 @@ class Beginning:
 
     @classmethod
     def of(cls, context: RunContext, kind: str, name: str) -> Beginning:
-        """Return what a run, which may pause, is about to begin with."""
+        """Return the initial data of a run that may pause."""
         thread_id = context.state.thread_id
         if context.resumes:
             return cls((kind, name), None, thread_id)
@@ -81,7 +81,7 @@ class Beginning:
             return cls((kind, name), None, thread_id, str(error))
 
     async def pause(self, context: RunContext, paused: RunPaused) -> list[Question]:
-        """Store the run, so that it can go on; return the questions that it waits for.
+        """Store the run, so that it can resume; return the questions that it waits for.
 
         Raises:
             ConfigurationError: Something of it is not JSON.
@@ -118,7 +118,7 @@ class Beginning:
 
 
 async def stop_unasked(store: QuestionStore, thread_id: str, run_id: str) -> None:
-    """Stop a paused run that waits for no question: no answer could let it go on."""
+    """Stop a paused run that waits for no question: no answer could resume it."""
 
     def stop(run: RunRecord) -> RunRecord | None:
         return replace(run, status="stopped", journal=None, worker=None) if run.is_paused else None
@@ -146,8 +146,8 @@ async def waited_for(store: object, thread_id: str | None, run: RunRecord) -> li
 
     Those of parallel calls come in the order of the calls, whichever asked first.
 
-    A question belongs to one attempt: those of earlier attempts for the same message are no part of
-    it, whatever became of them.
+    A question belongs to one attempt: those of earlier attempts for the same message are not part
+    of it, whatever their outcome.
     """
     if not isinstance(store, QuestionStore) or thread_id is None:
         return []
@@ -162,7 +162,7 @@ async def waited_for(store: object, thread_id: str | None, run: RunRecord) -> li
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """A paused run that goes on here, and nowhere else."""
+    """A paused run that resumes here, and nowhere else."""
 
     store: QuestionStore
     thread_id: str
@@ -229,11 +229,11 @@ class Resumption:
 async def resume_with(
     store: object, thread_id: str, answers: Mapping[str, Answered] | None, by: str | None
 ) -> Resumption:
-    """Save answers, and take the run that they are for; nobody else gets it then.
+    """Save answers, and claim their run for this process only.
 
     Raises:
         ConfigurationError: The store keeps no questions, or the run is an Inngest function.
-        NotPendingError: There is no such question, or nobody waits for its answer.
+        NotPendingError: The question does not exist, or is not open.
     """
     if not isinstance(store, QuestionStore):
         raise ConfigurationError(
@@ -273,7 +273,7 @@ def _say_who_was_asked(asked: Sequence[Question], answers: Container[str], by: s
 
 
 async def take_answered(store: object, questions: Sequence[Question]) -> Resumption | None:
-    """Take a run that has paused just now, if somebody has answered meanwhile."""
+    """Claim a run that has just paused, if it was answered meanwhile."""
     if not isinstance(store, QuestionStore):
         return None
     for one in questions:
@@ -359,7 +359,7 @@ async def _give_back(store: QuestionStore, thread_id: str, run_id: str, worker: 
 async def end_lost(
     store: QuestionStore, thread_id: str, run_id: str, *, is_answered: bool = False
 ) -> bool:
-    """End a run whose process has died; return whether it was one.
+    """End a run whose process has died; return whether it was dead.
 
     It is not taken again: the call that a person allowed may have been made. A run that an older
     version of this library took has no sign of life, and gets time to end.
@@ -407,14 +407,14 @@ async def _expired(store: QuestionStore, questions: Sequence[Question]) -> list[
 async def stop_paused(
     store: object, thread_id: str, *, at_work: Container[str] = ()
 ) -> list[RunRecord]:
-    """Stop the paused runs of a thread, and those whose processes have died; return what they were.
+    """Stop the paused runs of a thread, and those whose processes have died; return their records.
 
-    Questions of runs that are at work stay: the run closes them itself when it is stopped.
+    Questions of active runs stay: the run closes them itself when it is stopped.
 
     Args:
         store: The store.
         thread_id: The thread.
-        at_work: Ids of runs that are at work, or may be.
+        at_work: Ids of runs that are active, or may be.
     """
     if not isinstance(store, QuestionStore):
         return []

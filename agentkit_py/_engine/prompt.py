@@ -1,4 +1,4 @@
-"""Prompts and history, put into the order the model is to see. Pure functions."""
+"""Assembles prompts and history in the model's order. Pure functions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def assemble(
 
     Args:
         system: The agent's system prompt.
-        user: What the user said; left out when empty.
+        user: The user's message; left out when empty.
         assistant: The beginning of the answer; left out when empty.
         addition: What the client wants added to the system prompt.
     """
@@ -37,7 +37,7 @@ def assemble(
 def join_history(
     prompt: Sequence[Message], history: Sequence[Message], mode: HistoryMode = "chronological"
 ) -> tuple[tuple[Message, ...], int]:
-    """Prompt and history in one list, and how many messages at its end are prefill.
+    """Prompt and history in a list, and how many messages at its end are prefill.
 
     Chronological: the prompt's leading system messages, history from before this run, the rest of
     the prompt, history of this run, the prompt's trailing assistant messages. TypeScript: the

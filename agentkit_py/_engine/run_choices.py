@@ -22,7 +22,7 @@ from agentkit_py.processors.base import HistoryProcessor, Level
 
 @dataclass(slots=True, kw_only=True)
 class RunChoices:
-    """What holds for a whole run once it has begun; what is assigned later counts for the next."""
+    """The constants of a run; later assignments count for the next run."""
 
     mode: HistoryMode
     network: NetworkSpec | None = None
@@ -30,10 +30,10 @@ class RunChoices:
     """Processors that were given to `run`."""
 
     inherited: Chains = ()
-    """Processors of the run that this one is nested in, where it inherits them."""
+    """Processors of the outer run, if this run inherits them."""
 
     knowledge_filters: KnowledgeFilters | None = None
-    """Filters of each search of knowledge, beside the agents' own."""
+    """Filters of each search of knowledge, in addition to the agents' own."""
 
     sources: SourceBook = field(default_factory=SourceBook)
     """The tools that servers of the agents have."""

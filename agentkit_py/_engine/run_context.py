@@ -1,4 +1,4 @@
-"""RunContext: what everything inside one run shares, and how a run begins and ends."""
+"""RunContext: the shared data of a run, and how a run begins and ends."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ class RunContext:
         return user_of(self.state)
 
     def context_of(self, agent: AgentSpec) -> AgentContext:
-        """Return what functions of the agent's configuration get."""
+        """Return the argument of the functions in the agent's configuration."""
         return AgentContext(agent=agent.agent, network=self.network, state=self.state)
 
     def turn_of(
@@ -176,7 +176,7 @@ class RunContext:
     async def begin(
         self, agents: Iterable[AgentLike], *, router: object = None, dry: bool = False
     ) -> None:
-        """Load the thread, and keep and save what the user said.
+        """Load the thread, and add and save the user's message.
 
         Args:
             agents: Those that may run: if none of them has a processor that bounds the history, all
@@ -224,7 +224,7 @@ class RunContext:
             return None
 
     def compare_state(self, path: str) -> None:
-        """Compare with a replay what code outside of steps has made of the state.
+        """Compare the state changes of code outside of steps with a replay.
 
         What is as the run began is left out: defaults may differ, and the code that makes them.
         """
@@ -293,7 +293,7 @@ class RunContext:
                 await thread.save_user_message(given.message, user)
 
     async def take_messages(self, step_id: str) -> list[UserMessage] | None:
-        """Take what the user has said since the run began; None: the run is to end for it.
+        """Drain the inbox; None if a message interrupts the run.
 
         A run that has given no result yet does not end: the message joins its own.
         """
@@ -303,7 +303,7 @@ class RunContext:
         return await self.thread.take_messages(step_id, at_work=at_work)
 
     async def add_late(self, message: UserMessage) -> RunInput:
-        """Add what the user has said to transcript and thread, after all that came before."""
+        """Add the user's new messages to transcript and thread, after all earlier entries."""
         await self.thread.save_results()
         given = self.messages.add_late(message)
         assert given.said is not None, "a message without content is not left to another run"
@@ -345,9 +345,9 @@ class RunContext:
 
         Args:
             setup: The agent or network that runs.
-            task: What it is to do.
-            state: Its state, which goes on with no thread.
-            context_id: The name that runs nested in it know it by; a new one unless given.
+            task: Its task.
+            state: Its state, which has no thread.
+            context_id: The name for runs nested in it; a new name by default.
             outer_call: The call that it is.
             inherited: Processors of this run that apply in it, too.
         """
@@ -402,7 +402,7 @@ class RunContext:
         return replace(self, monitor=monitor)
 
     def open_reply(self, result: AgentResult) -> OpenReply | None:
-        """Note that the calls of a reply are about to be carried out; None: nobody is told."""
+        """Note that the calls of a reply are about to run; None if the run has no store."""
         if result.id is None or (self.history is None and self.nesting.outer_call is None):
             return None
         opened = OpenReply(result)
@@ -431,28 +431,28 @@ class RunContext:
         return Extent() if older is None or older.extent is None else older.extent
 
     async def load_enough(self, is_enough: Callable[[Sequence[Message]], Awaitable[bool]]) -> None:
-        """Load older entries of the thread until what is loaded is enough."""
+        """Load older entries of the thread until they are enough."""
         pages, transcript = self.thread.pages, self.transcript
-        if not self.state.not_loaded:  # somebody has taken the newer entries out of the state
+        if not self.state.not_loaded:  # the newer entries were removed from the state
             pages.forget_older()
             transcript.forget_older()
         while (older := pages.older) is not None and (
             older.extent is None or not await is_enough(transcript.history())
         ):
             entries = await pages.load_older()
-            if self.thread.config is None:  # the state of a fork holds what the fork began with
+            if self.thread.config is None:  # a fork's state has its initial entries
                 transcript.add_older(entries)
 
     def raise_to_caller(self, error: Exception) -> None:
-        """Raise ``error`` as the run's caller must get it, if that is another one."""
+        """Raise ``error`` as the run's caller must get it, if that is another error."""
         if self.nesting.depth:
-            return  # the run it is nested in goes on
+            return  # the outer run continues
         raised = self.runtime.to_caller_error(error)
         if raised is not error:
             raise raised from error
 
     async def finalize(self, error: Exception | CancelledError) -> None:
-        """Save what was completed before ``error``, once nobody will try the run again."""
+        """Save the results completed before ``error``, once the run is not retried."""
         if not self.runtime.is_final(error):
             return
         thread_id = self.state.thread_id
@@ -466,7 +466,7 @@ class RunContext:
                 if so_far is not None:
                     self.keep(so_far)
         if isinstance(error, CancelledError):
-            # Who cancels a scope cancels everything in it, also what is awaited from now on.
+            # Cancelling a scope cancels everything in it, later awaits included.
             with anyio.CancelScope(shield=True):
                 await self._save_ended("stopped", lost=True)
             return
@@ -475,7 +475,7 @@ class RunContext:
         await self._save_ended("failed", lost=not self.runtime.repeats(error))
 
     async def _save_ended(self, status: str, *, lost: bool) -> None:
-        """Save what a failed run has, and give its thread back; see `Thread.save_results`."""
+        """Save the results of a failed run, and release its thread; see `Thread.save_results`."""
         save = partial(self.thread.save_results, lost=lost)
         for work in (save, partial(self.thread.end, status, lost=lost)):
             try:

@@ -1,4 +1,4 @@
-"""RunMemory: what a run remembers from one model call to the next."""
+"""RunMemory: a run's memory between model calls."""
 
 from __future__ import annotations
 

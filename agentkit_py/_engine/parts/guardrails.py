@@ -1,4 +1,4 @@
-"""Guardrails of a turn: when they run, and the reply in place of a stopped one."""
+"""Guardrails of a turn: when they run, and the reply in place of a stopped reply."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class Guardrails(Part):
         inference.replace_result(_without_reasoning_for_users(result))
 
     async def _stop(self, trip: Trip, result: AgentResult | None) -> AgentResult:
-        """Add the reply in place of the stopped one; return it.
+        """Add the reply that replaces the stopped reply; return it.
 
         Raises:
             GuardrailTripped: The guardrail has no reply.

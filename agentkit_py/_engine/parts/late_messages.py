@@ -20,8 +20,8 @@ class LateMessages(Part):
         """Add the messages that have come; return why the turn ends.
 
         Raises:
-            TurnStopped: A guardrail tripped. The messages before that one have reached no model;
-                they are left to the runs that wait with them.
+            TurnStopped: A guardrail tripped. The messages before that message have reached no
+                model; they are left to the runs that wait with them.
         """
         run, thread, taken = self.run, self.run.thread, list[str]()
         if thread.lease is None:  # no message is left to the run

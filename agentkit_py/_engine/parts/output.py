@@ -81,7 +81,7 @@ class Output(Part):
         """Raise the error of a turn without an output.
 
         Raises:
-            OutputError: There is no output.
+            OutputError: The output is missing.
         """
         self._last = result
         if self._failure is not None:
