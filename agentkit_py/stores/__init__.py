@@ -2,7 +2,8 @@
 
 `MemoryHistory` keeps threads as long as the process lives, `SqliteHistory` keeps them in a file,
 `PostgresHistory` in a PostgreSQL database. A store for another database is a subclass of
-`HistoryStore`. Nothing here loads ``sqlite3`` or ``psycopg`` before a store of theirs is made.
+`HistoryStore`, or of `RecordStore`, which keeps leases, approvals and the rest as well. Nothing
+here loads ``sqlite3`` or ``psycopg`` before a store of theirs is made.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from agentkit_py.stores.base import HistoryStore
     from agentkit_py.stores.memory import MemoryHistory
     from agentkit_py.stores.postgres import PostgresHistory
+    from agentkit_py.stores.record_store import RecordStore
+    from agentkit_py.stores.records import Record, Records
     from agentkit_py.stores.rows import StoredResult, ThreadInfo
     from agentkit_py.stores.sqlite import SqliteHistory
     from agentkit_py.stores.workspace import Workspace
@@ -26,6 +29,9 @@ __all__ = [
     "HistoryStore",
     "MemoryHistory",
     "PostgresHistory",
+    "Record",
+    "RecordStore",
+    "Records",
     "SqliteHistory",
     "StoredResult",
     "ThreadInfo",
@@ -45,6 +51,8 @@ if not TYPE_CHECKING:  # else every misspelled name would be an Any
             "agentkit_py.stores.base": "HistoryStore",
             "agentkit_py.stores.memory": "MemoryHistory",
             "agentkit_py.stores.postgres": "PostgresHistory",
+            "agentkit_py.stores.record_store": "RecordStore",
+            "agentkit_py.stores.records": "Record Records",
             "agentkit_py.stores.rows": "StoredResult ThreadInfo",
             "agentkit_py.stores.sqlite": "SqliteHistory",
             "agentkit_py.stores.workspace": "Workspace",

@@ -16,18 +16,21 @@ from agentkit_py.inngest import create_functions, mailbox_function
 from agentkit_py.stores import PostgresHistory, redacted
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run
+from tests.stores.record_store import record_store
 
 PAID = "shop/paid"
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "records", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A store of each kind."""
     if request.param == "memory":
         return MemoryHistory()
     if request.param == "sqlite":
         return SqliteHistory(tmp_path / "threads.db")
+    if request.param == "records":
+        return record_store(tmp_path)
     url = request.getfixturevalue("postgres_url")
     schema = request.getfixturevalue("postgres_schema")
     return PostgresHistory(url, schema=schema, connections=4)

@@ -19,19 +19,22 @@ from agentkit_py.stores import HistoryStore, PostgresHistory
 from agentkit_py.testing import FakeProvider, tool_call
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Run, Wait
 from tests.apis import APIS
+from tests.stores.record_store import record_store
 
 ARRIVED = "parcel/arrived"
 WAITS = ["approval", "event", "mail", "sleep"]
 HOUR = timedelta(hours=1)
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "records", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> HistoryStore:
     """A store of each kind, with a lease."""
     if request.param == "memory":
         return MemoryHistory(lease=ThreadLease())
     if request.param == "sqlite":
         return SqliteHistory(tmp_path / "threads.db", lease=ThreadLease())
+    if request.param == "records":
+        return record_store(tmp_path, lease=ThreadLease())
     url = request.getfixturevalue("postgres_url")
     schema = request.getfixturevalue("postgres_schema")
     return PostgresHistory(url, schema=schema, connections=4, lease=ThreadLease())

@@ -26,15 +26,18 @@ from agentkit_py.inngest import (
 from agentkit_py.stores import PostgresHistory
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing.executor import KillAt, ReplayExecutor, Wait
+from tests.stores.record_store import record_store
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "records", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
     """A store of each kind."""
     if request.param == "memory":
         return MemoryHistory()
     if request.param == "sqlite":
         return SqliteHistory(tmp_path / "threads.db")
+    if request.param == "records":
+        return record_store(tmp_path)
     url = request.getfixturevalue("postgres_url")
     schema = request.getfixturevalue("postgres_schema")
     return PostgresHistory(url, schema=schema, connections=4)

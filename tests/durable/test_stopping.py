@@ -27,11 +27,12 @@ from agentkit_py.results import AgentResult
 from agentkit_py.stores import HistoryStore, PostgresHistory
 from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
 from agentkit_py.testing.executor import ReplayExecutor
+from tests.stores.record_store import record_store
 
 MakeStore = Callable[..., HistoryStore]
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "records", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> HistoryStore:
     """A store of each kind, with leases of an hour."""
     lease = ThreadLease(seconds=3600)
@@ -39,6 +40,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> HistoryStore:
         return MemoryHistory(lease=lease)
     if request.param == "sqlite":
         return SqliteHistory(tmp_path / "threads.db", lease=lease)
+    if request.param == "records":
+        return record_store(tmp_path, lease=lease)
     url = request.getfixturevalue("postgres_url")
     schema = request.getfixturevalue("postgres_schema")
     return PostgresHistory(url, schema=schema, connections=4, lease=lease)

