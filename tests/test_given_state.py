@@ -81,7 +81,7 @@ async def test_a_thread_without_a_store_is_a_warning(caplog: pytest.LogCaptureFi
     """Nothing is remembered."""
     await desk().run("My name is Ada.", thread_id="t1")
     (record,) = [one for one in caplog.records if one.levelno == logging.WARNING]
-    assert "there is no store" in record.getMessage()
+    assert "without a store" in record.getMessage()
 
 
 async def test_a_thread_whose_state_the_caller_keeps_is_no_mistake(

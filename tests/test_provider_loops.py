@@ -123,7 +123,7 @@ async def test_an_unknown_tool(case: Case, tools: list[Any]) -> None:
     model = scripted(case, tool_call("fly_to-moon", {"by": "rocket"}), "Sorry.")
     (result,) = await run(model, tools=tools)
     assert result.is_error
-    model.assert_saw("There is no tool")
+    model.assert_saw("Unknown tool")
 
 
 async def test_invalid_arguments(case: Case) -> None:

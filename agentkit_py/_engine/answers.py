@@ -32,13 +32,13 @@ class Answer:
     """The problems of the reply's answer."""
 
     settled: dict[int, JsonValue] = field(default_factory=dict[int, JsonValue])
-    """Results for calls that are not run, by their place among the reply's."""
+    """Results of calls that are not run, by their index in the reply."""
 
     in_text: bool = False
-    """True if the answer was not a call, so that the problem must be said in a message."""
+    """True if the answer was text: a problem then goes into a message, not into a call's result."""
 
     cut: FinishReason | None = None
-    """Why the reply was stopped before the model was done with it; None: it was not."""
+    """Why the reply was cut off; None if it is complete."""
 
 
 @dataclass(slots=True)
@@ -114,7 +114,7 @@ class AnswerReader:
             answer.problem = "; ".join(problems)
         elif self.plan.spec.end_strategy == "early":
             for index in set(range(len(calls))) - answer.settled.keys():
-                answer.settled[index] = {"data": "Not run: the answer was given beside it."}
+                answer.settled[index] = {"data": "Not run: the same reply gave the answer."}
         return answer
 
     async def _read_text(self, path: str, text: str) -> Answer:
@@ -180,8 +180,8 @@ class AnswerReader:
                 return plain
         raise ConfigurationError(
             f"Agent {self.turn.agent.name!r}: a function or validator of its output gave "
-            f"{value!r:.80}, which does not survive JSON ({reason:.300}). Annotate what it "
-            "returns, and return it."
+            f"{value!r:.80}, which does not survive JSON ({reason:.300}). Annotate its "
+            "return type, and return a value of that type."
         )
 
 

@@ -168,7 +168,7 @@ async def _ask_here(approver: Approver, request: ApprovalRequest) -> dict[str, A
 def refused_content(call: ToolCall, answer: ApprovalAnswer | None, index: int) -> JsonValue | None:
     """Return the model's result of a call that was not approved; None if it was."""
     if answer is None:
-        return error_content(EXPIRED, f"Nobody answered in time whether {call.name} may be called.")
+        return error_content(EXPIRED, f"The approval of {call.name} timed out without an answer.")
     decision = answer.on(index)
     if decision.approved:
         return None

@@ -23,12 +23,12 @@ T = TypeVar("T")
 class CallSteps(Steps):
     """The run's steps under names that only this call has.
 
-    A model may call a tool as often as it likes, so what the handler calls ``"charge"`` is another
-    step in each call.
+    A model may call a tool many times, so the handler's step ``"charge"`` is a different step in
+    each call.
 
     Args:
-        runtime: The run's.
-        prefix: Begins the names of the call's steps.
+        runtime: The run's runtime.
+        prefix: The prefix of the call's step names.
         thread: The run's thread; other runs may lease it while the call waits.
         allowed: True if the tool has steps of its own, instead of being a step.
         open_call: The call, which records its steps.

@@ -95,8 +95,8 @@ class RunPlan(Generic[T]):
 async def drive(body: RunBody[Any]) -> None:
     """Begin a run, do its work, save and end it.
 
-    A run whose message was answered before takes over the earlier outcome. Where an error is final,
-    since the run is not retried, the completed results are saved, and observers are told.
+    A run whose message was answered before takes over the earlier outcome. If the run is not
+    retried, its error is final: completed results are saved, and observers get the error.
     """
     run, thread = body.context, body.context.thread
     await run.begin(body.agents, router=body.router)

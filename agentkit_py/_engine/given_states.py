@@ -14,8 +14,8 @@ from agentkit_py.state import State, field_names
 def warn_of_no_store(name: str, state: State[Any]) -> None:
     """Log that nothing of a thread is loaded or saved."""
     logger.warning(
-        "run(thread_id=%r) of %r: there is no store, so nothing of the thread is loaded, and "
-        "nothing is saved. Give %r a history=…, e.g. SqliteHistory('threads.db'), or keep the "
+        "run(thread_id=%r) of %r: without a store the thread is neither loaded "
+        "nor saved. Give %r a history=…, e.g. SqliteHistory('threads.db'), or keep the "
         "state and pass it again: run(…, state=state).",
         *(state.thread_id, name, name),
     )
@@ -40,7 +40,7 @@ def refuse_unwrapped(name: str, state_type: type[Any], given: Mapping[str, Any])
     if unwrapped:
         kind, key = state_type.__name__, unwrapped[0]
         raise ConfigurationError(
-            f"run() of {name!r}: state={{{key!r}: …}} is no state. Write "
+            f"run() of {name!r}: state={{{key!r}: …}} is not a state. Write "
             f"state=State({kind}({key}=…)), or state={{'data': {{{key!r}: …}}}}"
         )
 

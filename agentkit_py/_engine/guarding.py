@@ -75,7 +75,7 @@ class Trip:
 
     @property
     def finish(self) -> Finish:
-        """The end of the reply in place of the stopped one."""
+        """The finish of the reply that replaces the blocked reply."""
         details: dict[str, JsonValue] = {"guardrail": self.guardrail.label, "stage": self.stage}
         if self.message_id is not None:
             details["message"] = self.message_id
@@ -449,7 +449,7 @@ class Guards:
     # The end.
 
     def replied(self, trip: Trip, result: AgentResult) -> AgentResult:
-        """Return a result with the reply of a guardrail in place of the stopped one.
+        """Return the result with a guardrail's reply instead of the blocked reply.
 
         Raises:
             ConfigurationError: The guardrail's reply is not an output of the agent.
@@ -480,7 +480,7 @@ class Guards:
             except ValueError:
                 continue
         raise ConfigurationError(
-            f"Guardrail {trip.guardrail.label!r}: reply={reply!r:.80} is no output of agent "
+            f"Guardrail {trip.guardrail.label!r}: reply={reply!r:.80} is not an output of agent "
             f"{name!r}, which ends in {'a text' if plan is None else 'its output_type'}"
         )
 

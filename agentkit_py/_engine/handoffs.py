@@ -72,7 +72,7 @@ class Handoff(Generic[T]):
         agent, history = cast("object", self.agent), cast("object", self.history)
         if not isinstance(agent, str | AgentLike):
             raise ConfigurationError(
-                f"A handoff is to an agent or to the name of one, got {agent!r:.80}"
+                f"A handoff names its target: an agent, or an agent's name; got {agent!r:.80}"
             )
         where, words = f"Handoff to {self.target!r}", ("whole", "summary", "brief")
         if not isinstance(history, HistoryProcessor) and history not in words:
@@ -115,7 +115,7 @@ class Handoff(Generic[T]):
         if not TOOL_NAME.fullmatch(self.tool_name):
             raise ConfigurationError(f"The name of a handoff cannot be {self.tool_name!r}")
         purpose = "" if isinstance(self.agent, str) else self.agent.description
-        said = f"Hand the conversation over to {self.target}, who goes on with it. {purpose}"
+        said = f"Hand the conversation over to {self.target}, who continues it. {purpose}"
         return create_tool(
             name=self.tool_name,
             description=self.description or said.strip(),
@@ -128,7 +128,7 @@ class Handoff(Generic[T]):
             call: Callable[..., Any] = self.on_handoff
             said = given.root if self.gives_fields else getattr(given, "input", None)
             await resolve(call(ctx) if self.input_type is None else call(ctx, said))
-        return f"{self.target} goes on."
+        return f"{self.target} continues."
 
     def _arguments(self) -> Any:
         """Return the model of the tool's arguments."""
@@ -196,7 +196,7 @@ def handoff_map(agent: str, given: Sequence[object]) -> dict[str, tuple[Handoff[
             )
         if handoff.tool_name in found:
             raise ConfigurationError(
-                f"Agent {agent!r} has two handoffs called {handoff.tool_name!r}; give one a name=…"
+                f"Agent {agent!r} has two handoffs called {handoff.tool_name!r}: give either a name"
             )
         found[handoff.tool_name] = (handoff, handoff.tool())
     return found
@@ -277,7 +277,7 @@ class HandedOverView(HistoryProcessor):
             lines = _handover_lines(self.handed)
             if self.handed.history == "summary":
                 before = messages[: self._end(messages)]
-                lines += ["What was said before:", *_in_short(before)]
+                lines += ["The conversation so far:", *_in_short(before)]
             self._text = TextMessage("user", "\n".join(lines), from_history=False)
         return self._text
 
@@ -331,7 +331,7 @@ class HandedOverInput(HistoryProcessor):
 def _handover_lines(handed: HandedOver) -> list[str]:
     lines = [f"{handed.source} handed this conversation over to {handed.target}."]
     if handed.input is not None:
-        lines.append(f"What {handed.source} said: {dumps(handed.input)}")
+        lines.append(f"Message of {handed.source}: {dumps(handed.input)}")
     return lines
 
 

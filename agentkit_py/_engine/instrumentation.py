@@ -260,7 +260,7 @@ class ObserverInstrumentation(Instrumentation):
         try:
             await resolve(self.observer(event))
         except Exception:
-            logger.exception("An observer failed on %s; the run goes on", type(event).__name__)
+            logger.exception("An observer failed on %s; the run continues", type(event).__name__)
 
     async def progress(self, event: ToolProgressed) -> None:
         await self.event(event)
@@ -303,7 +303,7 @@ class ChunkPublisher(Instrumentation):
             except Exception:
                 # A single traceback shows the problem; more would hide everything else.
                 if not self._failed:
-                    logger.exception("A chunk could not be published; the run goes on")
+                    logger.exception("A chunk could not be published; the run continues")
                 self._failed = True
 
 

@@ -31,7 +31,7 @@ FilterRule: TypeAlias = (
         "_Given | Awaitable[_Given]",
     ]
 )
-"""A filter, or a function of the run's state that returns one or more filters, sync or async."""
+"""A filter, or a function of the run's state that returns filters, sync or async."""
 
 KnowledgeFilters: TypeAlias = FilterRule | Sequence[FilterRule]
 """One or several, of which a document must pass all; a filter may be a dict of values by key,

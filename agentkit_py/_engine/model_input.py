@@ -473,7 +473,7 @@ class ModelInputBuilder:
         )
         start = await resolve(hook(context))
         where = f"Agent {self.agent.name!r}"
-        expect(where, "what on_start returns", start, Start, START)
+        expect(where, "the result of on_start", start, Start, START)
         return Start(prompt, history) if start is None else start
 
 

@@ -88,8 +88,8 @@ def _task_model() -> type[BaseModel]:
 
     class NestedTask(BaseModel):  # without a docstring: models would read it
         task: str = Field(
-            description="What is to be done, with all that is needed for it: nothing else of this "
-            "conversation is known there."
+            description="The task, with everything needed for it: the rest of this conversation "
+            "is not passed on."
         )
 
     return NestedTask

@@ -59,7 +59,7 @@ _ENDS = (GUARDRAIL, INTERRUPTED, TAKEN_OVER)
 @spelled_here
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RouterContext(Generic[StateT]):
-    """The argument of a router function: the run so far, and what is scheduled."""
+    """The argument of a router function: the run so far, and the scheduled agents."""
 
     input: str
     """The text of the user's message."""
@@ -161,7 +161,7 @@ class NetworkLoop(RunBody[NetworkRun]):
                     continue
                 if isinstance(handoff.agent, str):
                     hint = meant(handoff.target, list(self.network_run.agents))
-                    problem = f"there is no agent {handoff.target!r} to hand over to: {hint}"
+                    problem = f"unknown agent {handoff.target!r} to hand over to: {hint}"
                     raise RoutingError(problem, network=self.network_run.name)
                 self.network_run.add_agent(handoff.agent)
                 waiting.append(handoff.agent)
@@ -385,8 +385,8 @@ class NetworkLoop(RunBody[NetworkRun]):
         if self._spec.max_iter and run.call_count >= self._spec.max_iter:
             logger.warning(
                 "Network %r was stopped after %d agent turns (max_iter); %d scheduled. Its router "
-                "was not asked again: TypeScript asks it once more. What it does after the last "
-                "turn belongs behind run(…), or give it one turn more: max_iter=%d",
+                "was not asked again: TypeScript asks it once more. Work for after the last "
+                "turn belongs behind run(…), or allow another turn: max_iter=%d",
                 run.name,
                 run.call_count,
                 len(run.stack),
@@ -438,9 +438,9 @@ class NetworkLoop(RunBody[NetworkRun]):
         run = self.network_run
         hint = meant(name, list(run.agents))
         if self.context.choices.mode != "typescript" and name not in self._from_models:
-            problem = f"{origin} {name!r}, and there is no such agent: {hint}"
+            problem = f"{origin} {name!r}, which is not an agent of the network: {hint}"
             raise RoutingError(problem, network=run.name)
-        what = "Network %r ends, since there is no agent %r: %s"
+        what = "Network %r ends, since agent %r is unknown: %s"
         logger.warning(what, run.name, name, hint)
 
     def _router_context(self) -> RouterContext:
@@ -470,7 +470,7 @@ class NetworkLoop(RunBody[NetworkRun]):
         if options.model is None and options.default_model is None and spec.model is None:
             raise MissingModelError(
                 agent.name,
-                f"Network {run.name!r} asks {agent.name!r} who is next, and there is no model for "
+                f"Network {run.name!r} asks {agent.name!r} who is next, but has no model for "
                 "it. Pass router=once(agent), handoffs(agent) or another of agentkit_py.routing; "
                 "or default_model=… to the network, or model=… to run().",
             )
@@ -480,7 +480,9 @@ class NetworkLoop(RunBody[NetworkRun]):
             return ()
         note_routing(run, result)
         if result.stop_reason in LIMITS and not result.output:
-            reach_limit(run, result.stop_reason)  # it was not asked, so it has not said "nobody"
+            reach_limit(
+                run, result.stop_reason
+            )  # the router was not asked, so it has not ended the run
             return ()
         hook = spec.lifecycle.on_route
         assert hook is not None

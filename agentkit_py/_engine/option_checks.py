@@ -16,7 +16,7 @@ from agentkit_py.history.config import HistoryConfig
 from agentkit_py.models.base import Model
 from agentkit_py.models.compatible import model_named
 
-MODEL = 'a model, e.g. openai("gpt-4o") or "openai:gpt-4o", or a function that chooses one'
+MODEL = 'a model, e.g. openai("gpt-4o") or "openai:gpt-4o", or a function that chooses a model'
 START = "agentkit_py.lifecycle.Start(prompt, history, stop=…), or None"
 RESULT = "an AgentResult, e.g. ctx.result.with_messages([…]), or None"
 HISTORY = 'a store or HistoryConfig, e.g. SqliteHistory("support.db")'
@@ -215,7 +215,7 @@ def expect_context(where: str, name: str, function: object, *, or_none: bool = F
     names = list(signature.parameters)
     use = f", and use {', '.join(f'ctx.{one}' for one in names)}" if len(names) > 1 else ""
     raise ConfigurationError(
-        f"{where}: {name} gets one context: write (ctx){use}; it takes ({', '.join(names)})"
+        f"{where}: {name} gets a single argument: write (ctx){use}; it takes ({', '.join(names)})"
     )
 
 
@@ -295,7 +295,7 @@ def check_answers(answers: object) -> None:
     for question, answer in cast("Mapping[object, object]", answers).items():
         if not isinstance(question, str):
             raise ConfigurationError(
-                f"resume() takes answers by the questions' ids; {question!r:.80} is no id"
+                f"resume() takes answers by the questions' ids; {question!r:.80} is not an id"
             )
         if not isinstance(answer, bool | ApprovalAnswer):
             raise ConfigurationError(

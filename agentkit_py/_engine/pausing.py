@@ -146,8 +146,8 @@ async def waited_for(store: object, thread_id: str | None, run: RunRecord) -> li
 
     Those of parallel calls come in the order of the calls, whichever asked first.
 
-    A question belongs to one attempt: those of earlier attempts for the same message are not part
-    of it, whatever their outcome.
+    A question belongs to its attempt. Questions of earlier attempts at the same message do not
+    count, whatever their outcome.
     """
     if not isinstance(store, QuestionStore) or thread_id is None:
         return []
@@ -244,7 +244,7 @@ async def resume_with(
     remote = [one.id for one in asked if one.execution is not None and one.id in (answers or ())]
     if remote:
         raise ConfigurationError(
-            f"Question {remote[0]!r} was asked by an Inngest function, which goes on once the "
+            f"Question {remote[0]!r} was asked by an Inngest function, which resumes when the "
             "answer is sent to it. Instead of resume(…) write: "
             f"await answer_question(client, store, {remote[0]!r}, True or False, by=…), from "
             "agentkit_py.inngest"

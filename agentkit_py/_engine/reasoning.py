@@ -55,7 +55,7 @@ def _summed_up(model: Model, request: ModelRequest, report: ContextReport) -> Re
     sent = {id(message) for message in model.adapter.sent(model, request)}
     if any(id(message) in sent for message in there):
         count = sum(id(message) not in sent for message in request.messages)
-        reason = f"the model's own summary stands for {count} messages"
+        reason = f"the model's own summary replaces {count} messages"
     elif there:
         reason = "the model's own summary is not used: it was made of other messages or elsewhere"
     else:

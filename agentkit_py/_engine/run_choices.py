@@ -120,7 +120,8 @@ class RunChoices:
         shared = () if network is None or network.history is None else network.history.chain
         own = () if agent.history is None else agent.history.chain
         levels: list[tuple[Level, Sequence[HistoryProcessor]]] = [
-            # First of all, so that no summary or text that others make holds what is hidden.
+            # This comes first, so that hidden content gets into no summary or text that processors
+            # make.
             ("network", () if network is None else network.isolation),
             *self.inherited,
             ("history", shared),

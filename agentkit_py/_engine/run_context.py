@@ -264,7 +264,7 @@ class RunContext:
         try:
             await self.thread.release_lease()
         except Exception:  # noqa: BLE001 - the run's own error is the one to raise
-            logger.exception("A run that could not begin did not give its thread back")
+            logger.exception("Could not release the thread lease of a run that failed to start")
 
     async def _begin(self, *, load_all: bool, dry: bool) -> None:
         given, thread, budget = self.messages.input, self.thread, self.spending.budget
@@ -339,7 +339,7 @@ class RunContext:
         outer_call: OpenCall | None = None,
         inherited: Chains = (),
     ) -> RunContext:
-        """Return the context of a run inside this one.
+        """Return the context of a nested run.
 
         Limits, budget, approver, and the thread that keeps questions are those of this run.
 
@@ -457,7 +457,7 @@ class RunContext:
             return
         thread_id = self.state.thread_id
         if isinstance(error, ThreadNotFoundError) and error.thread_id == thread_id:
-            said = "Thread %r was deleted while a run was at work on it: the run's results are gone"
+            said = "Thread %r was deleted during a run: the run's results are lost"
             logger.warning(said, thread_id)
             return
         if self.thread.config is not None:

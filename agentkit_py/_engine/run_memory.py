@@ -32,7 +32,7 @@ class EarlierRequests:
         self.sent = messages
 
     def fork(self) -> EarlierRequests:
-        """Return what an agent begins with that runs in parallel to others."""
+        """Return the memory of an agent that runs in parallel to others."""
         return EarlierRequests(self.sent)
 
 

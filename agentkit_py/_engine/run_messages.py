@@ -25,7 +25,7 @@ class RunInput:
 
     message: UserMessage
     said: TextMessage | None = field(init=False)
-    """The message as the model sees it and as it stands in a transcript; None if it is empty."""
+    """The message as the model and the transcript have it; None if it is empty."""
 
     _prompt: tuple[Message, ...] = field(default=(), init=False)
     _parts: tuple[str, str] | None = field(default=None, init=False)
@@ -39,7 +39,7 @@ class RunInput:
 
     @classmethod
     def of(cls, given: str | UserMessage, runtime: Runtime, prefix: str) -> RunInput:
-        """Return what was passed to ``run`` as a message with id and time.
+        """Return the input of ``run`` as a message with id and time.
 
         Raises:
             ConfigurationError: It is neither text nor a `UserMessage`.
@@ -65,7 +65,7 @@ class RunInput:
         return text_of_parts(self.message.content)
 
     def user_turn(self, said: TextMessage) -> AgentResult:
-        """Return the message as it stands in a transcript."""
+        """Return the message as an entry of the transcript."""
         when = self.message.client_timestamp
         assert when is not None, "`of` has filled it in"
         return AgentResult(USER, (said,), (), when, id=self.message.id)
@@ -83,19 +83,19 @@ class RunInput:
 
 @dataclass(slots=True)
 class RunMessages:
-    """The message that began a run, the late ones, and what has checked them."""
+    """The first message of a run, its late messages, and the checks they passed."""
 
     input: RunInput
     masks: Sequence[Redactor] = ()
     """The redactors that mask each message."""
 
     late: list[RunInput] = field(default_factory=list[RunInput])
-    """Messages of the user that came while the run was at work; forks share them."""
+    """Messages of the user that arrived during the run; forks share them."""
 
     checked: set[CheckedInput] = field(default_factory=set[CheckedInput])
 
     def add_late(self, message: UserMessage) -> RunInput:
-        """Add a message that came while the run was at work; return it masked."""
+        """Add a message that arrived during the run; return it masked."""
         given = RunInput(cast("UserMessage", masked(message, self.masks)))
         self.late.append(given)
         return given
@@ -110,7 +110,7 @@ class RunMessages:
             self.checked |= fork.checked
 
     def with_content(self, content: str) -> RunMessages:
-        """Return the messages with another content of the first one."""
+        """Return the messages with the content of the first replaced."""
         message = replace(self.input.message, content=content)
         return replace(self, input=RunInput(message))
 

@@ -25,10 +25,10 @@ class RunOptions(TypedDict, total=False):
     """Options of every run; all may be left out."""
 
     state: State[Any] | Mapping[str, Any] | None
-    """State to go on with, or a plain ``{data, results, messages, threadId}``."""
+    """State to continue with, or a plain ``{data, results, messages, threadId}``."""
 
     thread_id: str | None
-    """The stored thread to go on with."""
+    """The stored thread to continue."""
 
     model: ModelChoice
     """Overrides the agents' models: a model, its name, or a function of the context."""
@@ -46,7 +46,7 @@ class RunOptions(TypedDict, total=False):
     """Limits of the run's time, inferences, tokens and cost."""
 
     runtime: Runtime | None
-    """Another runtime than the ambient one."""
+    """The runtime; the ambient runtime unless given."""
 
     ctx: object
     """The context of the Inngest function it runs in; the middleware finds it by itself."""
@@ -68,11 +68,10 @@ class RunOptions(TypedDict, total=False):
     each agent."""
 
     knowledge_filters: KnowledgeFilters | None
-    """Filters of each search of knowledge in this run, beside the agents' own; runs that are nested
-    in it have them, too."""
+    """Filters of each search of knowledge in this run and nested runs, besides the agents' own."""
 
     on_busy: OnBusy | None
-    """Behaviour where another run is at work on the thread; the lease's unless given."""
+    """Behaviour when another run has the thread; that of the lease unless given."""
 
     tracing: Instrument | None
     """Measures the run, e.g. `agentkit_py.tracing.Tracing`; else whatever measures all runs."""
@@ -87,7 +86,7 @@ _FUNCTIONS = {"observer": "event", "approver": "request"}
 """What functions among them are called with."""
 
 _WITH_METHODS = {
-    "budget": ("begin", "a budget of somebody, Budgets(…).of(user=…)"),
+    "budget": ("begin", "the budget of a user or tenant, Budgets(…).of(user=…)"),
     "runtime": ("infer", "a runtime, DirectRuntime(…)"),
     "tracing": ("of_run", "a Tracing(…)"),
 }
@@ -136,7 +135,7 @@ def new_state(name: str, state_type: type[Any]) -> State[Any]:
 
 
 def typed_state(name: str, state: State[Any], state_type: type[Any]) -> None:
-    """Make the state's data one of ``state_type``: a dict, as clients send it, is validated.
+    """Validate the state's data as ``state_type`` if it is a dict, as clients send it.
 
     Raises:
         ConfigurationError: It is of another type, or does not fit.
@@ -167,7 +166,7 @@ def as_state(given: object) -> State[Any]:
     """Return the state that a run was given, as an object or as a dict.
 
     Raises:
-        ConfigurationError: It is no state.
+        ConfigurationError: The value is not a state.
     """
     state: object = given
     if isinstance(given, Mapping):

@@ -1,9 +1,9 @@
-"""Shared prefix: one beginning for the requests of all agents of a network.
+"""Shared prefix: the requests of all agents of a network begin alike.
 
-All have the same system prompt and are shown the tools of all; what an agent is, and which tools
-are its own, a system message says where its turn begins. So requests grow by appending whichever
-agent's turn it is: providers cache them, and signed reasoning holds. Where those messages stand
-follows from who wrote what, so nothing of them is stored.
+All agents have the same system prompt and the tools of the whole network. Where an agent's turn
+begins, a system message gives its role and its own tools. So requests only grow at their end, in
+each agent's turn: providers cache them, and signed reasoning stays valid. The positions of these
+messages follow from the authors in the transcript, so they are not stored.
 
 An agent from which something is hidden, or whose prompt or tools are not known before its turn,
 keeps a beginning of its own.
@@ -33,7 +33,7 @@ SYSTEM = (
 """The system prompt of all agents."""
 
 ROLE = "From here on you are the agent {agent}."
-AGAIN = "From here on you are the agent {agent} again, as said above."
+AGAIN = "From here on you are the agent {agent} again, as described above."
 MOST_TOOLS = 128
 """The most tools that agents share: OpenAI takes no more functions in a request."""
 
@@ -75,7 +75,7 @@ class SharedPrefix:
     def why_apart(self, agent: AgentSpec, model: Model) -> str:
         """Return why an agent has a beginning of its own."""
         if isinstance(model, FallbackModel):
-            return "other models may stand in for its own"
+            return "other models may replace its own"
         if not model.takes.system_inside:
             return f"{model.model} takes no system messages inside a conversation"
         return self.apart.get(agent.name, "it has joined the network")
@@ -159,13 +159,13 @@ def _why_apart(agent: AgentSpec, chains: Chains) -> str:
         "the model sums up its conversation for itself": sums_up,
         f"{hiding} may hide something from it": bool(hiding),
         "its system prompt is a function": not isinstance(agent.system, str),
-        "its on_start may change what it sees": agent.lifecycle.on_start is not None,
+        "its on_start may change its messages": agent.lifecycle.on_start is not None,
         "its knowledge is described in its system prompt": agent.tools.knowledge is not None,
         "its servers say which tools it has": bool(agent.tools.servers),
         "its rights are a function": callable(agent.tools.allowed),
         "its hosted tools could be called in other agents' turns": bool(agent.tools.hosted),
         "it begins its answers itself": bool(agent.assistant),
-        "its tool_choice is said in its system prompt": agent.tools.choice != "auto",
+        "its tool_choice is part of its system prompt": agent.tools.choice != "auto",
         "its handoffs are offered in its turns only": bool(agent.handoffs),
         "its output has a form of its own": agent.output is not None,
     }

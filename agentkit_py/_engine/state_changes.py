@@ -32,8 +32,8 @@ class Before:
 class StateChanges:
     """The changes of a state and of a network's schedule, recorded and applied on replays.
 
-    Schedules are recorded as additions, so that the records of callbacks that ran in parallel can
-    be applied one after another.
+    Schedules are recorded as additions, so that the records of parallel callbacks can be applied in
+    turn.
     """
 
     state: State[Any]
@@ -45,7 +45,7 @@ class StateChanges:
         return Before(state.dump(), state.transcript, state.thread_id, len(self._stack()))
 
     def record(self, before: Before, /) -> JsonValue:
-        """Return what has changed since ``before``."""
+        """Return the changes since ``before``."""
         found: dict[str, JsonValue] = {}
         data = self.state.dump()
         if differs(data, before.data):

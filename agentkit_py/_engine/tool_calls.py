@@ -1,4 +1,4 @@
-"""Tool calls: checking, approving and carrying out what a model asked for."""
+"""Tool calls: check, approve and run the calls of a model."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Prepared:
     """The arguments that a person put in place of the model's."""
 
     result: ToolResultMessage | None = None
-    """The result, once there is one."""
+    """The result; None until the call has ended."""
 
     trip: Trip | None = None
     """The guardrail that stops the run because of the result."""
@@ -91,7 +91,7 @@ class Prepared:
 
 @dataclass(slots=True)
 class ToolRunner:
-    """Runs the calls of one reply."""
+    """Runs the calls of a reply."""
 
     run: RunContext
     turn: Turn
@@ -105,7 +105,7 @@ class ToolRunner:
     """The reply. Where it was cut, its calls are not run, since they may be incomplete."""
 
     reply: OpenReply | None = None
-    """The reply, where what its calls do goes into a thread."""
+    """The reply, if its calls are recorded in a thread."""
 
     settled: Mapping[int, JsonValue] = field(default_factory=dict[int, JsonValue])
     """Results for calls that are not run, by their place in the reply."""
@@ -157,7 +157,7 @@ class ToolRunner:
         return result
 
     def _guards_of(self, tool: Tool | None) -> Guards | None:
-        """Return what checks or masks calls of a tool; None: nothing does."""
+        """Return the guardrails and masks of a tool; None if it has none."""
         guards = self.guards
         return guards if tool is not None and guards is not None and guards.check(tool) else None
 
@@ -170,7 +170,7 @@ class ToolRunner:
             ids = [one.step_id for one in waiting]
             if any(runtime.remembers(one) or runtime.remembers(f"{one}.") for one in ids):
                 return False  # it became an option under the run
-        runtime.decide(key, lambda: True, "The calls of one reply run at the same time")
+        runtime.decide(key, lambda: True, "The calls of a reply run in parallel")
         return True
 
     def _releases(self) -> bool:
@@ -187,7 +187,7 @@ class ToolRunner:
         return True
 
     async def _guard_calls(self, prepared: Sequence[Prepared]) -> None:
-        """Mark the calls that guardrails refuse: all, where one stops the run."""
+        """Mark the calls that guardrails refuse: all, if a guardrail stops the run."""
         for one in prepared:
             if one.refused is not None or one.tool is None or self.guards is None:
                 continue
@@ -224,7 +224,7 @@ class ToolRunner:
             return Prepared(step_id, index, call, None, None, refused)
         plain = tool.needs_approval is False and tool.check is None
         repair = self.agent.tools.repair_arguments
-        if plain and self.run.runtime.remembers(step_id):  # nobody reads its arguments again
+        if plain and self.run.runtime.remembers(step_id):  # its arguments are not parsed again
             repairs = tool.repairs_of(call) if repair else ()
             return Prepared(step_id, index, call, tool, None, repairs=repairs)
         try:
@@ -237,8 +237,8 @@ class ToolRunner:
     def _limited(self, one: Prepared) -> Prepared:
         """Count a call, or refuse it where its tool has been called as often as it may be.
 
-        A call that a step remembers was made, and one that was refused when the run came here first
-        stays so, whatever the limits say now.
+        Recorded calls were made, and calls refused in an earlier execution stay refused, whatever
+        the limits are now.
         """
         if one.refused is not None or one.tool is None:
             return one
@@ -247,7 +247,7 @@ class ToolRunner:
             reason = runtime.recorded(key) or meter.tool_limit(one.call.name, one.tool.max_calls)
             if reason is not None:
                 runtime.decide(key, lambda: reason, f"The limit of calls of {one.call.name!r}")
-                text = f"{reason}: this call was not made. Go on without it."
+                text = f"{reason}: this call was not made. Continue without it."
                 one.refused = error_content("ToolLimitError", text)
                 return one
         meter.count_tool_call(one.call.name)
@@ -255,7 +255,7 @@ class ToolRunner:
 
     def _unknown(self, call: ToolCall) -> JsonValue:
         listed = ", ".join(self.tools)
-        offer = f"Available: {listed}." if listed else "There are no tools now."
+        offer = f"Available: {listed}." if listed else "No tools are available now."
         shared = self.run.choices.shared if self.turn.shares_prefix else None
         owner = None if shared is None else shared.owner_of(call.name)
         if owner is not None and not self.agent.tools.may_have(call.name):
@@ -265,19 +265,20 @@ class ToolRunner:
             text = f"{call.name!r} may not be called now. {offer}"
             return error_content("ToolNotAllowedError", text)
         offer = offer if self.tools or self.agent.tools.own else "This agent has no tools."
-        return error_content("UnknownToolError", f"There is no tool {call.name!r}. {offer}")
+        return error_content("UnknownToolError", f"Unknown tool {call.name!r}. {offer}")
 
     async def _approve(self, prepared: Sequence[Prepared], asked: list[int] | None) -> None:
         """Ask a person once for all calls that need it, and mark those that were refused.
 
         Args:
             prepared: The calls of the reply.
-            asked: The calls that a person was asked about when the run came here first, whatever
-                the tools say now; None: nobody was asked, or nothing was done since.
+            asked: The calls that a person was asked about in an earlier execution, whatever the
+            tools require now; None if there was no question, or nothing was done since.
         """
         runtime = self.run.runtime
         if asked is None and any(runtime.remembers(one.step_id) for one in prepared):
-            # Approval was added under the run: what it has come to without a question goes on.
+            # Approval was added to the tool after the run began: calls that it had reached run
+            # without.
             for one in prepared:
                 if _may_need_approval(one) and not runtime.remembers(one.step_id):
                     break
@@ -317,7 +318,7 @@ class ToolRunner:
                 one.repairs = again.repairs
 
     async def _needing_approval(self, prepared: Sequence[Prepared]) -> list[Prepared]:
-        """Return the calls that need approval; marks those that something stands against."""
+        """Return the calls that need approval; mark those that a check or rule refuses."""
         candidates = [one for one in prepared if one.result is None and _may_need_approval(one)]
         run, step_id = self.run, f"{self.path}.before"
         if not run.runtime.remembers(step_id) and all(
@@ -325,7 +326,7 @@ class ToolRunner:
             for one in candidates
         ):
             return candidates
-        # One step for all, as a replay must come to the same question.
+        # A single step for all, as a replay must reach the same question.
         examine = partial(self._examine_all, candidates)
         found = {
             word["index"]: word for word in await run.runtime.effect(step_id, examine, run.changes)
@@ -383,7 +384,7 @@ class ToolRunner:
         await self.run.monitor.emit(ToolStarted(**self.turn.facts, call=one.call))
 
     async def run_one(self, one: Prepared, state: State[Any]) -> ToolResultMessage:
-        """Run one call on a state; return its result."""
+        """Run a call on a state; return its result."""
         opened = self._opened(one)
         try:
             content = await self._content(one, state, opened)
@@ -411,7 +412,7 @@ class ToolRunner:
     async def _guard_result(
         self, one: Prepared, tool: Tool, state: State[Any], content: JsonValue, guards: Guards
     ) -> JsonValue:
-        """Return a result, or what the model reads where a guardrail refuses it."""
+        """Return a result, or an error for the model if a guardrail refuses it."""
         context = partial(self._context, one, state, may_step=False)
         found = await guards.check_result(one.step_id, tool, content, context)
         if isinstance(found, Trip):
@@ -420,9 +421,9 @@ class ToolRunner:
         return content if found is None else error_content("GuardrailError", found)
 
     def _opened(self, one: Prepared) -> OpenCall | None:
-        """Return the call, of which the reply keeps what is known; None: it keeps nothing of it.
+        """Return the call as its reply records it; None if it is not recorded.
 
-        A call that a step remembers was made, whatever its tool says now.
+        A recorded call was made, whatever its tool requires now.
         """
         run, reply = self.run, self.reply
         refused = one.refused is not None or one.tool is None
@@ -440,7 +441,7 @@ class ToolRunner:
     ) -> JsonValue:
         run = self.run
         changes = run.changes if state is run.state else StateChanges(state, run.network)
-        if run.runtime.remembers(one.step_id):  # it was made, whatever its tool says now
+        if run.runtime.remembers(one.step_id):  # the call was made, whatever its tool requires now
             return await run.runtime.effect(one.step_id, _never, changes)
         if one.refused is not None or one.tool is None:
             return one.refused
@@ -493,7 +494,7 @@ class ToolRunner:
     async def _checked(
         self, one: Prepared, state: State[Any], opened: OpenCall | None
     ) -> JsonValue:
-        """Carry the call out, unless something stands against it since a person agreed."""
+        """Run the call, unless a check or rule refuses it since its approval."""
         context = self._context(one, state, may_step=False)
         refused = None
         if one.tool is not None and one.tool.check is not None:
@@ -559,15 +560,15 @@ class ToolRunner:
         return not known and is_first(runtime.new_id(f"{one.step_id}/failed"))
 
     def _raised(self, one: Prepared, error: Exception) -> JsonValue:
-        """Return what the model reads where a check of the call, or a rule of it, raised."""
+        """Return the error for the model when a check or rule of the call raised."""
         assert one.tool is not None
         return self._failed(one, one.tool, raised_content(error), error, again=False)
 
     async def _check(self, one: Prepared, context: ToolContext) -> JsonValue | None:
-        """Return what stands against the call, as the model reads it; a failing check does, too.
+        """Return an error for the model if a check or rule refuses the call, or the check fails.
 
         Raises:
-            ConfigurationError: The check returned something else than a sentence or None.
+            ConfigurationError: The check did not return a sentence or None.
         """
         if one.tool is None or one.tool.check is None:
             return None
@@ -596,7 +597,7 @@ class ToolRunner:
             progress = Progress(**masked) if "error" not in masked else Progress()
         one.reports += 1
         key = f"{one.step_id}/progress/{one.reports}"
-        # A tool with steps says it again in each replay; a step that is tried again says it anew.
+        # A tool with steps reports again in each replay; a retried step makes a new report.
         report_id = run.runtime.new_id(key) if tool.steps else uuid4().hex
         event = ToolProgressed(**self.turn.facts, call=one.call, progress=progress, id=report_id)
         await run.monitor.progress(event)
@@ -604,7 +605,7 @@ class ToolRunner:
     async def _attempt(
         self, tool: Tool, one: Prepared, context: ToolContext
     ) -> tuple[JsonValue, Exception | None]:
-        """Carry the call out once; return what the model reads, and the error if it failed."""
+        """Run the call once; return the content for the model, and the error if it failed."""
         # A tool that waits, perhaps for a person, takes as long as it takes.
         limits = () if tool.steps else (tool.timeout, self.run.spending.meter.limits.tool_timeout)
         limit = min([one for one in limits if one is not None], default=None)
@@ -619,7 +620,7 @@ class ToolRunner:
                 with anyio.move_on_after(limit) as timer:
                     value = await contained(call)
         except ConfigurationError:
-            raise  # the developer's error: no model can do anything about it
+            raise  # the developer's error: a model cannot correct it
         except Exception as error:
             if _ends_run(error):
                 raise
@@ -646,7 +647,7 @@ def _ends_run(error: Exception) -> bool:
 def _is_of_the_call(error: Exception) -> bool:
     """Return whether the call itself failed with an error that ends the run.
 
-    Another one, of the store or of the guard, does not say what became of the call.
+    Other errors, of the store or of the replay guard, say nothing about the call.
     """
     if isinstance(error, ReplayError):
         return False
@@ -693,6 +694,6 @@ def _may_need_approval(one: Prepared) -> bool:
 
 
 def _nested_error(context: ToolContext) -> Exception | None:
-    """Return what the run of an agent or network as a tool ended with, which its result says."""
+    """Return the error of the run of an agent or network as a tool, if it failed."""
     services = context.services
     return services.error if isinstance(services, CallDesk) else None

@@ -1,4 +1,4 @@
-"""Errors of tools: what the log has of them, under the reference that users get."""
+"""Errors of tools in the log, under the reference that users get."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentkit_py.errors import ModelRetry, ToolError
 from agentkit_py.events.for_users import reference_of
 
 
-class ToolTimeout(TimeoutError):  # noqa: N818 - what users of results see is a TimeoutError
+class ToolTimeout(TimeoutError):  # noqa: N818 - readers of results see a TimeoutError
     """A call took longer than its tool or its run allows."""
 
 
@@ -21,8 +21,8 @@ _MOST_LOGGED = 1000
 def is_first(call_id: str) -> bool:
     """Return whether this process has not logged the failure of a call yet.
 
-    The request that plans a durable run's next step and the one that takes it both come to a tool
-    whose steps are done, and nothing has kept yet that it failed.
+    Two requests of a durable run reach a tool whose steps are done: the request that plans the next
+    step, and the request that runs it. Neither has recorded the failure yet.
     """
     if call_id in _LOGGED:
         return False
@@ -40,14 +40,14 @@ def log_failure(
     Args:
         tool: The tool.
         agent: The agent that called it.
-        content: The result as it is stored, masked: its reference is the one that users get.
+        content: The result as it is stored, masked: users get its reference.
         error: The exception; None: the call was made, and its result cannot be kept.
         again: The call is tried again.
     """
     failure = as_object((as_object(content) or {}).get("error")) or {}
     reference = reference_of(content)
     if isinstance(error, ToolError | ModelRetry):
-        what = "Tool %r of agent %r told the model why it failed: %s (reference %s)"
+        what = "Tool %r of agent %r returned an error to the model: %s (reference %s)"
         logger.info(what, tool, agent, failure.get("message"), reference)
     elif error is None or isinstance(error, ToolTimeout):
         what = "Tool %r of agent %r failed: %s (reference %s)"
@@ -55,5 +55,5 @@ def log_failure(
     else:
         level = logging.WARNING if again else logging.ERROR
         what = "Tool %r of agent %r raised an error%s (reference %s)"
-        tried = ", and is tried again" if again else ""
+        tried = ", and is retried" if again else ""
         logger.log(level, what, tool, agent, tried, reference, exc_info=error)

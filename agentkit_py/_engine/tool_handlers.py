@@ -28,7 +28,7 @@ _NOTHING = object()
 def call_handler(
     tool: Tool, arguments: Any, context: ToolContext, report: Report
 ) -> Awaitable[Any]:
-    """Return the call of a tool's handler; one that is not async runs in a worker thread."""
+    """Call a tool's handler, in a worker thread if it is not async."""
     if tool.generator == "async":
         return _result_of(tool.name, tool.invoke(arguments, context), report)
     if tool.is_async:
@@ -44,14 +44,14 @@ async def _in_thread(tool: Tool, arguments: Any, context: ToolContext, report: R
             found = tool.invoke(arguments, context)
             return found if tool.generator is None else _result_here(tool.name, found, report)
         except (CancelledError, GeneratorExit, SystemExit) as error:
-            # It would end this process, or what runs in it, and means nothing in a thread.
+            # It would end this process, or a task in it, and has no meaning in a thread.
             raise as_error(error) from error
 
     return await resolve(await in_thread(call))
 
 
 def _progress_of(tool: str, value: object) -> Progress:
-    """Return what a tool yielded as progress: a text, a fraction from 0 to 1, or any data.
+    """Return a yielded value as progress: a text, a fraction from 0 to 1, or any data.
 
     Raises:
         ConfigurationError: A `Progress` has a fraction that is none.
@@ -82,8 +82,8 @@ def _json_of(tool: str, value: object) -> Any:
 async def _result_of(tool: str, values: AsyncGenerator[Any, Any], report: Report) -> Any:
     """Return the last value of an async generator; report those before it.
 
-    A `Progress` is reported at once. Of other values only the next one says that they were not the
-    last.
+    A `Progress` is reported at once. Other values are reported when the next value shows that they
+    were not the last.
     """
     last: object = _NOTHING
     async with aclosing(values):
@@ -98,7 +98,7 @@ async def _result_of(tool: str, values: AsyncGenerator[Any, Any], report: Report
 
 
 def _result_here(tool: str, values: Generator[Any, Any, Any], report: Report) -> Any:
-    """Return what a generator returned, or its last value, as `_result_of` does, in a thread."""
+    """Return a generator's return value, or its last value, as `_result_of` does, in a thread."""
     tell = partial(anyio.from_thread.run, report)
     last: object = _NOTHING
     with closing(values):

@@ -46,7 +46,7 @@ class ToolSource(Protocol):
         ...
 
     async def open(self) -> None:
-        """Connect; one who opens closes, too.
+        """Connect; each caller that opens must close.
 
         Raises:
             ToolSourceError: It cannot be reached, and is needed.
@@ -54,21 +54,21 @@ class ToolSource(Protocol):
         ...
 
     async def close(self) -> None:
-        """Disconnect when the last one who opened has closed; using it connects anew."""
+        """Disconnect when the last caller has closed; the next use connects again."""
         ...
 
 
 @dataclass(slots=True)
 class SourceBook:
-    """The listings of the sources, as the steps of one run recorded them."""
+    """The listings of the sources, as the run's steps recorded them."""
 
     _listed: dict[int, JsonObject] = field(default_factory=dict[int, JsonObject])
-    """By the identity of the source, since two sources of one network may have one name."""
+    """By identity of the source, since sources of a network may share a name."""
 
     _owners: dict[str, set[int]] = field(default_factory=dict[str, set[int]])
 
     def copy(self) -> SourceBook:
-        """Return a copy for one of several parallel agents, so that their order does not matter."""
+        """Return a copy for a parallel agent, so that the order of the agents does not matter."""
         return SourceBook(dict(self._listed), {k: set(v) for k, v in self._owners.items()})
 
     async def tools(
@@ -117,7 +117,7 @@ class SourceBook:
 
 
 def check_sources(agent: str, sources: Sequence[Any]) -> None:
-    """Refuse objects that are no tool sources, and two sources of one name.
+    """Validate the tool sources: their types, and that their names differ.
 
     Raises:
         ConfigurationError: See there.
@@ -126,8 +126,8 @@ def check_sources(agent: str, sources: Sequence[Any]) -> None:
     for source in sources:
         if isinstance(source, Mapping) or not hasattr(source, "listing"):
             raise ConfigurationError(
-                f"Agent {agent!r}: mcp_servers has a {_kind(source)}, which is no server; "
-                "make one with agentkit_py.mcp.MCPServer(name, transport)"
+                f"Agent {agent!r}: mcp_servers has a {_kind(source)}, which is not a server; "
+                "use agentkit_py.mcp.MCPServer(name, transport)"
             )
         if source.name in names:
             raise ConfigurationError(f"Agent {agent!r} has two servers called {source.name!r}")
@@ -160,7 +160,7 @@ async def opened(sources: Iterable[ToolSource]) -> AsyncExitStack:
 def check_allowed(
     agent: str, allowed: object, tools: Mapping[str, Tool], sources: Sequence[ToolSource] = ()
 ) -> None:
-    """Refuse what can give no rights.
+    """Validate ``allowed_tools``.
 
     Raises:
         ConfigurationError: It is neither names nor a function, or names a tool there is not.
@@ -171,7 +171,7 @@ def check_allowed(
     unknown = [name for name in missing if not may_have(sources, name)]
     if unknown:
         raise ConfigurationError(
-            f"Agent {agent!r}: allowed_tools has {unknown[0]!r}, which is no tool of it "
+            f"Agent {agent!r}: allowed_tools has {unknown[0]!r}, which is not among its tools "
             f"({', '.join(sorted(tools)) or 'it has none'})"
         )
 
@@ -180,13 +180,13 @@ def allowed_names(agent: str, given: Any) -> set[str]:
     """Return the names of tools in ``given``.
 
     Raises:
-        ConfigurationError: It is no list of names.
+        ConfigurationError: The value is not a list of names.
     """
     if isinstance(given, Collection) and not isinstance(given, str | bytes | Mapping):
         found: set[Any] = set(given)  # pyright: ignore[reportUnknownArgumentType] - users pass anything
         if all(isinstance(name, str) for name in found):
             return found
     raise ConfigurationError(
-        f"Agent {agent!r}: allowed_tools must be a list of names, or a function that gives one, "
-        f"not {given!r:.80}"
+        f"Agent {agent!r}: allowed_tools must be a list of names, or a function that returns "
+        f"a list, not {given!r:.80}"
     )

@@ -1,4 +1,4 @@
-"""Transcript: who said what in a thread and a run, what of it is from before, what staff wrote."""
+"""Transcript: the messages of a thread and a run, with their authors; history and staff marked."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ INTERRUPTED = "interrupted"
 class Transcript:
     """The user turns and results of a run's state, and which of them this run added.
 
-    Each message says on which side it is (``from_history``). What a tool or hook puts into the
-    state and does not say so is on the side of what stands before it.
+    Each message says on which side it is (``from_history``). A message that a tool or hook put into
+    the state without a side is on the side of the message before it.
     """
 
     state: State
     question: str | None
-    """The id of this run's user message: it stands in the prompt, and so in no history."""
+    """The id of this run's user message: the prompt holds it, so the history does not."""
 
     older: tuple[AgentResult, ...] = ()
     """A fork's older results of the thread that processors asked for; not in its state."""
@@ -47,14 +47,14 @@ class Transcript:
     """True if the message that was read last is of this run."""
 
     _is_asked: bool = field(default=False, init=False, repr=False)
-    """True if the entry that was read last stands behind this run's message."""
+    """True if the entry read last follows this run's message."""
 
     def begin(self) -> None:
         """Mark everything in the state as from before this run."""
         self.state.mark_past()
 
     def add(self, result: AgentResult) -> AgentResult:
-        """Append a result of this run to the state; return it as it stands there."""
+        """Append a result of this run to the state; return the stored result."""
         result = result.on_side(past=False)
         self.state.append_result(result)
         self.added.append(result)
@@ -96,15 +96,15 @@ class Transcript:
         self.older = ()
 
     def times(self) -> dict[int, datetime]:
-        """Return when each message was said, by its id in this process; seed messages have none."""
+        """Return the time of each message, by its id in this process; seed messages have none."""
         entries = (*self.older, *self.state.transcript)
         return {id(m): e.created_at for e in entries for m in (*e.output, *e.tool_calls)}
 
     def _read(self) -> None:
         """Sort the messages of entries that were added since the last call.
 
-        Everything is sorted anew where a tool or hook changed what was read, as the run of another
-        agent on the same state does, or added messages of this run that do not say so.
+        All entries are sorted again if a tool or hook changed entries already read (as another
+        agent's run on the same state does), or added messages of this run without a side.
         """
         entries = self.state.transcript
         count = len(self._entries)
@@ -124,19 +124,19 @@ class Transcript:
             by_user = entry.agent_name == USER
             self._is_asked = self._is_asked or (by_user and entry.id == self.question)
             if self._is_asked and is_cut_reply(entry):
-                continue  # an earlier run broke off here; this one answers the same message
+                continue  # an earlier run broke off here; this run answers the same message
             # A call for each message would cost more than all else here.
             for one in said:
                 text = one.content if by_user and one.type == "text" else ""
                 message = one if isinstance(text, str) and "<" not in text else users_words(one)
                 self._is_present = message.from_history is False
-                # The user message of this run stands in the prompt.
+                # The prompt holds the user message of this run.
                 if not by_user or entry.id != self.question:
                     (self._present if self._is_present else self._past).append(message)
         self._entries = entries
 
     def _has_unmarked(self, entries: Sequence[AgentResult]) -> bool:
-        """Return whether a message without a side follows one of this run."""
+        """Return whether a message without a side follows a message of this run."""
         is_present = self._is_present
         for entry in entries:
             for message in (*entry.output, *entry.tool_calls):
@@ -216,7 +216,7 @@ def users_words(message: TextMessage) -> TextMessage: ...
 @overload
 def users_words(message: Message) -> Message: ...
 def users_words(message: Message) -> Message:
-    """Return a user's message without what would look like the words of staff."""
+    """Return a user's message without text that would look like a message of staff."""
     if not isinstance(message, TextMessage) or message.role != "user":
         return message
     if isinstance(message.content, str) and "<" not in message.content:

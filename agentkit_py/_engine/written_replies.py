@@ -1,4 +1,4 @@
-"""Replies that are being written: what readers have seen of one that is stopped or breaks off."""
+"""Replies being streamed: the text that readers have seen if a reply is stopped or breaks off."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class WrittenReply:
     _broken: Sequence[Message] | None = field(default=None, init=False)
 
     def begin(self) -> None:
-        """Begin anew: what another model has written does not count any more."""
+        """Start over: the text of the previous model no longer counts."""
         self._deltas.clear()
 
     def add(self, delta: Delta) -> None:
@@ -42,7 +42,7 @@ class WrittenReply:
             self._deltas.append(delta)
 
     def break_off(self, error: ModelStreamError) -> None:
-        """Keep what had come when the stream failed, also where an earlier attempt read it."""
+        """Hold the text received before the stream failed, in this attempt or before it."""
         self._broken = error.messages
 
     def so_far(self) -> AgentResult | None:

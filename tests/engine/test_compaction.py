@@ -122,7 +122,7 @@ async def test_a_summary_stands_for_all_before_it(name: str, runner: Runner) -> 
     assert begun[0]["type"] == "compaction"
     assert "First." not in json.dumps(last.body)
     assert kinds(last).count("thinking") + kinds(last).count("reasoning") == 4
-    assert "the model's own summary stands for" in talk.said()
+    assert "the model's own summary replaces" in talk.said()
     assert len(json.dumps(talk.rows)) > 2 * len(LONG), "the thread keeps all"
 
 

@@ -57,4 +57,4 @@ async def test_the_run_ends_with_one_clear_line(
     said = [one for one in caplog.records if one.levelno >= logging.WARNING]
     said = [one for one in said if one.name == "agentkit_py"]
     assert [one.exc_info for one in said] == [None] * len(said)
-    assert "was deleted while a run was at work on it" in said[0].getMessage()
+    assert "was deleted during a run" in said[0].getMessage()

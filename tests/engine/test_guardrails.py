@@ -142,7 +142,7 @@ async def test_a_reply_of_its_own_ends_the_run_instead_of_an_error(runner: Runne
     ended: Any = await runner.run(typed, "solve x")
     assert ended.output == Closed(summary="Refused")
     unfit = agent_of(input_guardrails=[guard], output_type=Closed)
-    with pytest.raises(ConfigurationError, match="is no output of agent 'desk'"):
+    with pytest.raises(ConfigurationError, match="is not an output of agent 'desk'"):
         await runner.run(unfit, "solve x")
 
 

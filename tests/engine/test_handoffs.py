@@ -301,7 +301,7 @@ class NoSchema:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"agent": 3}, "to the name of one, got 3"),
+        ({"agent": 3}, "an agent's name; got 3"),
         ({"history": "short"}, "'whole', 'summary', 'brief' or a processor, got 'short'"),
         ({"max_repeats": -1}, "max_repeats must be 0 or more, got -1"),
         (

@@ -236,7 +236,7 @@ async def test_a_run_ends_after_fifty_turns_where_nobody_says_otherwise(runner: 
 async def test_an_unknown_name_is_an_error_of_the_run(runner: Runner) -> None:
     """A run that ends without a word looks like one that had nothing to say."""
     model = ScriptedModel("one")
-    with pytest.raises(RoutingError, match=r"its router returned 'nobody'.*no such agent"):
+    with pytest.raises(RoutingError, match=r"its router returned 'nobody'.*not an agent"):
         await runner.run(network_of(model, script("a", "nobody"), "a"), "q?")
     model.assert_finished()
 

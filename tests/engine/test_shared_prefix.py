@@ -219,8 +219,8 @@ async def test_each_agent_reads_its_name_and_the_tools_it_may_call(runner: Runne
     assert [blocks[0]["text"].partition("\n")[0] for blocks in inside] == [
         "From here on you are the agent desk.",
         "From here on you are the agent billing.",
-        "From here on you are the agent desk again, as said above.",
-        "From here on you are the agent billing again, as said above.",
+        "From here on you are the agent desk again, as described above.",
+        "From here on you are the agent billing again, as described above.",
     ]
     changes = [
         [(block["type"], block["tool"]["name"]) for block in blocks[1:]] for blocks in inside
@@ -306,11 +306,11 @@ def _same(messages: Messages) -> Messages:
 def _odd() -> dict[str, dict[str, Any]]:
     return {
         "its system prompt is a function": {"system": lambda: "S"},
-        "its on_start may change what it sees": {"lifecycle": Lifecycle(on_start=_nothing)},
+        "its on_start may change its messages": {"lifecycle": Lifecycle(on_start=_nothing)},
         "its rights are a function": {"allowed_tools": _nothing},
         "its hosted tools could be called": {"hosted_tools": ["web_search"]},
         "it begins its answers itself": {"assistant": "So"},
-        "its tool_choice is said": {"tool_choice": "any"},
+        "its tool_choice is part": {"tool_choice": "any"},
         "may hide something from it": {"processors": [_same]},
         "another agent has another tool 'track'": {"tools": [other_track]},
     }

@@ -305,7 +305,7 @@ async def test_an_unknown_tool_is_an_error_that_names_the_known_ones(
     result = await runner.run(agent, "q?")
     first, second = result.tool_calls
     assert first.content == {
-        "error": {"name": "UnknownToolError", "message": f"There is no tool 'fly'. {offer}"}
+        "error": {"name": "UnknownToolError", "message": f"Unknown tool 'fly'. {offer}"}
     }
     assert second.is_error is not tools
 

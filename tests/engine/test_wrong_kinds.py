@@ -91,7 +91,7 @@ def as_in_typescript(network: Any, call_count: Any) -> None:
 @pytest.mark.parametrize("hook", ["enabled", "on_start", "on_response", "on_finish", "on_route"])
 def test_a_function_that_takes_several_values_is_told_of_the_context(hook: str) -> None:
     """The error names the attributes to use, where the function is given."""
-    told = r"gets one context: write \(ctx\), and use ctx.network, ctx.call_count;"
+    told = r"gets a single argument: write \(ctx\), and use ctx.network, ctx.call_count;"
     given: Any = as_in_typescript
     with pytest.raises(ConfigurationError, match=rf"Agent 'a': {hook} {told}"):
         agent(lifecycle=Lifecycle(**{hook: given}))
@@ -102,7 +102,9 @@ def test_a_function_that_takes_several_values_is_told_of_the_context(hook: str) 
     with pytest.raises(ConfigurationError, match=rf"Agent 'a': history's get {told}"):
         agent(history=HistoryConfig(get=given))
     given = lambda: None  # noqa: E731 - it stands for a user's
-    with pytest.raises(ConfigurationError, match=r"router gets one context: write \(ctx\); it"):
+    with pytest.raises(
+        ConfigurationError, match=r"router gets a single argument: write \(ctx\); it"
+    ):
         Network(name="n", agents=[agent()], router=given)
 
 

@@ -236,7 +236,7 @@ async def test_a_thread_that_is_deleted_meanwhile_is_said_without_a_traceback(
     assert set(failed) == {"This conversation does not exist any more."}
     said_ = [one for one in caplog.records if one.levelname in ("WARNING", "ERROR")]
     assert [one.exc_info for one in said_] == [None] * len(said_)
-    assert any("was deleted while a run" in one.getMessage() for one in said_)
+    assert any("was deleted during a run" in one.getMessage() for one in said_)
 
 
 async def test_a_run_that_never_began_ends_its_stream() -> None:

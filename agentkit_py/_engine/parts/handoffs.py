@@ -32,7 +32,7 @@ class Handoffs(Part):
         handoffs, tools = self.turn.agent.handoffs, inference.tools
         calls = [i for i, c in enumerate(inference.calls) if c.name in handoffs and c.name in tools]
         for index in calls[1:]:
-            text = "Only one agent can go on: the first named."
+            text = "Only one agent can continue: the first of the handoffs."
             inference.settle(index, error_content("HandoffError", text))
 
     async def after_tools(self, inference: Inference) -> None:

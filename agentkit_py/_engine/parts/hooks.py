@@ -42,7 +42,7 @@ class Hooks(Part):
 
     def _checked(self, hook: str, returned: AgentResult | None) -> AgentResult | None:
         where = f"Agent {self.turn.agent.name!r}"
-        expect(where, f"what {hook} returns", returned, AgentResult, RESULT)
+        expect(where, f"the result of {hook}", returned, AgentResult, RESULT)
         return returned
 
     def _decide(self, key: str, result: AgentResult) -> None:
