@@ -73,7 +73,7 @@ async def test_lifecycle_hooks_with_typescript_values_say_what_to_return(
     """TypeScript's hooks return plain objects."""
     cycle = Lifecycle(**{hook: _returning(value)})
     agent = create_agent(name="desk", system="s", model=ScriptedModel("hi"), lifecycle=cycle)
-    with pytest.raises(ConfigurationError, match=f"Agent 'desk': what {hook} returns.*{said}"):
+    with pytest.raises(ConfigurationError, match=f"Agent 'desk': the result of {hook}.*{said}"):
         await agent.run("x")
 
 
