@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal, cast, get_args
 from typing_extensions import TypeVar
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
-from agentkit_py._core.spellings import spelled_here
+from agentkit_py._core.spellings import options_spelled_here, replaced_here, spelled_here
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError, ModelRetry, ToolError
 from agentkit_py.events.for_users import reference_of
@@ -69,6 +69,8 @@ class StaffAuthor:
         return {"id": self.id, "name": self.name, "to": self.to}
 
 
+@options_spelled_here
+@replaced_here
 @spelled_here
 @dataclass(frozen=True, slots=True)
 class AgentResult:

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from typing import Any, Generic, Self, TypeAlias, TypeVar, Unpack, cast
 
 from agentkit_py._core.awaiting import run_in_thread, run_interruptibly
+from agentkit_py._core.spellings import explained_run
 from agentkit_py._core.tracebacks import is_own_code
 from agentkit_py._engine.driver import RunBody, RunPlan, drive
 from agentkit_py._engine.instrumentation import StreamingConfig
@@ -61,6 +62,7 @@ class Runnable(Generic[T]):
     history: HistoryConfig | None
     _opened: list[AsyncExitStack]
 
+    @explained_run
     async def run(
         self,
         input: MessageInput,  # noqa: A002 - TypeScript's name

@@ -128,6 +128,31 @@ def test_a_member_in_typescripts_spelling_is_an_error_with_ours(member: str) -> 
     assert not hasattr(value, "nothing_of_the_kind")
 
 
+def test_a_result_is_made_with_our_names_and_changed_by_a_copy() -> None:
+    """`new AgentResult({ agentName })`, and `result.output = …` in a hook."""
+    options: Any = {"agentName": "a", "output": [], "toolCalls": []}
+    with pytest.raises(TypeError, match=r"'agentName' is agent_name=… here.*tool_calls=…"):
+        AgentResult(**options)
+    result: Any = AgentResult("a", [])
+    with pytest.raises(AttributeError, match=r"return a copy.*replace\(…, tool_calls=…\)"):
+        result.toolCalls = []
+
+
+async def test_options_of_a_run_in_an_object_are_an_error_that_says_by_name() -> None:
+    """`network.run(input, { state, maxIter: 2 })`."""
+    run: Any = clerk().run
+    with pytest.raises(TypeError, match=r"run\(…, state=…, max_iter=…\), not in an object"):
+        await run("Hello", {"state": 1, "maxIter": 2})
+
+
+@pytest.mark.parametrize(("member", "line"), [("threadId", "write .thread_id"), ("it", "able$")])
+def test_a_member_in_brackets_is_an_error_that_names_the_attribute(member: str, line: str) -> None:
+    """`ctx["network"]`."""
+    state: Any = create_state()
+    with pytest.raises(TypeError, match=line):
+        state[member]
+
+
 async def test_a_routers_slip_names_the_member_of_its_context() -> None:
     """`callCount`."""
 

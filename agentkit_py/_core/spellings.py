@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import FrozenInstanceError
 from functools import wraps
 from typing import Any, TypeVar, cast
 
@@ -70,7 +71,29 @@ def spelled_here(cls: C) -> C:
         said = f"{type(self).__name__!r} object has no attribute {name!r}"
         raise AttributeError(f"{said}: {hint}" if hint else said, name=name, obj=self)
 
+    def subscripted(self: object, key: object) -> Any:
+        said = f"{type(self).__name__!r} object is not subscriptable"
+        ours = snake_case(key) if isinstance(key, str) else ""
+        there = ours.isidentifier() and hasattr(self, ours)
+        raise TypeError(f"{said}: write .{ours}" if there else said)
+
     setattr(cls, "__getattr__", missing)  # noqa: B010 - a type checker must not see it
+    if not hasattr(cls, "__getitem__"):
+        setattr(cls, "__getitem__", subscripted)  # noqa: B010 - as above
+    return cls
+
+
+def replaced_here(cls: C) -> C:
+    """Let a frozen class say how a copy with another member is made."""
+
+    def assigned(self: object, name: str, value: object) -> None:
+        del self, value
+        raise FrozenInstanceError(
+            f"cannot assign to field {name!r}: return a copy, made by "
+            f"dataclasses.replace(…, {snake_case(name)}=…)"
+        )
+
+    setattr(cls, "__setattr__", assigned)  # noqa: B010 - as above
     return cls
 
 
@@ -100,12 +123,33 @@ def explained(function: F, name: str | None = None) -> F:
             if hints:
                 raise TypeError(f"{label}(): {'; '.join(hints)}") from None
             if args and isinstance(args[-1], dict) and not _fits(function, args, options):
-                raise TypeError(
-                    f"{label}(): options go by name, e.g. {label}(name=…), not in an object"
-                ) from None
+                given = cast("dict[Any, Any]", args[-1])
+                raise TypeError(f"{label}(): {_by_name(label, given)}") from None
             raise
 
     return cast("F", call)
+
+
+def explained_run(function: F) -> F:
+    """Return an async function that says where options go that it was given in an object."""
+    parameters = inspect.signature(function).parameters.values()
+    positional = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+    label = function.__name__
+
+    @wraps(function)
+    async def call(*args: Any, **options: Any) -> Any:
+        if len(args) > positional and isinstance(args[-1], dict):
+            raise TypeError(
+                f"{label}(): {_by_name(label, cast('dict[Any, Any]', args[-1]), '…, ')}"
+            )
+        return await function(*args, **options)
+
+    return cast("F", call)
+
+
+def _by_name(label: str, options: Iterable[Any], before: str = "") -> str:
+    names = ", ".join(f"{snake_case(str(option))}=…" for option in options) or "name=…"
+    return f"options go by name, e.g. {label}({before}{names}), not in an object"
 
 
 def _fits(function: Callable[..., Any], args: Any, options: Any) -> bool:
