@@ -407,3 +407,16 @@ async def test_hooks_may_change_the_state(runner: Runner) -> None:
     state = State[Any]()
     await runner.run(agent_with(ScriptedModel("hi"), lifecycle), "q?", state=state)
     assert state.data == {"n": 3}
+
+
+async def test_a_call_that_a_hook_puts_in_the_place_of_a_cut_reply_is_run(runner: Runner) -> None:
+    """The hook's arguments are whole; those of the reply may not be."""
+    call = ToolCallMessage([ToolCall("c1", "look", {})])
+
+    def instead(ctx: ResultContext) -> AgentResult:
+        return ctx.result if ctx.result.cut is None else ctx.result.with_messages([call])
+
+    model = ScriptedModel({"text": "Half a sen", "finish": "length"}, "done")
+    result = await runner.run(agent_with(model, Lifecycle(on_response=instead)), "q?")
+    assert result.text == "done"
+    model.assert_saw("found")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
@@ -57,6 +58,8 @@ class Vector:
                 return "it holds messages of a type that nobody has declared"
         if '"stop_reason": "odd"' in json.dumps(self.spec):
             return "it holds messages that stopped for a reason that nobody has declared"
+        if self.durable and _HALF.search(json.dumps(self.data, ensure_ascii=False)):
+            return "it holds halves of characters, and Inngest's server keeps none"
         tools = self.spec.get("tools", {}).values()
         forms = [tool["parameters"]["jsonSchema"] for tool in tools if tool.get("parameters")]
         if any(not has_schema(each) for each in forms):
@@ -65,6 +68,10 @@ class Vector:
         if not all(map(_is_time, times)):
             return "its clientTimestamp is no time, and a datetime always is one"
         return None
+
+
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair."""
 
 
 def has_schema(forms: dict[str, Json]) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.option_checks import RESULT, expect
 from agentkit_py._engine.parts.base import Inference, Part
+from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py.lifecycle.hooks import ResultContext
 from agentkit_py.results import AgentResult
 
@@ -25,7 +28,7 @@ class Hooks(Part):
             returned = await resolve(hook(self._context(inference.result)))
             result = self._checked("on_response", returned) or inference.result
             self._decide(f"{inference.path}.on_response", result)
-            inference.replace_result(result)
+            inference.replace_result(_without_cut(result, inference))
 
     async def finish(self, result: AgentResult) -> AgentResult:
         """Return the last result as `on_finish` leaves it."""
@@ -55,3 +58,11 @@ class Hooks(Part):
     def _context(self, result: AgentResult) -> ResultContext:
         run, agent = self.run, self.turn.agent.agent
         return ResultContext(agent=agent, network=run.network, state=run.state, result=result)
+
+
+def _without_cut(result: AgentResult, inference: Inference) -> AgentResult:
+    """Return a hook's result; where all calls are the hook's own, they were not cut off."""
+    calls = calls_of(result.output)
+    if result.cut is None or not calls or any(call in inference.calls for call in calls):
+        return result
+    return replace(result, finish=None)

@@ -126,7 +126,34 @@ def _our_chat_parameters(tool: Json, *, strict: bool) -> tuple[Json, bool]:
         except _NotStrict:
             pass
     plain = {k: v for k, v in object_root(schema).items() if k != "$schema"}
+    plain = plain if strict else _without_circles(plain)
     return {"$schema": DRAFT_7, **_draft_7(plain)}, False
+
+
+def _without_circles(root: dict[str, Json]) -> dict[str, Json]:
+    """What xAI takes: a definition that comes back inside itself is an object, said in words."""
+    definitions = root.get("$defs", {})
+    made: dict[str, Json] = {}
+
+    def walk(node: Json, inside: tuple[str, ...]) -> Json:
+        if isinstance(node, list):
+            return [walk(item, inside) for item in node]
+        if not isinstance(node, dict):
+            return node
+        ref = node.get("$ref")
+        name = ref.rpartition("/")[2] if isinstance(ref, str) else None
+        if ref in inside:
+            target = root if ref == "#" else definitions[name]
+            words: dict[str, Json] = {"description": f"{name}, once more."}
+            loose = {"type": "object", "additionalProperties": True}
+            return words | loose if target.get("type") == "object" else words
+        if name is not None and name in definitions and name not in made:
+            made[name] = {}
+            made[name] = walk(definitions[name], (*inside, str(ref)))
+        return {key: walk(value, inside) for key, value in node.items()}
+
+    found = walk({k: v for k, v in root.items() if k != "$defs"}, ("#",))
+    return {**found, "$defs": made} if made else found
 
 
 class _NotStrict(Exception):  # noqa: N818 - a signal

@@ -152,8 +152,7 @@ def _serialised(error: dict[str, Json]) -> dict[str, Json]:
         "message": error.get("message") or stringify(error.get("props", {})),
         "stack": error.get("stack", ""),
     }
-    if known:
-        record |= {k: v for k, v in error.get("props", {}).items() if k == "code"}
+    record |= {k: v for k, v in error.get("props", {}).items() if k == "code"}
     if "cause" in error:
         record["cause"] = _serialised(error["cause"])
     return {**record, "__serialized": True}
