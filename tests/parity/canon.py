@@ -268,6 +268,24 @@ def _tool_names(tools: Json) -> list[str]:
     return [each.get("function", each).get("name") for each in declared]
 
 
+def tools_by_name(document: Json) -> Json:
+    """Return a document with the tools of requests by name: two servers answer in any order."""
+    if isinstance(document, list):
+        return [tools_by_name(item) for item in document]
+    if not isinstance(document, dict):
+        return document
+    made = {key: tools_by_name(value) for key, value in document.items()}
+    for key in ("tools", "functionDeclarations", "agentTools"):
+        if isinstance(made.get(key), list):
+            made[key] = sorted(made[key], key=_name_of_tool)
+    return made
+
+
+def _name_of_tool(tool: Json) -> str:
+    inner = tool.get("function", tool) if isinstance(tool, dict) else {}
+    return str(inner.get("name", "")) if isinstance(inner, dict) else ""
+
+
 def _neutral(value: Json) -> Json:
     """A request, if it routes, without each side's words: prompt and descriptions."""
     if isinstance(value, dict):

@@ -10,6 +10,7 @@ from . import canon
 from .compare import MISSING, Path, differences
 from .divergences import ALL_IDS
 from .evidence import Documents
+from .known_keys import unknown_keys
 from .modes import TYPESCRIPT, Mode
 from .other_kinds import checksum_documents, misc_documents, tokenizer_documents
 from .play import play
@@ -52,7 +53,12 @@ def documents(
         on: Our differences.
         mode: How agents and networks are made.
         expected: What is asked instead of `models`, such as what those said before.
+
+    Raises:
+        ValueError: The recording says something that nothing here reads.
     """
+    if unknown := unknown_keys(vector):
+        raise ValueError(f"{vector.name}: the harness does not read {', '.join(unknown)}")
     match vector.kind:
         case "run":
             return _run_documents(vector, on, mode, expected or models)
@@ -75,14 +81,11 @@ def _run_documents(vector: Vector, on: frozenset[str], mode: Mode, expected: Exp
         problems = tuple(played.problems)
         return Documents(recorded, None, None, canon.observed(played.observed), problems=problems)
     played = play(vector.spec, ours.replies, mode)
-    return Documents(
-        recorded,
-        theirs.document,
-        ours.document,
-        canon.observed(played.observed),
-        ours.asked,
-        tuple(played.problems),
-    )
+    seen = canon.observed(played.observed)
+    four = [recorded, theirs.document, ours.document, seen]
+    if vector.data.get("unorderedTools"):
+        four = [canon.tools_by_name(document) for document in four]
+    return Documents(*four, ours.asked, tuple(played.problems))
 
 
 def models(vector: Vector, on: frozenset[str], mode: Mode = TYPESCRIPT) -> tuple[Outcome, Outcome]:

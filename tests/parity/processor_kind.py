@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,15 +17,9 @@ from agentkit_py.runtime.tiktoken_loader import load_encoding
 from .evidence import Documents
 from .journal import message_record, snapshot
 from .reference.processors import CaseModel, encoding_of, estimate
+from .stores import TOKENIZERS
 from .vectors import Json, Vector
 
-_CUSTOM: dict[str, Callable[[str], float]] = {
-    "chars": lambda text: len(text.encode("utf-16-le", "surrogatepass")) // 2,
-    "words": lambda text: len(text.split()),
-    "const42": lambda text: 42,
-    "zero": lambda text: 0,
-    "float": lambda text: len(text.encode("utf-16-le", "surrogatepass")) / 2 / 3,
-}
 _DEFAULT = "o200k_base"
 
 
@@ -153,7 +146,7 @@ def processor(spec: dict[str, Json], vector: Vector) -> HistoryProcessor:
     options = options if isinstance(options, dict) else {"limit": options}
     limit: Any = _number(options["limit"])
     if "customTokenizer" in spec:
-        return TokenLimiter(limit, tokenizer=_CUSTOM[spec["customTokenizer"]])
+        return TokenLimiter(limit, tokenizer=TOKENIZERS[spec["customTokenizer"]])
     return TokenLimiter(limit, tokenizer=_tokenizer(options, vector))
 
 

@@ -47,6 +47,16 @@ class LoggedProcessor(HistoryProcessor):
         return [*messages, TextMessage("user", text)]
 
 
+TOKENIZERS: dict[str, Callable[[str], float]] = {
+    "chars": lambda text: len(text.encode("utf-16-le", "surrogatepass")) // 2,
+    "words": lambda text: len(text.split()),
+    "const42": lambda text: 42,
+    "zero": lambda text: 0,
+    "float": lambda text: len(text.encode("utf-16-le", "surrogatepass")) / 2 / 3,
+}
+"""Tokenizers that scenarios name, by their names."""
+
+
 def _filter(options: dict[str, Json]) -> HistoryProcessor:
     names = {"persistResults": "persist_results"}
     return ToolCallFilter(**{names.get(key, key): value for key, value in options.items()})
@@ -66,7 +76,10 @@ PROCESSORS: dict[str, Callable[[dict[str, Json]], HistoryProcessor]] = {
 def processor_of(spec: dict[str, Json]) -> HistoryProcessor:
     """One of the library's processors with the scenario's options."""
     options = spec.get("options", {})
-    return PROCESSORS[spec["type"]](options if isinstance(options, dict) else {"limit": options})
+    options = options if isinstance(options, dict) else {"limit": options}
+    if "customTokenizer" in spec:
+        options = {**options, "tokenizer": TOKENIZERS[spec["customTokenizer"]]}
+    return PROCESSORS[spec["type"]](options)
 
 
 def history_hooks(name: str, spec: dict[str, Json], journal: Journal) -> dict[str, Any]:

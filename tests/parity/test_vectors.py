@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from . import canon
 from .compare import shown
 from .conftest import checked
 from .divergences import DIVERGENCES, NOTATION
 from .judge import applied, documents, judge, pointer_problems
-from .vectors import COMMITTED, Vector
+from .vectors import COMMITTED, Vector, load
 
 Record = Callable[[str, Any], None]
 SOURCES = {
@@ -55,6 +58,47 @@ def test_each_divergence_makes_a_difference(vectors: list[Vector], is_known: boo
         if unmet and vector.not_applicable() is None:
             unmet.difference_update(applied(vector, documents(vector), unmet))
     assert unmet == set(), "met by no recording"
+
+
+@pytest.mark.parametrize(
+    "place", ["/checks", "/spec/states/checks", "/spec/networks/limits", "/expected/chunks"]
+)
+def test_a_recording_with_a_member_that_nothing_reads_fails(place: str) -> None:
+    """It would be overlooked, and the recording would look compared."""
+    vector = load(COMMITTED / "network.max_iter_router_still_called.json")
+    *parents, name = place.removeprefix("/").split("/")
+    spec = {"states": {"s": {}}, "networks": {"n": {}}, **vector.spec}
+    data: Any = {**vector.data, "spec": spec, "expected": dict(vector.expected)}
+    vector, at = replace(vector, data=data), data
+    for parent in parents:
+        at = at[parent]
+    owner = next(iter(at.values())) if parents[1:] else at
+    owner[name] = {}
+    with pytest.raises(ValueError, match=f"does not read {place}"):
+        documents(vector)
+
+
+def test_a_limiters_tokenizer_may_stand_beside_its_options_or_in_them(tmp_path: Path) -> None:
+    """Both are one scenario."""
+    forms: list[dict[str, Any]] = [
+        {"type": "TokenLimiter", "options": {"limit": 9, "tokenizer": "chars"}},
+        {"type": "TokenLimiter", "options": {"limit": 9}, "tokenizer": "chars"},
+        {"type": "TokenLimiter", "options": {"limit": 9}, "customTokenizer": "chars"},
+    ]
+    found: list[Any] = []
+    for form in forms:
+        (tmp_path / "v.json").write_text(json.dumps({"name": "v", "p": form}), encoding="utf-8")
+        found.append(load(tmp_path / "v.json").data["p"])
+    assert found == [forms[2]] * 3
+
+
+def test_tools_without_an_order_are_compared_by_their_names() -> None:
+    """`unorderedTools`: two servers answer in any order."""
+    chat = [{"function": {"name": name}} for name in ("b", "a")]
+    gemini = [{"functionDeclarations": [{"name": "b"}, {"name": "a"}]}]
+    made = canon.tools_by_name([{"tools": chat}, {"tools": gemini}])
+    assert made[0]["tools"] == chat[::-1]
+    assert made[1]["tools"][0]["functionDeclarations"] == [{"name": "a"}, {"name": "b"}]
 
 
 @pytest.mark.parametrize("there", [False, True])

@@ -92,8 +92,21 @@ def _is_time(text: str | None) -> bool:
 
 def load(path: Path) -> Vector:
     """The recording in one file."""
-    data = json.loads(path.read_text(encoding="utf-8"))
+    data = json.loads(path.read_text(encoding="utf-8"), object_hook=_with_its_tokenizer)
     return Vector(data["name"], data.get("kind", "run"), data)
+
+
+def _with_its_tokenizer(members: dict[str, Json]) -> dict[str, Json]:
+    """A limiter's own tokenizer under one name, wherever it stands."""
+    if members.get("type") != "TokenLimiter":
+        return members
+    options = members.get("options")
+    options = dict(options) if isinstance(options, dict) else options
+    own = members.pop("tokenizer", None)
+    if own is None and isinstance(options, dict):
+        own = options.pop("tokenizer", None)
+    named = {} if own is None else {"customTokenizer": own}
+    return {**members, **({"options": options} if "options" in members else {}), **named}
 
 
 def load_folder(folder: Path) -> list[Vector]:
