@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
@@ -18,6 +19,8 @@ from agentkit_py.state import State
 
 if TYPE_CHECKING:
     from agentkit_py.runtime.steps import StepTools
+
+_logger = logging.getLogger("agentkit_py.history")
 
 
 class RunView(Protocol):
@@ -104,6 +107,8 @@ class HistoryConfig:
         lazy: Load only as much of a thread as processors want to see. Only stores can.
     """
 
+    _warned = False
+
     def __init__(
         self,
         *,
@@ -125,6 +130,17 @@ class HistoryConfig:
         self.save_each = save_each
         self.lease = lease
         self.lazy = lazy
+
+    def warn_of_another_thread(self, asked: str, returned: str) -> None:
+        """Log, once, that `create_thread` returned another thread than the client named."""
+        if not self._warned:
+            self._warned = True
+            _logger.warning(
+                "The client named the thread %r, and create_thread returned %r: that is the run's "
+                "thread. If it is a new one for each run, the conversation never continues: return "
+                "ctx.thread_id where there is one.",
+                *(asked, returned),
+            )
 
     @property
     def processors(self) -> Processors:

@@ -532,6 +532,8 @@ class Thread:
                 return thread_id
         created: object = await resolve(create(context))
         if created is None or isinstance(created, str):
+            if created and thread_id is not None and created != thread_id:
+                config.warn_of_another_thread(thread_id, created)
             return created or None
         raise ConfigurationError(
             f"create_thread must return the thread's id itself, or None, got {created!r:.80}; "

@@ -69,7 +69,15 @@ _TABLES = (
 )
 _COLUMNS = {
     "ts_threads": {"thread_id", "user_id", "metadata", "created_at", "updated_at"},
-    "ts_messages": {"message_id", "message_type", "content", "data", "client_state", "checksum"},
+    "ts_messages": {
+        "id",
+        "message_id",
+        "message_type",
+        "content",
+        "data",
+        "client_state",
+        "checksum",
+    },
 }
 _THREAD = (
     "SELECT t.thread_id::text, t.user_id, t.metadata::text, t.created_at, t.updated_at, "
@@ -79,7 +87,9 @@ _MESSAGE = (
     "SELECT message_id::text, message_type, content, data::text, client_state::text, created_at "
     "FROM {ts_messages} WHERE thread_id = ?"
 )
-_IN_ORDER = "ORDER BY created_at, id"
+_IN_ORDER = "ORDER BY id"
+"""In the order in which rows were written: TypeScript keeps the time of the user's browser, which
+may be ahead of the server's, and would put an answer before its question."""
 
 
 class TypeScriptTables(SqlHistory):
@@ -108,8 +118,11 @@ class TypeScriptTables(SqlHistory):
             if missing := sorted(needed - there):
                 raise ConfigurationError(
                     f"PostgresHistory(layout='typescript'): the table {self._schema}.{table} has "
-                    f"no column {missing[0]!r}. Pass the prefix of TypeScript's tables; older ones "
-                    "are brought to this version by its adapter's initializeTables()."
+                    f"no column {missing[0]!r}. It reads the tables of the adapter in the "
+                    "package's use-agent example: pass their prefix; older ones are mended by that "
+                    "adapter's initializeTables(). For tables of another adapter, such as "
+                    "agentkit-starter's, write a HistoryConfig with callbacks (docs/porting.md, "
+                    "an adapter of your own)."
                 )
 
     async def add_thread(
@@ -273,10 +286,12 @@ def _insert(session: Session, key: UUID, row: Row) -> None:
     data = _for_typescript(result) | {WHOLE: json.dumps([record, metadata])}
     state = metadata.get("state")
     session.execute(
-        # Theirs sorts by time alone, and a client's clock may be behind.
+        # Theirs sorts by time alone, and a client's clock may be behind or ahead: each row is later
+        # than those before it, but not later than what TypeScript writes next.
         "INSERT INTO {ts_messages} (thread_id, message_id, message_type, agent_name, content, "
         "data, client_state, checksum, created_at) SELECT ?, ?, ?, ?, ?, ?::jsonb, ?::jsonb, ?, "
-        "GREATEST(?::timestamptz, max(created_at) + interval '1 microsecond') "
+        "GREATEST(LEAST(?::timestamptz, clock_timestamp()), max(created_at) "
+        "FILTER (WHERE created_at <= clock_timestamp()) + interval '1 microsecond') "
         "FROM {ts_messages} WHERE thread_id = ?",
         key,
         message_id,

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -124,6 +124,43 @@ async def test_each_layout_says_whose_tables_it_found(
     await other.close()
     with pytest.raises(ConfigurationError, match="layout is 'agentkit' or 'typescript'"):
         PostgresHistory(postgres_url, layout="mysql")  # pyright: ignore[reportArgumentType] - it is refused
+
+
+async def test_tables_of_another_adapter_are_refused_with_what_to_write(
+    store: PostgresHistory, postgres_url: str, postgres_schema: str
+) -> None:
+    """agentkit-starter's have no `message_id`; no prefix and no `initializeTables` helps there."""
+    await store.setup()
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        table = sql.Identifier(postgres_schema, "agentkit_messages")
+        connection.execute(sql.SQL("ALTER TABLE {} DROP COLUMN message_id").format(table))
+    other = PostgresHistory(postgres_url, schema=postgres_schema, layout="typescript")
+    with pytest.raises(ConfigurationError, match=r"'message_id'.*HistoryConfig with callbacks"):
+        await other.setup()
+
+
+async def test_rows_are_read_as_they_were_written_whatever_a_browsers_clock_says(
+    store: PostgresHistory, postgres_url: str, postgres_schema: str
+) -> None:
+    """TypeScript keeps the browser's time; ours come before what it writes next."""
+    thread = await store.add_thread()
+    table = sql.Identifier(postgres_schema, "agentkit_messages")
+    user = sql.SQL(
+        "INSERT INTO {} (message_id, thread_id, message_type, content, checksum, created_at) "
+        "VALUES (gen_random_uuid(), %s, 'user', %s, %s, clock_timestamp() + %s::interval)"
+    ).format(table)
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(user, (thread, "one", "c1", "10 minutes"))
+        ahead = datetime.now(UTC) + timedelta(minutes=10)
+        asked = AgentResult.from_user("two", id=str(uuid4()), created_at=ahead)
+        await store.append(thread, [asked, AgentResult("a", [TextMessage("assistant", "2")])])
+        connection.execute(user, (thread, "three", "c2", "0"))
+        times = sql.SQL("SELECT created_at FROM {} ORDER BY id").format(table)
+        _, two, answer, three = [row[0] for row in connection.execute(times).fetchall()]
+    assert two < answer < three
+    assert [entry.text or entry.output[0].text for entry in await store.load(thread)] == [
+        *("one", "two", "2", "three")
+    ]
 
 
 async def test_threads_move_to_our_tables(store: PostgresHistory, tmp_path: Path) -> None:
