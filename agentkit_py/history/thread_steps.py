@@ -7,10 +7,24 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from agentkit_py.history.config import HistoryContext, RunView
+from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.port import Codec, Recordable, Runtime
+from agentkit_py.runtime.steps import Steps
 from agentkit_py.state import State
 
 T = TypeVar("T")
+
+
+class HookSteps(Steps):
+    """The steps of history hooks, which stand in a step themselves: ``run`` is part of that one.
+
+    Adapters for TypeScript do their queries in ``step.run(…)`` where there are steps.
+    """
+
+    async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
+        """Run a sync or async ``handler``; the hook's own step remembers what comes of it."""
+        del step_id
+        return await contained(handler)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +49,7 @@ class ThreadSteps:
             input=self.input,
             thread_id=self.state.thread_id,
             network=self.network,
-            step=self.runtime.step,
+            step=HookSteps(self.runtime),
             **facts,
         )
 

@@ -13,7 +13,7 @@ import logging
 import re
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from math import isfinite
@@ -224,6 +224,16 @@ class GuardedSteps:
         return found
 
 
+def _as_json(output: dict[str, Any]) -> str:
+    value = output.get("value")
+    kind = type(value).__name__
+    if hasattr(value, "model_dump"):
+        return f": a {kind}. Return value.model_dump(mode='json'); a replay gets the JSON"
+    if is_dataclass(value):
+        return f": a {kind}. Return dataclasses.asdict(value); a replay gets the JSON"
+    return ""
+
+
 def check_output(step_id: str, output: dict[str, Any]) -> tuple[dict[str, Any], int]:
     """Return a step's output as the server can store it unchanged.
 
@@ -238,7 +248,9 @@ def check_output(step_id: str, output: dict[str, Any]) -> tuple[dict[str, Any], 
     """
     path = find_non_json(output, "output")
     if path is not None:
-        raise StateError(f"Step {step_id!r} gave something that is not JSON, at {path!r}")
+        raise StateError(
+            f"Step {step_id!r} gave something that is not JSON, at {path!r}{_as_json(output)}"
+        )
     text = json.dumps(output)  # as the SDK sends it: spaces, and all in ASCII
     if "\\ud" in text:
         output = _without_surrogates(output, text)

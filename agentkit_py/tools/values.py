@@ -52,7 +52,14 @@ def raised_content(error: Exception) -> JsonValue:
     facts: dict[str, JsonValue] = {}
     if isinstance(error, ToolError) and error.to_user is not None:
         facts["toUser"] = error.to_user
-    return error_content(type(error).__name__, without_secrets(str(error)), **facts)
+    return error_content(_name_of(error), without_secrets(str(error)), **facts)
+
+
+def _name_of(error: Exception) -> str:
+    """Return an error's name; one that Inngest remembers of a step has the first one's."""
+    name: object = getattr(error, "name", None)
+    is_remembered = type(error).__name__ == "StepError"
+    return name if is_remembered and isinstance(name, str) else type(error).__name__
 
 
 def error_content(name: str, message: str, **facts: JsonValue) -> JsonValue:
