@@ -13,7 +13,7 @@ from agentkit_py._engine.model_calls import CallModel
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py.messages import EMPTY, ReasoningMessage, ToolCall
-from agentkit_py.models.blocks import with_empty_marks
+from agentkit_py.models.blocks import ended, with_empty_marks
 from agentkit_py.results import AgentResult, replied
 from agentkit_py.tools.definition import Tool
 
@@ -85,7 +85,8 @@ class Inference:
         if finish is None or EMPTY not in (finish.details or {}):
             return result
         if self.number == 0:  # before any tool's result, it may be the answer
-            return replace(result, finish=replace(finish, reason="stop", details=None))
+            whole = replace(finish, reason="stop", details=None)
+            return replace(result, output=ended(result.output, "stop"), finish=whole)
         nothing = replied(ReasoningMessage(""), result.agent_name)
         return replace(result, output=with_empty_marks(result.output or [nothing]))
 
