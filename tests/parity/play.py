@@ -202,7 +202,7 @@ class _Player:
             failure = _publish_failure(behaviour, number, chunk["event"])
             if failure is not None:
                 place = {name: chunk[name] for name in ("event", "sequenceNumber")}
-                self._journal.warnings.append({"run": self._journal.run, **place})
+                self._journal.warnings.sent({"run": self._journal.run, **place})
                 raise RuntimeError(failure)
 
         return StreamingConfig(

@@ -29,6 +29,7 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallMessage,
     ToolResultMessage,
+    text_of,
 )
 from agentkit_py.results import AgentResult
 from agentkit_py.stores import PostgresHistory, SqliteHistory
@@ -158,9 +159,8 @@ async def test_rows_are_read_as_they_were_written_whatever_a_browsers_clock_says
         times = sql.SQL("SELECT created_at FROM {} ORDER BY id").format(table)
         _, two, answer, three = [row[0] for row in connection.execute(times).fetchall()]
     assert two < answer < three
-    assert [entry.text or entry.output[0].text for entry in await store.load(thread)] == [
-        *("one", "two", "2", "three")
-    ]
+    read = [message for entry in await store.load(thread) for message in entry.output]
+    assert [text_of(message) for message in read] == ["one", "two", "2", "three"]
 
 
 async def test_threads_move_to_our_tables(store: PostgresHistory, tmp_path: Path) -> None:

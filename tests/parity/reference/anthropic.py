@@ -10,7 +10,7 @@ import re
 from ..vectors import Json
 from .chat import our_arguments, without_choice
 from .core import UNDEFINED, Switches, engine_failure, our_failure
-from .js import stringify
+from .js import parsed, stringify
 from .replies import cut
 from .schemas import anthropic_tools
 from .turns import (
@@ -440,7 +440,8 @@ def _block(block: Json, body: Json, on: Switches) -> Json:
     role, said = body.get("role", UNDEFINED), block.get("text", UNDEFINED)
     if role != "assistant" and on("answers-are-checked"):
         role = "assistant"
-    kept = {k: v for k, v in block.items() if v is not None}
+    # A mark for the cache is the request's own business, whoever says it in a reply.
+    kept = {k: v for k, v in block.items() if v is not None and k != "cache_control"}
     if block["type"] == "text":
         if not isinstance(said, str) and on("answers-are-checked"):
             said = ""
@@ -472,7 +473,7 @@ def _input(block: Json, on: Switches) -> dict[str, Json]:
         return {"input": {} if missing and on("missing-arguments") else given}
     ours = our_arguments(given)
     try:
-        theirs = {"input": json.loads(given)}
+        theirs = {"input": parsed(json.loads(given))}
     except ValueError:
         theirs = {"input": given}
     return ours if theirs != ours and on("malformed-arguments") else theirs

@@ -90,6 +90,10 @@ def _renamed(parameters: dict[str, Json]) -> dict[str, Json]:
         made["reasoning"] = {"effort": effort}
     if "verbosity" in made:
         made["text"] = {"verbosity": made.pop("verbosity")}
+    if isinstance(form := made.get("response_format"), dict):
+        del made["response_format"]
+        kept = {k: v for k, v in form.items() if k != "json_schema"}
+        made["text"] = {**made.get("text", {}), "format": kept | form.get("json_schema", {})}
     return {k: v for k, v in made.items() if effort == "none" or k not in _SAMPLING}
 
 
