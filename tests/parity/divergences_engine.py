@@ -350,8 +350,8 @@ ENGINE: tuple[Divergence, ...] = (
     Divergence(
         "names-are-checked",
         "tool.ts createTool",
-        "An agent has a name, and a tool's has 1 to 64 letters, digits, `_` or `-` and begins with "
-        "a letter or `_`; names in calls that a history holds are sent so.",
+        "Agents and networks have a name, and a tool's has 1 to 64 letters, digits, `_` or `-` and "
+        "begins with a letter or `_`; names in calls that a history holds are sent so.",
         "Providers refuse other tools, which TypeScript sends, and its networks stop at an agent "
         "without name.",
         "a tool whose name holds a blank",

@@ -394,6 +394,8 @@ class Play:
         router: dict[str, Json] = spec.get("defaultRouter") or spec.get("router") or {}
         if router.get("kind") == "agent":
             self.check_agent(self.agent(router["ref"]))
+        if not spec["name"] and self.on("names-are-checked"):
+            raise our_failure("ConfigurationError")
         names = [agent["name"] for agent in agents]
         if len(set(names)) < len(names) and self.on("names-are-unique"):
             raise our_failure("ConfigurationError")
