@@ -101,6 +101,7 @@ _LATER: Mapping[str, tuple[str, str]] = {
         "replay:replay",
         "Run recorded conversations again, and compare the threads with the recording.",
     ),
+    "fit": ("fit:fit", "Find the cheapest context policy for your own conversations."),
     "explain": ("explain:explain", "Show an agent's model input as of now, level by level."),
     "dev": (
         "dev:dev",

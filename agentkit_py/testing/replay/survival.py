@@ -32,7 +32,7 @@ from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import Processor, ProcessorContext
 from agentkit_py.processors.compose import ContextPolicy
 from agentkit_py.processors.tables import SEPARATOR, TableResults
-from agentkit_py.processors.tokenizers import ApproximateTokenizer
+from agentkit_py.processors.tokenizers import ApproximateTokenizer, Tokenizer, count_messages
 from agentkit_py.processors.tool_results import (
     CompressToolResults,
     ToolCallFilter,
@@ -319,6 +319,10 @@ class Survival:
     not counted."""
 
     characters_sent: int = 0
+    tokens: int = 0
+    """Tokens of all requests without the policy, as of the characters, if they were counted."""
+
+    tokens_sent: int = 0
     calls: int = 0
     """Recorded calls that need a value of the request."""
 
@@ -388,6 +392,7 @@ async def survival(
     policy: Policy = tuple,
     *,
     network: bool | Target = False,
+    tokenizer: Tokenizer | None = None,
 ) -> Survival:
     """Measure how many values needed by recorded replies a policy keeps.
 
@@ -398,8 +403,8 @@ async def survival(
         conversations: Recorded ones.
         policy: Makes the processors, in addition to those that a network has.
         network: A network or agent, whose processors of all levels are measured; True: distribute
-        the
-            tools over the agents of `RecordedNetwork`; otherwise a single agent has all.
+            the tools over the agents of `RecordedNetwork`; False: a single agent has all.
+        tokenizer: Counts tokens as well; None: they are not counted.
 
     Raises:
         ProcessorError: A processor failed.
@@ -412,12 +417,14 @@ async def survival(
         else:
             assert own is not None
             speakers = own.begun()
-        await _measure(conversation, speakers, found)
+        await _measure(conversation, speakers, found, tokenizer)
         found.unknown_tools |= speakers.unknown
     return found
 
 
-async def _measure(conversation: Conversation, speakers: Speakers, found: Survival) -> None:
+async def _measure(
+    conversation: Conversation, speakers: Speakers, found: Survival, counter: Tokenizer | None
+) -> None:
     reader, tokenizer = _PlaceReader(), ApproximateTokenizer()
     past: list[Message] = []
     memory: dict[str, Any] = {}
@@ -448,6 +455,9 @@ async def _measure(conversation: Conversation, speakers: Speakers, found: Surviv
             around = len(turn.text)  # no policy changes the system prompt
             found.characters += around + sum(_length(m) for m in history)
             found.characters_sent += around + sum(_length(m) for m in left)
+            if counter is not None:
+                found.tokens += count_messages([*history, user], counter)
+                found.tokens_sent += count_messages([*left, user], counter)
             for call, values in needs:
                 wanted = full.needed(values)
                 lost = sorted(v for v in wanted if not sent.keeps(v, full))
