@@ -13,11 +13,12 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, Lifecycle, Network, RouterContext, ToolContext, tool
+from agentkit_py import Agent, Lifecycle, Network, RouterContext, RoutingAgent, ToolContext, tool
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.routing import Handoff
-from agentkit_py.testing import tool_call
+from agentkit_py.routing import Handoff, handoffs, mention_router
+from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.doctor import DoctorReport, examine
+from agentkit_py.tools import provider_tool
 
 
 @tool
@@ -303,3 +304,63 @@ def test_the_command_does_not_pass_what_was_not_examined(
         check=False,
     )
     assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stderr
+
+
+@dataclass
+class Desk:
+    """A state that has to be given."""
+
+    customer: str
+
+
+@tool
+def note(ctx: ToolContext[Desk]) -> str:
+    """Write something down for the customer."""
+    return f"noted for {ctx.state.data.customer}"
+
+
+def run_bash(arguments: dict[str, str]) -> str:
+    """Run a command."""
+    return f"ran {arguments}"
+
+
+CLERK = Agent(name="clerk", system="You note.", tools=[note], state_type=Desk)
+BOOKINGS = Agent(name="bookings", system="You book.")
+TRIAGE = Agent(
+    name="triage",
+    system="You hand over.",
+    handoffs=[CLERK, Handoff(BOOKINGS, input_type=str)],
+    model=ScriptedModel(tool_call("transfer_to_clerk")),
+    state_type=Desk,
+)
+READER = Agent(name="reader", system="You read.", tools=[good])
+STATE = {"customer": "ada"}
+
+TARGETS: dict[str, Agent[Any, Any] | Network[Any, Any]] = {
+    "handoffs of an agent with a scripted model": Network(
+        name="desk",
+        agents=[TRIAGE, CLERK, BOOKINGS],
+        router=handoffs(TRIAGE),
+        state_type=Desk,
+    ),
+    "an agent's own type of state": CLERK,
+    "a tool of an agent that is used as a tool": Agent(
+        name="desk", system="You ask the reader.", tools=[READER.as_tool(allowed_tools=["good"])]
+    ),
+    "an agent that has to be mentioned": Network(
+        name="office", agents=[READER, BOOKINGS], router=mention_router(fallback="bookings")
+    ),
+    "a routing agent by itself": RoutingAgent(
+        name="chief", system="Who is next?", lifecycle=Lifecycle(on_route=lambda _: [])
+    ),
+    "a provider's own tool": Agent(
+        name="operator", system="You run.", tools=[provider_tool("bash_20250124", run_bash)]
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TARGETS)
+async def test_a_target_is_examined_to_the_end(case: str) -> None:
+    """What needs a certain name, input, state or model gets it."""
+    report = await examine(TARGETS[case], state=STATE)
+    assert report.passed, report

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from agentkit_py._core.json import as_object
-from agentkit_py.agent import Agent
+from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.network import Network
 from agentkit_py.testing.doctor.exploring import Exploration, all_agents
 from agentkit_py.testing.doctor.report import Unexamined
@@ -17,7 +17,9 @@ from agentkit_py.testing.executor import Run
 _OF_ROUTERS = ("select_agent", "done")
 """The tools of the default routing agent."""
 
-_CALL = re.compile(r"\.(?P<agent>[^.]+)\.\d+\.\d+\.tool\.\d+\.(?P<tool>.+)")
+_CALL = re.compile(r"(?P<agent>[^./]+)(?:\.\d+){1,2}\.tool\.\d+\.(?P<tool>[^/]+)$")
+"""A call's step; of a call inside an agent that is used as a tool, the part after the last "/"."""
+
 _INFERENCE = re.compile(r"\.(?P<agent>[^.]+)\.\d+\.\d+\.infer")
 
 
@@ -79,8 +81,13 @@ class _Listing:
 
     def agents(self, agents: Sequence[Agent[Any, Any]]) -> Iterator[Unexamined]:
         for agent in agents:
-            if agent.name not in self._acted:
+            if not self._had_turn(agent):
                 yield Unexamined("agent", agent.name, "no run gave it a turn")
+
+    def _had_turn(self, agent: Agent[Any, Any]) -> bool:
+        asked = isinstance(agent, RoutingAgent) and "route" in self._acted
+        seen = self._known.seen
+        return agent.name in self._acted or (asked and (agent.name in seen or not seen))
 
     def handoffs(self) -> Iterator[Unexamined]:
         for agent, made in self._known.handoffs.items():

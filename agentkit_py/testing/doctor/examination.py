@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack, cast
 
 import httpx
 
-from agentkit_py.agent import Agent
+from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import APPROVAL_EVENT
 from agentkit_py.inngest.functions import create_functions
 from agentkit_py.inngest.serving import development_client
-from agentkit_py.models import openai
+from agentkit_py.models import anthropic, openai, openai_responses
 from agentkit_py.models.base import Model
+from agentkit_py.models.provider_tools import ANTHROPIC, CHAT, RESPONSES, definition
 from agentkit_py.network import Network, Target
 from agentkit_py.routing import RouterContext
 from agentkit_py.runtime.direct import DirectRuntime
@@ -88,7 +90,8 @@ async def examine(
 
     Runs are made in pairs; in the first run each request for the next step is sent twice. Without
     a model and a script, the number of pairs is what it takes to call each reachable tool and make
-    each reachable handoff. Tools are really called, so let them work on data for tests. Threads are
+    each reachable handoff; an agent without a turn is then mentioned as ``@name`` in a run. Tools
+    are really called, so let them work on data for tests. Threads are
     memory, independent of the network's history.
 
     Args:
@@ -112,6 +115,7 @@ async def examine(
     lines = None if script is None else [rendered_reply(reply) for reply in script]
     findings: list[Finding] = []
     runs: list[Run] = []
+    unmentioned = [name for name in exploration.agents if name not in skip]
     for _ in range(_ROUNDS):
         begun = exploration.progress
         # The first is for comparing: it asks for everything twice. The second is as on the server.
@@ -126,9 +130,14 @@ async def examine(
         runs += pair[1:]
         if pair[1].status != "completed":
             exploration.try_again(watch.tools)
-        explores = model is None and lines is None and exploration.has_more()
-        if not explores or exploration.progress == begun:
+        if model is not None or lines is not None:
             break
+        if exploration.has_more() and exploration.progress != begun:
+            continue
+        unmentioned = [name for name in unmentioned if name not in exploration.seen]
+        if not unmentioned:
+            break
+        conditions = replace(conditions, text=f"@{unmentioned.pop(0)} {input}")
     findings += store_findings(target.name, target.history, runs)
     if before is not None:
         findings += deploy_findings(await _deploys(before, target, conditions, arguments, lines))
@@ -213,12 +222,17 @@ async def _execute(
 
     def functions() -> Functions:
         given = waiting.pop(0)
-        default = model or given.default_model or openai("gpt-4.1")
-        network = replace(given, history=store, default_model=default)
-        network.agents = [
-            agent.with_model(model or marked(agent.model or default, agent.name))
-            for agent in all_agents(given)
-        ]
+        default = model or given.default_model
+        network = replace(given, history=store, default_model=default or openai("gpt-4.1"))
+
+        def with_fake(agent: Agent[Any, Any]) -> Agent[Any, Any]:
+            choice = agent.model or default or _model_for(agent)
+            return agent.with_model(model or marked(choice, agent.name))
+
+        network.agents = [with_fake(agent) for agent in all_agents(given)]
+        router: Any = given.router
+        if isinstance(router, Agent):
+            network.router = cast("Any", with_fake(cast("Agent[Any, Any]", router)))
         # Only with "offload" do requests to the server contain the model requests.
         return create_functions(client, networks=[network], inference="offload", local=local)
 
@@ -257,11 +271,28 @@ def _model_access(
     return fake.transport, DirectRuntime(transport=fake.transport, environment=_AnyKey())
 
 
+def _model_for(agent: Agent[Any, Any]) -> Model:
+    """Return the model to imitate: a model whose provider has the agent's provider tools."""
+    specs = [tool.spec for tool in agent.tool_map.values() if tool.spec.provider is not None]
+    for form, model in (
+        (CHAT, openai("gpt-4.1")),
+        (RESPONSES, openai_responses("gpt-4.1")),
+        (ANTHROPIC, anthropic("claude-sonnet-4-5")),
+    ):
+        with suppress(ConfigurationError):
+            for spec in specs:
+                definition(spec, model, form)
+            return model
+    return openai("gpt-4.1")  # no provider has them all, which the run's error says
+
+
 def _as_network(target: Target) -> Network[Any, Any]:
     if isinstance(target, Network):
         return target
+    if isinstance(target, RoutingAgent):
+        return Network(name=target.name, agents=[target], router=target)
 
     def once(context: RouterContext) -> Agent[Any, Any] | None:
         return target if context.call_count == 0 else None
 
-    return Network(name=target.name, agents=[target], router=once)
+    return Network(name=target.name, agents=[target], router=once, state_type=target.state_type)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote, unquote
 
@@ -13,6 +13,7 @@ from agentkit_py.agent import Agent
 from agentkit_py.models import model_named
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
+from agentkit_py.testing.fakes import ScriptedModel
 from agentkit_py.testing.provider import ReceivedRequest, Reply, tool_calls
 
 GivenArguments: TypeAlias = Mapping[str, Mapping[str, Any] | Sequence[Mapping[str, Any]]]
@@ -41,6 +42,8 @@ def all_agents(network: Network[Any, Any]) -> list[Agent[Any, Any]]:
 def marked(choice: ModelChoice, agent: str) -> ModelChoice:
     """Return a model whose requests name their agent, where the model is known beforehand."""
     model = model_named(choice) if isinstance(choice, str) else choice
+    if isinstance(model, ScriptedModel):  # its requests are built like those of its provider
+        model = Model(**{item.name: getattr(model, item.name) for item in fields(Model)})
     if not isinstance(model, Model) or type(model) is not Model:
         return choice  # a function chooses it, or it is several
     return replace(model, headers={**model.headers, _HEADER: quote(agent)})
