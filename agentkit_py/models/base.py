@@ -136,8 +136,9 @@ class RetryPolicy:
 
     In a durable run the server tries the step again instead, unless `durable` says otherwise.
 
-    Rate limits, 5xx, time-outs and broken connections are tried again; other errors never. A
-    ``Retry-After`` header is honoured up to `max_wait`.
+    Rate limits, 5xx, time-outs and broken connections are tried again; other errors never, nor
+    what the provider says not to try (``x-should-retry: false``). A ``Retry-After`` header is
+    honoured up to `max_wait`.
     """
 
     attempts: int = 3

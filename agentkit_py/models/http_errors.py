@@ -116,7 +116,7 @@ def error_from_response(
     body = _json_or_none(body_text)
     detail = hide_keys(_message(body) or _excerpt(body_text) or "no detail", model, api_key)
     code = _code(body)
-    return _class(status, code, detail)(
+    error = _class(status, code, detail)(
         detail[:_MAX_DETAIL],
         provider=model.provider,
         model=model.model,
@@ -124,6 +124,9 @@ def error_from_response(
         retry_after=_retry_after(lower, now),
         request_id=next((lower[name] for name in _REQUEST_IDS if name in lower), None),
     )
+    if error.retriable and lower.get("x-should-retry", "").strip().lower() == "false":
+        error.retriable = False  # OpenAI and Anthropic say so where waiting does not help
+    return error
 
 
 def error_in_body(model: Model, body: object) -> ModelResponseError | None:

@@ -62,6 +62,7 @@ def model_error_to_json(error: ModelError) -> dict[str, Any]:
         "status": getattr(error, "status", None),
         "detail": getattr(error, "detail", None),
         "request_id": getattr(error, "request_id", None),
+        "retriable": error.retriable,
         "excerpt": getattr(error, "excerpt", ""),
         "seconds": getattr(error, "timeout", getattr(error, "retry_after", None)),
         "messages": [message_to_dict(message) for message in getattr(error, "messages", ())],
@@ -74,7 +75,9 @@ def model_error_from_json(model: Model, record: dict[str, Any]) -> ModelError:
     kind = MODEL_HTTP_ERRORS.get(record["name"])
     if kind is not None and isinstance(record.get("status"), int):
         where.update(status=record["status"], request_id=record.get("request_id"))
-        return kind(record.get("detail") or "", **where)
+        error = kind(record.get("detail") or "", **where)
+        error.retriable = bool(record.get("retriable", error.retriable))
+        return error
     message = str(record.get("message", "")).removeprefix(
         f"{model.provider} model {model.model!r}: "
     )

@@ -113,6 +113,19 @@ def test_geminis_wrong_key_is_an_authentication_error() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "retriable"), [("false", False), (" False", False), ("true", True), ("soon", True)]
+)
+def test_a_provider_may_say_that_another_try_is_useless(said: str, retriable: bool) -> None:
+    """The header comes before the status."""
+    assert error(503, "", {"X-Should-Retry": said}).retriable is retriable
+
+
+def test_a_provider_cannot_make_a_refused_request_worth_another_try() -> None:
+    """The same request would be refused again."""
+    assert not error(400, "", {"x-should-retry": "true"}).retriable
+
+
+@pytest.mark.parametrize(
     ("headers", "seconds"),
     [
         ({"Retry-After": "7"}, 7.0),

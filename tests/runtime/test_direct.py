@@ -202,6 +202,18 @@ async def test_a_provider_that_keeps_failing_is_given_up(serve: Any, status: int
     assert len(fake.requests) == 3
 
 
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_request_is_sent_once_if_the_provider_says_not_to_retry(
+    serve: Any, status: int
+) -> None:
+    """OpenAI and Anthropic send this header."""
+    fake, how = serve(error(status, "No.", headers={"x-should-retry": "false"}), "hi")
+    with pytest.raises(ModelHTTPError) as caught:
+        await ask(fake, how)
+    assert not caught.value.retriable
+    assert len(fake.requests) == 1
+
+
 async def test_one_attempt_means_no_retry(serve: Any) -> None:
     """Callers that retry themselves use it."""
     fake, how = serve(error(500, "Oops."), "hi")
