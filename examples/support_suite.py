@@ -5,9 +5,11 @@ Offline: the model is the demo's script behind a strict fake provider.
 
 from __future__ import annotations
 
+import atexit
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -35,7 +37,14 @@ TOMASZ = "Tomasz here, tomasz.wilk@example.com."
 INES = "This is Ines, ines.carvalho@example.com."
 TWICE = f"{NORA} Was I charged twice?"
 LATER = "Could we take the train one night later instead?"
-_folder = tempfile.TemporaryDirectory(prefix="agentkit-evals-")
+
+
+@cache
+def folder() -> Path:
+    """Return the folder of the cases' data, which is removed when the process ends."""
+    made = tempfile.TemporaryDirectory(prefix="agentkit-evals-")
+    atexit.register(made.cleanup)
+    return Path(made.name)
 
 
 def network() -> Network:
@@ -43,7 +52,7 @@ def network() -> Network:
     provider = FakeProvider(scripted_model)
     model = openai("gpt-4.1", api_key="sk-demo", settings={"parallel_tool_calls": True})
     return support_network(
-        TravelData(Path(_folder.name) / uuid4().hex),
+        TravelData(folder() / uuid4().hex),
         replace(model, transport=provider.transport),
         tokenizer=ApproximateTokenizer(),
     )

@@ -28,7 +28,9 @@ if TIKTOKEN_CACHE.is_dir():
 # No test speaks TLS, but each Inngest client would load the certificates of all authorities, twice:
 # 35 ms and 2 MB. An empty folder of certificates is loaded at once; httpx prefers the file.
 os.environ.pop("SSL_CERT_FILE", None)
-os.environ["SSL_CERT_DIR"] = tempfile.mkdtemp(prefix="agentkit-no-certificates-")
+NO_CERTIFICATES = ROOT / ".cache" / "no-certificates"
+NO_CERTIFICATES.mkdir(parents=True, exist_ok=True)
+os.environ["SSL_CERT_DIR"] = str(NO_CERTIFICATES)
 
 # A shell starts what runs in its background with Ctrl-C ignored, and programs inherit that: those
 # that tests interrupt would go on for ever.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,15 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 sys.path.insert(0, str(EXAMPLES))
 
 support: Any = importlib.import_module("support_suite")  # a file of examples/
+
+
+@pytest.fixture(scope="module", autouse=True)
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep the cases' data in pytest's own folder, so that a killed session leaves none behind."""
+    made = tmp_path_factory.mktemp("evals")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(support, "folder", lambda: made)
+        yield made
 
 
 @pytest.fixture(scope="module")
