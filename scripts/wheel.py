@@ -24,6 +24,7 @@ PACKAGE = "agentkit_py"
 
 WORKS: dict[str, str] = {
     "": "import agentkit_py; agentkit_py.Agent(name='a', system='s')",
+    "a2a": "import uvicorn, typer; from agentkit_py.a2a import A2AAgent, create_a2a_app",
     "api": "import uvicorn, websockets, typer; from agentkit_py.server import create_app",
     "bedrock": "from agentkit_py.runtime.cloud import bedrock; bedrock('m', region='r')",
     "cli": "from agentkit_py.cli import main",

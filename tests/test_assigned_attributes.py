@@ -45,7 +45,10 @@ RECORDS = {
 }
 """Classes whose attributes are what happened, for reading."""
 
-PLAIN = {"Agent", "MCPServer", "Network", "Projector", "RoutingAgent", "StreamedPart", "Suite"}
+PLAIN = {
+    *("A2AAgent", "Agent", "MCPServer", "Network", "Projector", "RoutingAgent", "StreamedPart"),
+    "Suite",
+}
 """Dataclasses that are not frozen: their fields are resolved where a run or a use begins."""
 
 

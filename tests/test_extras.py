@@ -48,6 +48,8 @@ NEEDS = [
         "semantic-text-splitter",
         "from agentkit_py.knowledge.documents import Chunking; Chunking(9, 0).cut('a ' * 9, '')",
     ),
+    ("a2a", "a2a-sdk", "import agentkit_py.a2a"),
+    ("a2a", "a2a-sdk", f"command(['a2a', '{TARGET}'])"),
     ("mcp", "mcp", "import agentkit_py.mcp"),
     ("mcp", "mcp", f"command(['mcp', '{TARGET}'])"),
     ("otel", "opentelemetry", "import agentkit_py.tracing"),
@@ -67,7 +69,8 @@ NEEDS = [
 """Extras, the package that is missed first without it, and a program that needs it."""
 
 OPTIONAL = (
-    *("apsw", "botocore", "fastapi", "fastembed", "google", "google.auth", "jsonschema", "mcp"),
+    *("a2a", "apsw", "botocore", "fastapi", "fastembed", "google", "google.auth"),
+    *("jsonschema", "mcp"),
     *("opentelemetry", "psycopg", "psycopg_pool", "pypdf", "semantic_text_splitter", "numpy"),
     *("sse_starlette", "starlette", "uvicorn", "watchfiles", "websockets"),
 )

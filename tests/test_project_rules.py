@@ -219,7 +219,7 @@ def test_a_name_that_is_nowhere_is_an_attribute_error() -> None:
 
 
 SLOW_TO_IMPORT = [
-    *("httpx", "inngest", "jsonschema", "mcp", "opentelemetry"),
+    *("a2a", "httpx", "inngest", "jsonschema", "mcp", "opentelemetry"),
     *("rich", "sqlite3", "tiktoken", "typer"),
 ]
 

@@ -56,7 +56,11 @@ def _elsewhere(package: str, name: str) -> str | None:
     return None
 
 
+_PACKAGES = {"a2a": "a2a-sdk"}
+"""Packages that are not called like their module."""
+
+
 def missing_package(*modules: str) -> str | None:
     """Return the package of the first module that is not installed; None: all are."""
     missing = next((name for name in modules if find_spec(name) is None), None)
-    return None if missing is None else missing.replace("_", "-")
+    return None if missing is None else _PACKAGES.get(missing, missing.replace("_", "-"))

@@ -115,6 +115,10 @@ _LATER: Mapping[str, tuple[str, str]] = {
         "serve:api",
         "Serve the HTTP API that the useAgent React hook talks to, on this machine only.",
     ),
+    "a2a": (
+        "serve:a2a",
+        "Serve a network or an agent over A2A, beside its HTTP API, on this machine only.",
+    ),
     "mcp": ("serve:mcp", "Serve an agent or a network as an MCP server with a single tool."),
     "doctor": (
         "doctor:doctor",

@@ -1,4 +1,4 @@
-"""`agentkit serve`, `api` and `mcp`: a network or an agent over HTTP, or on stdin and stdout."""
+"""`agentkit serve`, `api`, `a2a`, `mcp`: networks and agents over HTTP, or on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import importlib
 import os
 import socket
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 import typer
@@ -27,7 +28,7 @@ from agentkit_py.cli.target import (
     with_history,
 )
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.network import Network
+from agentkit_py.network import Network, Target
 
 LOCALHOST = "127.0.0.1"
 _PORT = 8000
@@ -121,12 +122,7 @@ def api(target: TargetArgument, *, db: DbOption = None, port: PortOption = 8000)
     yourself.
     """
     check_installed("api", "api", "starlette", "sse_starlette", "uvicorn", "websockets")
-    named = load_target(target)
-    found, where = with_history(named, db)
-    if named.history is None and db is None:
-        where = "Threads live as long as this process; --db FILE keeps them."
-    kind = "networks" if isinstance(found, Network) else "agents"
-    app = importlib.import_module("agentkit_py.server").create_app(auth="local", **{kind: [found]})
+    app, found, where = _local_app(target, db)
     with listen(LOCALHOST, port) as sock:
         url = url_of(LOCALHOST, sock)
         _announce(
@@ -136,6 +132,33 @@ def api(target: TargetArgument, *, db: DbOption = None, port: PortOption = 8000)
             ]
         )
         run_server(app, sock)
+
+
+def _local_app(target: str, db: Path | None) -> tuple[Any, Target, str]:
+    """Return the HTTP API of a target, the target, and where its threads are."""
+    named = load_target(target)
+    found, where = with_history(named, db)
+    if named.history is None and db is None:
+        where = "Threads live as long as this process; --db FILE keeps them."
+    kind = "networks" if isinstance(found, Network) else "agents"
+    app = importlib.import_module("agentkit_py.server").create_app(auth="local", **{kind: [found]})
+    return app, found, where
+
+
+def a2a(target: TargetArgument, *, db: DbOption = None, port: PortOption = 8000) -> None:
+    """Serve a network or an agent over A2A, beside its HTTP API, on this machine only.
+
+    All requests come from a single user. To know users, call
+    agentkit_py.a2a.create_a2a_app(create_app(auth=…), url=…) and serve it yourself.
+    """
+    check_installed("a2a", "a2a", "a2a", "starlette", "sse_starlette", "uvicorn")
+    app, found, where = _local_app(target, db)
+    with listen(LOCALHOST, port) as sock:
+        url = url_of(LOCALHOST, sock)
+        card = f"{url}/.well-known/agent-card.json"
+        _announce([f"{type(found).__name__} {found.name} at {card}. {where}", "Ctrl-C ends it."])
+        served = importlib.import_module("agentkit_py.a2a").create_a2a_app(app, url=url)
+        run_server(served, sock)
 
 
 def mcp(

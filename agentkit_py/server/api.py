@@ -176,13 +176,19 @@ def endpoint(method: str, path: str, *statuses: int) -> Callable[[EndpointHandle
     return decorate
 
 
-async def read_json(request: Request, most: int) -> object:
-    """Return the request's JSON of at most so many bytes; an empty body is an empty object."""
+async def read_body(request: Request, most: int) -> bytes:
+    """Return the request's body of at most so many bytes."""
     content = bytearray()
     async for piece in request.stream():
         content += piece
         if len(content) > most:
             raise ApiError(413, "too_large", f"A request may have at most {most} bytes.")
+    return bytes(content)
+
+
+async def read_json(request: Request, most: int) -> object:
+    """Return the request's JSON of at most so many bytes; an empty body is an empty object."""
+    content = await read_body(request, most)
     try:
         return json.loads(content) if content else {}
     except RecursionError:

@@ -1,0 +1,291 @@
+"""`A2AAgent`: an agent behind A2A as a member, as a tool, and as somebody to hand over to."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import inngest
+import pytest
+from a2a.helpers import new_task, new_text_part
+from a2a.server.agent_execution import AgentExecutor, RequestContext
+from a2a.server.events import EventQueue
+from a2a.server.request_handlers import DefaultRequestHandler
+from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
+from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
+from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, TaskState
+from starlette.applications import Starlette
+
+from agentkit_py import Agent, MemoryHistory, Network, RouterContext, State, tool
+from agentkit_py.a2a import A2AAgent, A2ATaskError
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.inngest import create_functions
+from agentkit_py.messages import ImageContent, TextContent, UserMessage
+from agentkit_py.routing import handoffs
+from agentkit_py.testing import ReplayExecutor, ScriptedModel, tool_call
+from tests.server.world import served
+
+from .world import URL, serving
+
+
+class Foreign(AgentExecutor):
+    """A server that is not ours: it does as its message says."""
+
+    def __init__(self) -> None:
+        self.said: list[tuple[str, str, list[str]]] = []
+        """Context, task, and the parts, of each message."""
+
+        self.cancelled = asyncio.Event()
+
+    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
+        message = context.message
+        assert message is not None
+        texts = [part.text for part in message.parts]
+        self.said.append((message.context_id, message.task_id, texts))
+        task = TaskUpdater(event_queue, message.task_id, message.context_id)
+        if context.current_task is None:
+            state = TaskState.TASK_STATE_SUBMITTED
+            await event_queue.enqueue_event(
+                new_task(message.task_id, message.context_id, state, history=[message])
+            )
+        words = task.new_agent_message([new_text_part("For which order?")])
+        match texts[-1]:
+            case "ask":
+                await task.requires_input(words)
+            case "fail":
+                await task.failed(words)
+            case "hang":
+                await task.start_work()
+                await asyncio.Event().wait()
+            case "long":
+                await task.add_artifact([new_text_part("x" * 100)])
+                await task.complete()
+            case text:
+                await task.add_artifact([new_text_part("You said "), new_text_part(text)])
+                await task.complete()
+
+    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
+        self.cancelled.set()
+
+
+class Watched(httpx.AsyncHTTPTransport):
+    """A transport over sockets that says when the first event of a stream was read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.has_event = asyncio.Event()
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        response = await super().handle_async_request(request)
+        if b"text/event-stream" in dict(response.headers.raw).get(b"content-type", b""):
+            response.stream = Events(response.stream, self.has_event)
+        return response
+
+
+class Events(httpx.AsyncByteStream):
+    def __init__(self, source: Any, has_event: asyncio.Event) -> None:
+        self.source, self.has_event = source, has_event
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self.source:
+            yield piece
+            self.has_event.set()
+
+    async def aclose(self) -> None:
+        await self.source.aclose()
+
+
+def foreign_app(executor: Foreign) -> Starlette:
+    """The SDK's own server."""
+    card = AgentCard(
+        name="foreign",
+        description="d",
+        version="1",
+        supported_interfaces=[
+            AgentInterface(url=f"{URL}/rpc", protocol_binding="JSONRPC", protocol_version="1.0")
+        ],
+        capabilities=AgentCapabilities(streaming=True),
+        default_input_modes=["text/plain"],
+        default_output_modes=["text/plain"],
+        skills=[AgentSkill(id="s", name="s", description="d", tags=["t"])],
+    )
+    handler = DefaultRequestHandler(executor, InMemoryTaskStore(), card)
+    app = Starlette(
+        routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/rpc")]
+    )
+    app.state.card = card
+    return app
+
+
+def remote(app: Any, name: str = "billing", **options: Any) -> A2AAgent:
+    """The agent behind an app."""
+    transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
+    return A2AAgent(name=name, url=URL, transport=transport, **options)
+
+
+async def test_an_agent_elsewhere_answers_with_the_text_of_its_artifacts() -> None:
+    """Pieces of an artifact are one text."""
+    executor = Foreign()
+    result = await remote(foreign_app(executor)).run("hello")
+    assert result.text == "You said hello"
+    assert [texts for _, _, texts in executor.said] == [["hello"]]
+
+
+async def test_a_thread_continues_the_context_and_sends_only_what_is_new() -> None:
+    """The context's id is in the thread, so that any process continues it."""
+    executor = Foreign()
+    store = MemoryHistory()
+    for text in ("one", "two"):
+        agent = remote(foreign_app(executor), history=store)
+        await agent.run(text, state=State(thread_id="t"))
+    (first, _, one), (second, _, two) = executor.said
+    assert (one, two) == (["one"], ["two"])
+    assert first == second
+
+
+async def test_a_question_of_the_task_is_answered_by_the_next_message() -> None:
+    """The task stays the same; the text that asked is the agent's answer until then."""
+    executor = Foreign()
+    app = foreign_app(executor)
+    agent = remote(app, history=MemoryHistory())
+    asked = await agent.run("ask", state=State(thread_id="t"))
+    answered = await agent.run("number 7", state=State(thread_id="t"))
+    assert (asked.text, answered.text) == ("For which order?", "You said number 7")
+    (_, first, _), (_, second, _) = executor.said
+    assert first == second
+
+
+async def test_texts_of_other_agents_are_sent_under_their_names() -> None:
+    """In a network it sees the conversation, and no calls of tools."""
+
+    @tool
+    def look_up() -> str:
+        """Look up."""
+        return "SECRET"
+
+    model = ScriptedModel(tool_call("look_up", {}), "It is paid.")
+    clerk = Agent(name="clerk", system="PROMPT", model=model, tools=[look_up])
+    executor = Foreign()
+    billing = remote(foreign_app(executor))
+
+    def route(context: RouterContext) -> Agent[Any, Any] | None:
+        return [clerk, billing, None][context.call_count]
+
+    await Network(name="n", agents=[clerk, billing], router=route).run("Where is my money?")
+    assert [texts for _, _, texts in executor.said] == [
+        ["Where is my money?", "clerk: It is paid."]
+    ]
+
+
+async def test_it_is_a_tool_of_another_agent() -> None:
+    """The model reads the reply as the tool's result."""
+    executor = Foreign()
+    billing = remote(foreign_app(executor), description="Knows invoices.")
+    model = ScriptedModel(tool_call("billing", {"task": "invoice 7"}), "Done.")
+    clerk = Agent(name="clerk", system="S", model=model, tools=[billing.as_tool()])
+    await clerk.run("a")
+    model.assert_saw("You said invoice 7")
+
+
+async def test_an_agent_hands_the_conversation_over_to_it() -> None:
+    """A handoff goes to it as to any agent."""
+    executor = Foreign()
+    billing = remote(foreign_app(executor), description="Knows invoices.")
+    model = ScriptedModel(tool_call("transfer_to_billing", {}))
+    clerk = Agent(name="clerk", system="S", model=model, handoffs=[billing])
+    network = Network(name="n", agents=[clerk, billing], router=handoffs(clerk))
+    run = await network.run("invoice 7")
+    assert run.text == "You said invoice 7"
+
+
+async def test_our_own_server_is_an_agent_like_any_other() -> None:
+    """Both ends of this library, with the user in a header."""
+    async with serving("Ten euros.") as app:
+        result = await remote(app, headers={"x-user": "ada"}).run("How much?")
+        assert result.text == "Ten euros."
+        with pytest.raises(A2ATaskError, match="401"):
+            await remote(app).run("How much?")
+
+
+async def test_a_failed_task_is_an_error_with_the_servers_words() -> None:
+    """The error keeps the task's id."""
+    with pytest.raises(A2ATaskError, match="task failed: For which order") as caught:
+        await remote(foreign_app(Foreign())).run("fail")
+    assert caught.value.task_id
+    assert not caught.value.retriable
+
+
+async def test_a_server_without_a_card_may_be_tried_again() -> None:
+    """Nothing was sent to it yet."""
+    with pytest.raises(A2ATaskError, match="its card cannot be read") as caught:
+        await remote(Starlette()).run("a")
+    assert caught.value.retriable
+
+
+async def test_a_reply_that_is_too_long_is_an_error() -> None:
+    """A stranger's server decides how much it sends."""
+    with pytest.raises(A2ATaskError, match="more than 99 bytes"):
+        await remote(foreign_app(Foreign()), max_reply_bytes=99).run("long")
+
+
+async def test_an_image_is_an_error_and_not_left_out() -> None:
+    """Texts only are sent."""
+    message = UserMessage([TextContent("Look"), ImageContent(url="https://a.example/b.png")])
+    with pytest.raises(A2ATaskError, match="a message has image"):
+        await remote(foreign_app(Foreign())).run(message)
+
+
+def test_an_address_that_is_none_is_refused_where_the_agent_is_made() -> None:
+    """The error names the agent and the value."""
+    with pytest.raises(ConfigurationError, match="'b': url='billing' is no http"):
+        A2AAgent(name="b", url="billing")
+
+
+@pytest.mark.parametrize("option", [{"system": "S"}, {"tools": [print]}, {"output_type": int}])
+def test_options_that_would_reach_nobody_are_refused(option: dict[str, Any]) -> None:
+    """The server has its own prompt and tools."""
+    with pytest.raises(ConfigurationError, match=f"{next(iter(option))} is the server's to say"):
+        A2AAgent(name="b", url=URL, **option)
+
+
+def test_another_model_takes_its_place_in_a_test() -> None:
+    """Nothing is called then."""
+    agent = A2AAgent(name="b", url="https://b.example").with_model(ScriptedModel("Fine."))
+    assert agent.run_sync("a").text == "Fine."
+
+
+async def test_a_durable_run_sends_a_message_once() -> None:
+    """The reply is remembered as the output of a step, with its context."""
+    executor = Foreign()
+    billing = remote(foreign_app(executor))
+    model = ScriptedModel("Thanks.")
+    clerk = Agent(name="clerk", system="S", model=model)
+    network = Network(
+        name="n", agents=[billing, clerk], router=lambda c: [billing, clerk, None][c.call_count]
+    )
+    client = inngest.Inngest(app_id="t", is_production=False)
+    functions = create_functions(client, networks=[network], inference="local")
+    replay = ReplayExecutor(client, functions, transport=model.transport, check=True)
+    run = await replay.run("t/network-n", {"input": "hi"})
+    assert run.error is None
+    assert run.output["text"] == "Thanks."
+    assert len(executor.said) == 1
+    model.assert_saw("You said hi")
+
+
+async def test_a_run_that_is_stopped_cancels_the_task() -> None:
+    """The server does not go on for nobody; over a socket, as an app in this task would stop."""
+    executor = Foreign()
+    app = foreign_app(executor)
+    async with served(app) as url:
+        app.state.card.supported_interfaces[0].url = f"{url}/rpc"
+        transport = Watched()
+        agent = A2AAgent(name="billing", url=url, transport=transport)
+        run = asyncio.create_task(agent.run("hang"))
+        await transport.has_event.wait()  # with the task's id
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+    assert executor.cancelled.is_set()
