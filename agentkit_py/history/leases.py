@@ -15,6 +15,7 @@ from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import (
     ConfigurationError,
     MessageConflictError,
+    NonRetriableError,
     ThreadBusyError,
     ThreadNotFoundError,
 )
@@ -31,6 +32,7 @@ from agentkit_py.messages import UserMessage
 from agentkit_py.results import USER, AgentResult
 
 if TYPE_CHECKING:
+    from agentkit_py.history.stopping import StoppableStore
     from agentkit_py.runtime.port import Runtime
 
 T = TypeVar("T")
@@ -43,6 +45,9 @@ OnBusy: TypeAlias = Literal["wait", "error", "steer", "interrupt"]
 """Behaviour of a run that finds another run working on its thread: wait; raise `ThreadBusyError`;
 ``"steer"``: leave the message to the other run, which shows it to its next model call;
 ``"interrupt"``: have the other run end before its next model call."""
+
+_OPEN = ("running", "waiting")
+"""The statuses of runs that have not ended, and are not stored whole."""
 
 _LONGEST_WAIT = 60.0
 """Seconds after which a run in line asks again, in case no signal reached it."""
@@ -146,7 +151,13 @@ class HeldLease:
         except ThreadNotFoundError:
             await create()
             opened = await store.open_run(self.thread_id, self.claim, self.run_id, limit)
-        return None if opened is None else replace(opened, own=await self._own(opened.own))
+        if opened is not None and await self._take_over(opened.own):
+            opened = await store.open_run(self.thread_id, self.claim, self.run_id, limit)
+        if opened is None:
+            return None
+        own = await self._own(opened.own)
+        await self._name_owner(own)
+        return replace(opened, own=own)
 
     async def open_in_step(
         self, store: RunOpener, create: Callable[[], Awaitable[None]]
@@ -162,6 +173,7 @@ class HeldLease:
         async def ask() -> JsonObject | None:
             opened = await self.open(store, create, 1)
             if opened is None:
+                await self._refuse_stopped()
                 return await self._post()
             runs = {"own": opened.own, "previous": opened.previous}
             return {"count": opened.count, **{name: _kept(run) for name, run in runs.items()}}
@@ -201,7 +213,26 @@ class HeldLease:
         return await self.runtime.wait_for_signal(step, self.owner, self._enter_line, longest)
 
     async def _lock(self) -> bool:
-        return await self.store.lock_thread(self.thread_id, self.owner, self.settings.seconds)
+        """Take or renew the lease.
+
+        Raises:
+            NonRetriableError: The run was stopped, so that it gets no lease any more.
+        """
+        has_it = await self.store.lock_thread(self.thread_id, self.owner, self.settings.seconds)
+        if not has_it:
+            await self._refuse_stopped()
+        return has_it
+
+    async def _refuse_stopped(self) -> None:
+        if await self.was_stopped():
+            raise NonRetriableError(self._stopped)
+
+    @property
+    def _stopped(self) -> str:
+        return (
+            f"The run was stopped while it worked on message {self.run_id!r} of thread "
+            f"{self.thread_id!r}; another run may have the message now."
+        )
 
     async def _lock_or_post(self) -> bool:
         has_it = await self._lock()
@@ -244,7 +275,7 @@ class HeldLease:
         Raises:
             ThreadBusyError: It was over, and another run has the thread now.
         """
-        if not await self._lock():
+        if not await self.store.lock_thread(self.thread_id, self.owner, self.settings.seconds):
             raise ThreadBusyError(self.thread_id)
 
     async def release_now(self) -> None:
@@ -356,7 +387,7 @@ class HeldLease:
         until = None if seconds is None else time.time() + seconds
 
         def change(run: RunRecord) -> RunRecord | None:
-            if run.status not in ("running", "waiting"):
+            if run.status not in _OPEN:
                 return None
             waits = dict(run.waits) if run.owner == self.owner else {}
             waits.pop(step_id, None)
@@ -371,19 +402,52 @@ class HeldLease:
 
     async def _own(self, record: RunRecord | None) -> RunRecord | None:
         """Return the message's record; where another run waits that has the message, so it says."""
-        if record is None or record.owner in (None, self.owner):
-            return record
-        execution = execution_of(record.owner)
+        execution = self._other_execution(record)
         is_stopped = execution is not None and await self.store.is_stopped(execution)
-        if is_stopped or not record.is_waiting(time.time()):
+        if record is None or record.owner in (None, self.owner) or is_stopped:
+            return record
+        if not record.is_waiting(time.time()):
             return record
         return RunRecord(id=self.run_id, status="completed", stop_reason=STEERED)
+
+    def _other_execution(self, record: RunRecord | None) -> str | None:
+        """Return the execution of another run that has the message, if it can be stopped."""
+        owner = None if record is None else record.owner
+        return None if owner in (None, self.owner) else execution_of(owner)
+
+    async def _take_over(self, record: RunRecord | None) -> bool:
+        """Stop another run that has begun the message and lost its lease; whether there was one.
+
+        Its server may try it again much later. It makes no more calls then; what it did is in the
+        thread before this run reads it.
+        """
+        execution = self._other_execution(record)
+        if execution is None or record is None or record.is_waiting(time.time()):
+            return False
+        if record.status not in _OPEN or await self.store.is_stopped(execution):
+            return False
+        said = "Message %r of thread %r was with run %s, whose lease is over: that run is stopped"
+        logger.warning(said, self.run_id, self.thread_id, execution)
+        from agentkit_py.history.stopping import stop_run  # noqa: PLC0415 - stores load this module
+
+        await stop_run(cast("StoppableStore", self.store), execution, self.runtime.signal)
+        return True
+
+    async def _name_owner(self, known: RunRecord | None) -> None:
+        """Store that this run has the message, where it may be stopped from outside."""
+        is_open = known is None or (known.journal is None and known.status != "completed")
+        if self.is_stoppable and is_open:
+            run = RunRecord(id=self.run_id, status="waiting", owner=self.owner)
+            await self.store.save_run(self.thread_id, run)
 
     async def recorded_runs(self) -> tuple[RunRecord | None, RunRecord | None]:
         """Return the record of an earlier run for this message, and the newest with a state."""
 
         async def ask() -> Any:
-            own = await self._own(await self.store.load_run(self.thread_id, self.run_id))
+            known = await self.store.load_run(self.thread_id, self.run_id)
+            await self._take_over(known)
+            own = await self._own(known)
+            await self._name_owner(own)
             newest = await self.store.load_run(self.thread_id)
             return [_kept(run) for run in (own, newest)]
 
@@ -406,7 +470,18 @@ class HeldLease:
         run = self._record(status, state=state, stop_reason=stop_reason)
 
         async def close() -> None:
+            if await self.was_taken_over():
+                await self.store.drop_notes(self.thread_id, self.owner)
+                if status == "completed":
+                    raise NonRetriableError(self._stopped)
+                return
             await self._save_heard(run)
+            if status != "completed" and self.is_stoppable:
+                # An error before the calls that the run made has kept nothing of them. The notes
+                # stay for who receives that the run failed.
+                await self.store.save_run(self.thread_id, run)
+                await self.release_now()
+                return
             if isinstance(self.store, RunOpener):
                 await self._pass_on(await self.store.end_run(self.thread_id, self.owner, run))
                 return
@@ -416,6 +491,13 @@ class HeldLease:
             await self.release_now()
 
         await (close() if lost else self.run_once("turn.end", close))
+
+    async def was_taken_over(self) -> bool:
+        """Return whether this run was stopped, and another run has its message."""
+        if not await self.was_stopped():
+            return False
+        known = await self.store.load_run(self.thread_id, self.run_id)
+        return known is not None and known.owner != self.owner
 
     def _record(self, status: str, **facts: Any) -> RunRecord:
         return RunRecord(id=self.run_id, status=status, results=tuple(self.results), **facts)

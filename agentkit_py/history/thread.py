@@ -606,6 +606,8 @@ class Thread:
             except ThreadBusyError:
                 if not context.new_results or not await self.lease.was_stopped():
                     raise
+                if await self.lease.was_taken_over():
+                    return None  # the other run answers; the end of this run is an error
                 late = [late_reply(result) for result in context.new_results]
                 context = replace(context, new_results=late)
         with _naming(self.config):

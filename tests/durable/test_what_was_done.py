@@ -10,7 +10,7 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import Agent, MemoryHistory, ToolContext, tool
+from agentkit_py import Agent, MemoryHistory, Network, RouterContext, ToolContext, tool
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import AgentKitError, HistoryError, NonRetriableError
 from agentkit_py.inngest import FunctionOptions, create_functions
@@ -36,7 +36,7 @@ class Desk:
 
     def __init__(
         self, tools: Sequence[Any], *replies: Any, store: MemoryHistory | None = None,
-        parallel: bool = False,
+        parallel: bool = False, router: Any = None,
     ) -> None:  # fmt: skip
         self.model = ScriptedModel(*replies)
         self.store = store or MemoryHistory(lease=ThreadLease())
@@ -44,11 +44,14 @@ class Desk:
             name="clerk", system="S", tools=tools, model=self.model, max_iter=4,
             history=self.store, parallel_tools=parallel,
         )  # fmt: skip
+        networks = []
+        if router is not None:
+            networks = [Network(name="shop", agents=[agent], router=router, history=self.store)]
         client = inngest.Inngest(app_id="app", is_production=False)
         options = {"clerk": FunctionOptions(retries=4)}
         self.executor = ReplayExecutor(
             client,
-            lambda: create_functions(client, agents=[agent], options=options),
+            lambda: create_functions(client, agents=[agent], networks=networks, options=options),
             check=False,
         )
 
@@ -217,6 +220,41 @@ async def test_a_call_beside_one_that_ends_the_run_goes_on_and_is_stored() -> No
     looked, wired, stopped = desk.read
     assert (looked, wired) == ('{"data":"found"}', '{"data":"ok"}')
     assert "frozen" in stopped
+
+
+@pytest.mark.parametrize("leased", [True, False])
+async def test_calls_stand_in_the_thread_of_a_run_that_ends_before_it_comes_to_them(
+    *, leased: bool
+) -> None:
+    """A deploy whose router decides otherwise, or fails, ends a replay at its top."""
+    paid: list[str] = []
+    new_code: list[str] = []
+
+    @tool
+    def pay() -> str:
+        """Pay."""
+        paid.append("paid")
+        return "receipt"
+
+    def router(context: RouterContext) -> str | None:
+        if new_code:
+            raise NonRetriableError("the table of desks is gone")
+        return None if context.call_count else "clerk"
+
+    store = MemoryHistory(lease=ThreadLease() if leased else None)
+    desk = Desk([pay], tool_call("pay"), "Noted.", store=store, router=router)
+    desk.executor.receive({"name": "app/network-shop", "data": {"input": "Pay", "threadId": "t"}})
+    while not paid:
+        await desk.executor.do_next(timeouts=True)
+    new_code.append("deployed")
+    (run,) = desk.executor.runs
+    await desk.executor.finish(run)
+    await desk.executor.send_event("app/nothing", {})
+    assert run.status == "failed"
+    new_code.clear()
+    assert (await desk.say("And now?")).status == "completed"
+    assert desk.read == ['{"data":"receipt"}']
+    assert paid == ["paid"]
 
 
 @pytest.mark.parametrize("error", [HistoryError("disk full"), OSError("disk full")])

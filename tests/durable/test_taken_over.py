@@ -1,0 +1,119 @@
+"""A message that comes again once its run's lease is over: the second run knows of the first's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import inngest
+import pytest
+
+from agentkit_py import Agent, MemoryHistory, ToolContext, openai, tool
+from agentkit_py.history.leases import ThreadLease
+from agentkit_py.inngest import create_functions
+from agentkit_py.stores import HistoryStore
+from agentkit_py.testing import FakeProvider, ReceivedRequest, tool_call
+from agentkit_py.testing.executor import ReplayExecutor, Run
+from tests.durable.world import at
+
+OVER_AT_ONCE = ThreadLease(seconds=1e-6)
+"""A lease that is over before the next request, as after an outage that is longer than it."""
+
+
+class Desk:
+    """An agent that charges, and then reserves and transfers in one tool; effects are counted."""
+
+    def __init__(self, store: HistoryStore) -> None:
+        self.effects: Counter[str] = Counter()
+        self.read: list[dict[str, list[str]]] = []
+
+        @tool
+        def charge() -> str:
+            """Charge."""
+            self.effects["charge"] += 1
+            return "charged"
+
+        @tool(steps=True)
+        async def wire(ctx: ToolContext) -> str:
+            """Reserve, rest, transfer."""
+
+            def act(name: str) -> str:
+                self.effects[name] += 1
+                return name
+
+            await ctx.step.run("reserve", lambda: act("reserve"))
+            await ctx.step.sleep("rest", 1000)
+            await ctx.step.run("transfer", lambda: act("transfer"))
+            return "wired"
+
+        fake = FakeProvider(self.reply, strict=False)
+        agent = Agent(
+            name="clerk",
+            system="S",
+            tools=[charge, wire],
+            model=at(openai("gpt-4o", api_key="k"), fake),
+            max_iter=9,
+            history=store,
+        )
+        client = inngest.Inngest(app_id="k", is_production=False)
+        self.executor = ReplayExecutor(client, create_functions(client, agents=[agent]), seed=None)
+
+    @property
+    def queue(self) -> list[Any]:
+        """What the server has to do."""
+        schedule: Any = self.executor.schedule
+        return schedule._items
+
+    def reply(self, request: ReceivedRequest) -> Any:
+        """Call what no result in the request stands for."""
+        messages: list[Any] = request.body["messages"]
+        names = {
+            call["id"]: call["function"]["name"]
+            for message in messages
+            for call in message.get("tool_calls") or ()
+        }
+        read: dict[str, list[str]] = {}
+        for message in messages:
+            if message["role"] == "tool":
+                read.setdefault(names[message["tool_call_id"]], []).append(message["content"])
+        self.read.append(read)
+        settled = {
+            n for n, texts in read.items() if any("before this call" not in t for t in texts)
+        }
+        left = [name for name in ("charge", "wire") if name not in settled]
+        return tool_call(left[0], id=f"{left[0]}-{len(self.read)}") if left else "Done."
+
+    def deliver(self) -> Run:
+        """Deliver the message once more."""
+        data = {"input": {"content": "Pay.", "id": "m1"}, "threadId": "t"}
+        self.executor.receive({"name": "k/agent-clerk", "data": data})
+        return self.executor.runs[-1]
+
+
+@pytest.mark.parametrize("requests", range(1, 14))
+async def test_a_run_whose_message_another_run_took_over_makes_no_more_calls(
+    requests: int,
+) -> None:
+    """It was away for longer than its lease; the message was delivered again meanwhile."""
+    store = MemoryHistory(lease=OVER_AT_ONCE)
+    desk = Desk(store)
+    first = desk.deliver()
+    for _ in range(requests):
+        await desk.executor.do_next(timeouts=True)
+    assert first.status == "running"
+    later = list(desk.queue)
+    desk.queue.clear()
+    second = await desk.executor.finish(desk.deliver())
+    assert second.status == "completed", second.error
+    desk.queue.extend(later)
+    await desk.executor.finish(first)
+    assert first.status == "failed"
+    third = await desk.executor.finish(desk.deliver())
+    assert third.output["text"] == "Done.", "the message is answered"
+    assert set(desk.effects) >= {"charge", "reserve"}
+    assert set(desk.effects.values()) == {1}
+    rows = [row for row in await store.load("t") if row.tool_calls]
+    assert [row.tool_calls[0].tool.name for row in rows] == ["charge", "wire"]
+    if "transfer" not in desk.effects:  # the model was told, and asked for nothing more
+        assert "Whether it took effect is not known" in desk.read[-1]["wire"][0]
+        assert '"done":{"reserve":"reserve"}' in desk.read[-1]["wire"][0]
