@@ -443,11 +443,13 @@ class ModelInputBuilder:
             return frozenset()
         name = self.agent.name
         shared = self.shared is not None  # all agents see the same then
-        return frozenset(
+        # A list, not a generator, which would be resumed for each message of the run.
+        own = [
             id(m)
             for m in history
             if m.from_history is False and m.type != "text" and (shared or m.agent == name)
-        )
+        ]
+        return frozenset(own)
 
     async def _on_start(
         self, prompt: Sequence[Message], history: Sequence[Message], processing: ProcessorContext

@@ -7,9 +7,10 @@ have no ids and earlier processors may drop some.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate
 
 from agentkit_py.messages import (
     Message,
@@ -29,6 +30,9 @@ from agentkit_py.processors.validity import is_valid
 
 _HALVINGS = 8
 """Number of times that `steady_cut` halves its blocks where they would leave too little."""
+
+_NEAR = 16
+"""The number of messages at the end among which the newest segment is looked for first."""
 
 _ANCHORED = 4
 """The number of messages of an anchor: a single message may well occur twice."""
@@ -82,6 +86,14 @@ def next_cut(messages: Messages, index: int) -> int:
     # A result is apart from its call: only reading all of it shows the groups.
     starts = (segment.start for segment in segments(messages) if segment.start >= index)
     return next(starts, len(messages))
+
+
+def newest_segment(messages: Messages) -> int:
+    """Return where the newest of the segments begins; see `segments`."""
+    for start in range(len(messages) - 1, max(-1, len(messages) - 1 - _NEAR), -1):
+        if _may_begin(messages, start) and is_valid(messages[start:]):
+            return start
+    return max((segment.start for segment in segments(messages)), default=0)
 
 
 def _may_begin(messages: Messages, index: int) -> bool:
@@ -208,24 +220,29 @@ class ThreadPositions:
 
     def sizes(self, messages: Messages) -> list[int]:
         """Return how many characters of the thread come before each message."""
-        return self._before(messages, lambda m: len(text_of(m)), self._unloaded.size)
+        return self._before(messages, [len(text_of(m)) for m in self._source], self._unloaded.size)
 
-    def ranks(self, messages: Messages) -> list[int]:
-        """Return how many messages come before each, system messages not counted."""
+    def ranks(self, messages: Messages, first: int = 0) -> list[int]:
+        """Return how many messages come before each, system messages not counted.
+
+        Args:
+            messages: Messages in order.
+            first: The first message whose rank is returned.
+        """
         start = self._unloaded.messages - self._unloaded.system
-        return self._before(messages, lambda m: m.role != "system", start)
+        counted = [message.role != "system" for message in self._source]
+        return self._before(messages, counted, start, first)
 
     def _before(
-        self, messages: Messages, measure: Callable[[Message], int], total: int
+        self, messages: Messages, amounts: Sequence[int], total: int, first: int = 0
     ) -> list[int]:
         """Return the total before each message; for unknown ones that of the message before."""
-        last = total
-        totals: list[int] = []
-        for message in self._source:
-            totals.append(total)
-            total += measure(message)
+        totals = list(accumulate(amounts, initial=total))
+        earlier = (self._index(messages[place]) for place in range(first - 1, -1, -1))
+        known = next((index for index in earlier if index is not None), 0)
+        last = totals[known]
         found: list[int] = []
-        for message in messages:
+        for message in messages[first:]:
             index = self._index(message)
             last = last if index is None else totals[index]
             found.append(last)

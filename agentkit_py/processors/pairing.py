@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import is_
 from typing import TypeAlias
 
 from agentkit_py.messages import (
@@ -274,6 +275,7 @@ def without_calls(
     keeps_hosted: Callable[[int], bool] = lambda _: True,
     in_place_of: InPlaceOf | None = None,
     pairing: Pairing | None = None,
+    held: frozenset[int] = frozenset(),
 ) -> Messages:
     """Return the messages without the calls that do not stay, their results and their reasoning.
 
@@ -286,10 +288,17 @@ def without_calls(
         keeps_hosted: Whether the activity of a hosted tool at an index stays.
         in_place_of: The message before each group.
         pairing: Which result answers which call, if that is known already.
+        held: `id()` of messages that stay in any case. From the last message on that may go nothing
+            is read: a long run's own calls are not paired before each model call.
 
     Returns:
         What is left; ``messages`` itself if that is all.
     """
+    whole = messages
+    end = len(messages)
+    while end and (id(messages[end - 1]) in held or isinstance(messages[end - 1], TextMessage)):
+        end -= 1
+    messages, tail = messages[:end], messages[end:]
     pairing = pairing or pair(messages)
     groups = {e.calls[0]: e for e in call_groups(messages, pairing)}
     rests: dict[int, Message | None] = {}
@@ -309,7 +318,7 @@ def without_calls(
             stays = not isinstance(rest, ToolCallMessage) or len(rest.tools) > 0
         if rest is not None and stays:
             left.append(rest)
-    return messages if is_same(messages, left) else left
+    return whole if is_same(messages, left) else [*left, *tail]
 
 
 def _rests_of(
@@ -344,7 +353,7 @@ def _with_calls(message: ToolCallMessage, kept: Sequence[int]) -> ToolCallMessag
 
 def is_same(one: Messages, other: Messages) -> bool:
     """Return whether two lists hold the same objects."""
-    return len(one) == len(other) and all(a is b for a, b in zip(one, other, strict=True))
+    return len(one) == len(other) and all(map(is_, one, other))
 
 
 def rewritten(messages: Messages, rewrites: Mapping[int, Message]) -> Messages:

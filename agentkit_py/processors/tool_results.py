@@ -140,6 +140,7 @@ class ToolCallFilter(ConfiguredProcessor):
             keeps_orphan=keeps,
             keeps_hosted=keeps,
             in_place_of=used if self.persist_results else None,
+            held=held,
         )
 
 

@@ -85,6 +85,7 @@ class ByAuthor(ConfiguredProcessor):
             messages,
             lambda index, _: stays(messages[index]),
             keeps_orphan=lambda index: stays(messages[index]),
+            held=held,
         )
         found = [m for m in left if m.type in ("tool_call", "tool_result") or stays(m)]
         return messages if is_same(messages, found) else found

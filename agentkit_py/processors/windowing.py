@@ -20,7 +20,13 @@ from agentkit_py.messages import (
 )
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
 from agentkit_py.processors.current_results import shorten_results
-from agentkit_py.processors.cutting import ThreadPositions, next_cut, past_length, segments
+from agentkit_py.processors.cutting import (
+    ThreadPositions,
+    newest_segment,
+    next_cut,
+    past_length,
+    segments,
+)
 from agentkit_py.processors.pairing import call_groups, pair, tools_of, without_calls
 from agentkit_py.processors.settings import (
     NO_PARTS,
@@ -138,14 +144,15 @@ class MessageWindow(ConfiguredProcessor):
         if len(messages) <= self.max_messages:
             return messages
         held = context.held
-        system = [index for index, m in enumerate(messages) if m.role == "system"]
+        staying = [i for i, m in enumerate(messages) if id(m) in held or m.role == "system"]
+        if len(staying) == len(messages):
+            return messages
         excess = self._excess(messages, context)
         if not excess:
             return messages
-        staying = sorted({*system, *(i for i, m in enumerate(messages) if id(m) in held)})
         start = next_cut(messages, _after(len(messages), excess, staying))
         if start == len(messages):
-            start = max((segment.start for segment in segments(messages)), default=0)
+            start = newest_segment(messages)
         kept = [messages[i] for i in staying if i < start]
         return messages if len(kept) == start else [*kept, *messages[start:]]
 
@@ -162,8 +169,10 @@ class MessageWindow(ConfiguredProcessor):
         if not excess or block == 1:
             return excess
         # Blocks of the whole thread, so that they do not depend on how much of it is loaded.
-        blocks = [rank // block for rank in ThreadPositions(messages, context).ranks(others)]
-        bounds = [n for n in range(1, len(others)) if blocks[n] > blocks[n - 1]]
+        first = excess - 1
+        ranks = ThreadPositions(messages, context).ranks(others, first)
+        blocks = [rank // block for rank in ranks]
+        bounds = [first + n for n in range(1, len(blocks)) if blocks[n] > blocks[n - 1]]
         if context.shares_prefix:
             bounds = [_turn_before(others, n, self.max_messages - block) for n in bounds]
         return next((n for n in bounds if n >= excess), excess)
@@ -331,7 +340,8 @@ class TokenLimiter(ConfiguredProcessor):
     ) -> tuple[Messages, ProcessorContext]:
         """Return the messages with results of the current calls that fit, and their context."""
         tokenizer, held = await prepare(self._tokenizer_in(context)), context.held
-        counts = [(m, count_text(m, tokenizer)) for m in messages if id(m) in held]
+        count = message_counter(tokenizer)
+        counts = [(m, count(m)) for m in messages if id(m) in held]
         before = sum(count for _, count in counts)
         if before <= self.limit:
             return messages, context
@@ -443,7 +453,7 @@ class RecentToolCalls(ConfiguredProcessor):
         def keeps(index: int, number: int) -> bool:
             return (index, number) in newest or id(messages[index]) in held
 
-        return without_calls(messages, keeps, keeps_hosted=lambda index: keeps(index, 0))
+        return without_calls(messages, keeps, keeps_hosted=lambda index: keeps(index, 0), held=held)
 
     def _newest(self, messages: Messages, held: frozenset[int]) -> set[tuple[int, int]]:
         """Return the calls that are kept for being new, as indices of message and call."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from types import FrameType
 from typing import Any
@@ -15,9 +15,16 @@ from typing import Any
 import httpx
 import pytest
 
-from agentkit_py import Agent, anthropic, gemini, openai, tool
+from agentkit_py import Agent, State, TextMessage, anthropic, gemini, openai, tool
 from agentkit_py._core.json import Growing
+from agentkit_py.messages import Message, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.models import Model, openai_responses
+from agentkit_py.processors import (
+    HistoryProcessor,
+    MessageWindow,
+    RecentToolCalls,
+    ToolCallFilter,
+)
 
 CALLS = 40
 MODELS = {
@@ -94,12 +101,24 @@ class Counter:
         self._count += event == "call" and frame.f_code.co_name in WRITING
 
 
-async def _run(model: Model, seen: Callable[[FrameType, str, Any], None]) -> None:
+async def _run(
+    model: Model,
+    seen: Callable[[FrameType, str, Any], None],
+    processors: Sequence[HistoryProcessor] = (),
+    past: Sequence[Message] = (),
+) -> None:
     """Run an agent that makes all calls, with each function that is called and returns seen."""
-    agent = Agent(name="clerk", system="Track.", model=model, tools=[track], max_iter=CALLS)
+    agent = Agent(
+        name="clerk",
+        system="Track.",
+        model=model,
+        tools=[track],
+        max_iter=CALLS,
+        processors=processors,
+    )
     sys.setprofile(seen)
     try:
-        await agent.run("Where are they?")
+        await agent.run("Where are they?", state=State(messages=past))
     finally:
         sys.setprofile(None)
 
@@ -155,3 +174,54 @@ async def test_a_call_over_http_encodes_what_is_new_since_the_last_one(name: str
     assert len(set(transport.written[12:])) == 1, transport.written
     new = transport.sent[-1] - transport.sent[-2]
     assert 0 < transport.written[-1][1] <= (3 if name == "claude" else 2) * new
+
+
+class Busy(httpx.AsyncBaseTransport):
+    """Answers with a call of a tool; counts what processors called since the last request."""
+
+    def __init__(self, *, words: bool) -> None:
+        self.counts: list[int] = []
+        self._words = words
+        self._count = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer a request, and begin to count anew."""
+        self.counts.append(self._count)
+        self._count = 0
+        reply = _reply("chat", len(self.counts))
+        if self._words:
+            reply["choices"][0]["message"]["content"] = "I look."
+        return httpx.Response(200, json=reply)
+
+    def seen(self, frame: FrameType, event: str, _: object) -> None:
+        """Count calls of processors, and of what makes their context."""
+        module = str(frame.f_globals.get("__name__"))
+        ours = module.startswith(("agentkit_py.processors", "agentkit_py._engine.model_input"))
+        self._count += event == "call" and ours
+
+
+PROCESSORS = {
+    "window": MessageWindow(20),
+    "filter": ToolCallFilter(exclude=["gone"]),
+    "own": ToolCallFilter(include="own"),
+    "recent": RecentToolCalls(5),
+}
+
+
+@pytest.mark.parametrize("words", [False, True])
+@pytest.mark.parametrize("name", PROCESSORS)
+async def test_processors_read_no_calls_of_a_long_run_again(name: str, *, words: bool) -> None:
+    """Before the last call they do at most half as much again as before the tenth."""
+    transport = Busy(words=words)
+    past = [message for n in range(6) for message in _past(n)]
+    model = replace(MODELS["chat"], transport=transport)
+    await _run(model, transport.seen, processors=[PROCESSORS[name]], past=past)
+    assert len(transport.counts) == CALLS
+    assert transport.counts[9] > 0
+    assert max(transport.counts[-8:]) <= 1.5 * max(transport.counts[6:14]), transport.counts
+
+
+def _past(n: int) -> list[Message]:
+    call = ToolCall(f"p{n}", "track", {"number": n})
+    said = [TextMessage("user", f"Where is {n}?"), ToolCallMessage([call])]
+    return [*said, ToolResultMessage(call, "In Graz.")]
