@@ -253,10 +253,13 @@ class ObserverInstrumentation(Instrumentation):
         self.observer = observer
         self.wants_tokens = tokens
         self._runtime = runtime
+        self._hand_over = runtime.publisher(self._observed)
 
     async def event(self, event: Event) -> None:
-        if self._runtime.replaying:
-            return
+        if not self._runtime.replaying:
+            await resolve(self._hand_over(event))
+
+    async def _observed(self, event: Event) -> None:
         try:
             await resolve(self.observer(event))
         except Exception:

@@ -196,7 +196,7 @@ class LivePublisher:
     def __init__(self, send: Publish | None, steps: Remaining) -> None:
         self._send = send
         self._steps = steps
-        self._held: list[tuple[Publisher | None, dict[str, Any]]] = []
+        self._held: list[tuple[Publisher[Any] | None, Any]] = []
         self._calls: list[Callable[[], None]] = []
         self._groups = 0
         self._holding = False
@@ -211,12 +211,12 @@ class LivePublisher:
         return not self._steps.left
 
     async def publish(
-        self, chunk: dict[str, Any], *, inside: bool, send: Publisher | None = None
+        self, chunk: Any, *, inside: bool, send: Publisher[Any] | None = None
     ) -> None:
         """Send the chunk now, or hold it back until its code is known to be new.
 
         Args:
-            chunk: The chunk.
+            chunk: The chunk, or the event of an observer.
             inside: It comes from a step that really runs now.
             send: Sends it; the function that all chunks are sent with unless given.
         """

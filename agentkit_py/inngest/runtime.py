@@ -386,11 +386,11 @@ class InngestRuntime(Runtime):
         """Publish a chunk, unless a replay repeats it."""
         await self._live.publish(chunk, inside=inside_step() is not None)
 
-    def publisher(self, send: Publisher, /) -> Publisher:
-        """Return ``send`` so that a replay drops repeated chunks."""
+    def publisher(self, send: Publisher[T], /) -> Publisher[T]:
+        """Return ``send`` so that a replay drops repeated chunks and events."""
 
-        async def publish(chunk: dict[str, Any]) -> None:
-            await self._live.publish(chunk, inside=inside_step() is not None, send=send)
+        async def publish(item: T) -> None:
+            await self._live.publish(item, inside=inside_step() is not None, send=send)
 
         return publish
 

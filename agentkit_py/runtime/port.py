@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-Publisher: TypeAlias = Callable[[dict[str, Any]], "Awaitable[None] | None"]
-"""Sends a streaming chunk."""
+Publisher: TypeAlias = Callable[[T], "Awaitable[None] | None"]
+"""Sends a streaming chunk, or hands an event to an observer."""
 
 
 class Recordable(Protocol):
@@ -271,10 +271,10 @@ class Runtime(ABC):
         """Send a streaming chunk to the listeners; never fails the run."""
         return
 
-    def publisher(self, send: Publisher, /) -> Publisher:
-        """Return ``send`` so that a replay does not repeat the chunks of an earlier execution.
+    def publisher(self, send: Publisher[T], /) -> Publisher[T]:
+        """Return ``send`` so that a replay does not repeat what an earlier execution has sent.
 
-        What a user passes to a run sends through this.
+        A user's publish function gets its chunks through this, an observer its events.
         """
         return send
 

@@ -8,10 +8,10 @@ from typing import Any
 import inngest
 import pytest
 
-from agentkit_py import Agent, Network, tool
-from agentkit_py.inngest import AgentKitMiddleware, create_functions
+from agentkit_py import Agent, Network, RouterContext, tool
+from agentkit_py.inngest import AgentKitMiddleware, create_functions, publisher
 from agentkit_py.runs import StreamingConfig
-from agentkit_py.testing import ScriptedModel, tool_call
+from agentkit_py.testing import EventLog, ScriptedModel, tool_call
 from agentkit_py.testing.executor import ReplayExecutor, kill_points
 
 from .conftest import FAN_OUT, fan_out
@@ -134,3 +134,60 @@ async def test_an_own_publisher_in_an_own_function_sends_each_chunk_once() -> No
     assert len(sent) == len(set(sent)) > 20
     assert sent[0].endswith("run.started")
     assert sent[-1].endswith("stream.ended")
+
+
+async def test_an_observer_in_an_own_function_gets_each_event_once() -> None:
+    """As a direct run's does, in the same order."""
+
+    def track(parcel: int) -> int:
+        """Track it."""
+        return parcel
+
+    def desk() -> tuple[ScriptedModel, Network]:
+        calls = [tool_call("track", {"parcel": n}) for n in range(3)]
+        model = ScriptedModel(*calls, "Done.")
+        clerk = Agent(name="clerk", system="S", model=model, tools=[tool(track)])
+        return model, Network(name="desk", agents=[clerk], router=once)
+
+    def once(context: RouterContext) -> str | None:
+        return "clerk" if context.call_count == 0 else None
+
+    direct, durable = EventLog(), EventLog()
+    _, network = desk()
+    await network.run("Where?", observer=direct)
+    model, network = desk()
+    client = inngest.Inngest(app_id="a", is_production=False, middleware=[AgentKitMiddleware])
+
+    async def own(ctx: inngest.Context) -> str:
+        return (await network.run("Where?", observer=durable)).text
+
+    trigger = inngest.TriggerEvent(event="own")
+    made = client.create_function(fn_id="own", trigger=trigger)(own)
+    run = await ReplayExecutor(client, [made], transport=model.fake.transport).run("own", {})
+    assert run.output == "Done."
+    assert durable.story == direct.story
+    assert len(direct.story) > 10
+
+
+async def test_the_librarys_publisher_in_an_own_function_sends_each_chunk_once() -> None:
+    """As many requests to the realtime service as there are chunks."""
+    client = inngest.Inngest(app_id="a", is_production=False, middleware=[AgentKitMiddleware])
+    model = ScriptedModel(*[tool_call("track", {"parcel": n}) for n in range(4)], "Done.")
+
+    def track(parcel: int) -> int:
+        """Track it."""
+        return parcel
+
+    agent = Agent(name="clerk", system="S", model=model, tools=[tool(track)])
+
+    async def own(ctx: inngest.Context) -> str:
+        streaming = StreamingConfig(publish=publisher(client, "ada"))
+        return (await agent.run("Where?", streaming=streaming)).text
+
+    trigger = inngest.TriggerEvent(event="own")
+    made = client.create_function(fn_id="own", trigger=trigger)(own)
+    executor = ReplayExecutor(client, [made], transport=model.fake.transport)
+    run = await executor.run("own", {})
+    assert run.output == "Done."
+    ids = [published.data["id"] for published in executor.published]
+    assert len(ids) == len(set(ids)) > 20

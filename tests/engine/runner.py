@@ -13,8 +13,11 @@ import inngest
 import pytest
 
 from agentkit_py import Agent, AgentResult, Network, NetworkRun, State
+from agentkit_py._engine.instrumentation import Instrumentation
+from agentkit_py.events.types import Event, ToolProgressed
 from agentkit_py.inngest import AgentKitMiddleware, runtime_of
 from agentkit_py.runs import MessageInput, RunOptions, StreamingConfig
+from agentkit_py.runtime.port import Runtime
 from agentkit_py.testing import EventLog
 from agentkit_py.testing.executor import ReplayExecutor, Run
 
@@ -67,7 +70,8 @@ class Runner:
         """Run it; the result, or the error, is that of the function's last execution.
 
         A state that is given is a new one for each execution, as it would be in a function that
-        makes it, and so are the events of an `EventLog`.
+        makes it, and so are the events of an `EventLog`: each execution makes all of them again.
+        Other observers get what a user's observer gets.
         """
         assert not {"runtime", "ctx"} & options.keys(), "the runner chooses the runtime"
         if self.mode == "direct":
@@ -81,13 +85,14 @@ class Runner:
             for restore in restores:
                 restore()
             with outcome:
-                outcome.value = await item.run(given, **deduplicated.options(ctx, options))
+                execution = _with_all_events(deduplicated.options(ctx, options))
+                outcome.value = await item.run(given, **execution)
 
         await self._execute(body)
         return outcome.get(self.runs[-1])
 
     def again(self, kept: list[T]) -> list[T]:
-        """A list that routers, hooks, prompts, processors or observers write to, or take from.
+        """A list that routers, hooks, prompts or processors write to, or take from.
 
         They are called again by each execution of a function (see docs/guides/durable.md, "What
         runs again"); this list is what the last execution made of it.
@@ -185,6 +190,32 @@ class _DeduplicatedChunks:
         runtime = runtime_of(ctx)
         runtime.publish_with(once)
         return runtime.publish
+
+
+class _EachEvent(Instrumentation):
+    """Records each event of an execution, those of earlier executions too."""
+
+    def __init__(self, log: EventLog) -> None:
+        self._log = log
+
+    def of_run(self, _: Runtime) -> Instrumentation:
+        return self
+
+    def carrier(self) -> dict[str, str]:
+        return {}
+
+    async def event(self, event: Event) -> None:
+        self._log(event)
+
+    async def progress(self, event: ToolProgressed) -> None:
+        self._log(event)
+
+
+def _with_all_events(options: dict[str, Any]) -> dict[str, Any]:
+    log = options.get("observer")
+    if not isinstance(log, EventLog):
+        return options
+    return {**options, "observer": None, "tracing": _EachEvent(log)}
 
 
 def _keeper(value: object) -> Callable[[], Callable[[], None]]:

@@ -141,10 +141,10 @@ async def test_an_observer_that_fails_disturbs_nothing(
     runner: Runner, sync: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The log has its error."""
-    count: list[Event] = runner.again([])
+    received: set[type[Event]] = set()
 
     def fail(event: Event) -> None:
-        count.append(event)
+        received.add(type(event))
         raise LookupError("observer")
 
     async def fail_later(event: Event) -> None:
@@ -155,7 +155,8 @@ async def test_an_observer_that_fails_disturbs_nothing(
     with caplog.at_level(logging.ERROR, logger="agentkit_py"):
         result = await runner.run(agent, "q?", observer=fail if sync else fail_later)
     assert result.text == "done"
-    assert len(count) == 8
+    kinds = {RunStarted, ContextBuilt, ModelReplied, ToolStarted, ToolFinished, RunCompleted}
+    assert received == kinds
     assert "An observer failed on RunStarted" in caplog.text
 
 

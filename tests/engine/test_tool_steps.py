@@ -25,7 +25,7 @@ def agent(*tools: Tool, call: dict[str, Any] | None = None) -> Agent:
 
 async def content(runner: Runner, used: Tool) -> Any:
     """Run the tool, and return the content of its result."""
-    found: list[Any] = runner.again([])
+    found: list[Any] = []
 
     def look(event: Any) -> None:
         if type(event).__name__ == "ToolFinished":

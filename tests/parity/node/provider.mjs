@@ -98,6 +98,16 @@ export async function serve(closing) {
   return provider;
 }
 
+/** The next reply; a run that asks too often loses its connection, and the others are recorded. */
+function taken(provider, format) {
+  try {
+    if (!provider.exceeded) return provider.take(format);
+  } catch (error) {
+    if (!provider.exceeded) throw error;
+  }
+  return { disconnect: true };
+}
+
 function answer(provider, request, response, content) {
   const url = new URL(provider.base + request.url);
   const { world } = provider;
@@ -114,7 +124,7 @@ function answer(provider, request, response, content) {
       .sort(),
     body: parsed(content.toString("utf8")),
   });
-  const reply = provider.exceeded ? { disconnect: true } : provider.take(formatOf(url.pathname));
+  const reply = taken(provider, formatOf(url.pathname));
   if (reply.disconnect) {
     request.socket.destroy();
     return;
