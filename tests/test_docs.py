@@ -15,6 +15,7 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -206,7 +207,7 @@ def test_the_reference_has_each_exported_name_and_no_other() -> None:
 FIELD_WORDS = (
     *("structured output", "human in the loop", "handoff", "guardrails"),
     *("fallback", "memory", "streaming", "multi-tenant", "notebooks", "tool progress"),
-    *("stopped replies",),
+    *("stopped replies", "remember conversations"),
 )
 """What people who know other frameworks search for."""
 
@@ -423,12 +424,14 @@ def offline() -> dict[str, str]:
     return {**kept, **proxies, "NO_PROXY": local, "no_proxy": local}
 
 
-def run_program(program: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+def run_program(
+    program: Path, folder: Path, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Start a program as a user would, in a folder of its own."""
     return subprocess.run(
         [sys.executable, str(program)],
         cwd=folder,
-        env=offline(),
+        env=offline() if environment is None else dict(environment),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -450,6 +453,30 @@ def test_every_example_runs_without_network_and_keys(program: Path, tmp_path: Pa
     for page in PAGES:
         for shown in outputs_of(program, page):
             assert re.sub(r"\d+", "n", shown) in without_counts, page.name
+
+
+def test_the_tutorials_figures_are_those_of_a_machine_with_and_without_tiktokens_table(
+    tmp_path: Path,
+) -> None:
+    """The page shows the output with it, and says which numbers differ without."""
+    program, page = ROOT / "examples" / "tutorial.py", ROOT / "docs" / "tutorial.md"
+    (shown,) = outputs_of(program, page)
+    environment = {**offline(), "TIKTOKEN_CACHE_DIR": str(tmp_path)}
+    without = run_program(program, tmp_path, environment).stdout
+    found = re.search(r"prints ([\d, and]+) in place of ([\d, and]+)\.", page.read_text("utf-8"))
+    assert found is not None
+    approximate, exact = (re.findall(r"\d+", numbers) for numbers in found.groups())
+    for other, number in zip(approximate, exact, strict=True):
+        assert shown != (shown := re.sub(rf"\b{number}\b", other, shown)), number
+    assert shown in without
+
+
+def test_the_testing_reference_begins_with_the_scripted_model_and_has_every_name() -> None:
+    """The order of the page is by use; a name that is added needs its place."""
+    page = (ROOT / "docs" / "reference" / "testing.md").read_text(encoding="utf-8")
+    names = re.findall(r"^        - (\w+)$", page, re.MULTILINE)
+    assert names[0] == "ScriptedModel"
+    assert sorted(names) == sorted(importlib.import_module("agentkit_py.testing").__all__)
 
 
 def test_the_reference_has_every_option_of_every_command() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from agentkit_py import Agent, Network, RouterContext, SqliteHistory, ToolContext, tool
 from agentkit_py.models import Model
 
+# --8<-- [start:approval]
 ORDERS = {"A1": 120, "B2": 30}
 """Amounts that may be refunded; in a real desk a table of the shop's database."""
 
@@ -15,14 +16,6 @@ PAID: list[str] = []
 """Refunds that were paid, by order: in this example each must be here once."""
 
 
-@tool
-def hand_over(desk: str, ctx: ToolContext) -> str:
-    """Hand the customer over to another desk."""
-    ctx.state.data["desk"] = desk
-    return f"handed over to {desk}"
-
-
-# --8<-- [start:approval]
 def is_large(ctx: ToolContext) -> bool:
     """Refunds above 100 need a person."""
     return ctx.arguments.amount > 100
@@ -43,6 +36,13 @@ def refund(order: str, amount: int) -> str:
 
 
 # --8<-- [end:approval]
+
+
+@tool
+def hand_over(desk: str, ctx: ToolContext) -> str:
+    """Hand the customer over to another desk."""
+    ctx.state.data["desk"] = desk
+    return f"handed over to {desk}"
 
 
 # --8<-- [start:steps]
