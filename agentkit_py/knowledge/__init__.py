@@ -8,7 +8,14 @@ database before a store is used.
 from __future__ import annotations
 
 from agentkit_py.errors import FilterError, KnowledgeError
-from agentkit_py.knowledge.documents import Added, Hit, KnowledgeStore, Progress
+from agentkit_py.knowledge.documents import (
+    Added,
+    Document,
+    DocumentChunk,
+    Hit,
+    KnowledgeStore,
+    Progress,
+)
 from agentkit_py.knowledge.embedders import LocalEmbedder, OpenAIEmbedder
 from agentkit_py.knowledge.filters import (
     AND,
@@ -44,6 +51,8 @@ __all__ = [
     "OR",
     "STARTSWITH",
     "Added",
+    "Document",
+    "DocumentChunk",
     "Embedder",
     "FilterError",
     "FilterExpr",

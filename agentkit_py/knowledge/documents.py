@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import KnowledgeError, MissingDependencyError
-from agentkit_py.knowledge.filters import FilterExpr, Metadata, Scalar, is_storable
+from agentkit_py.knowledge.filters import FilterExpr, Metadata, Scalar, facts_of, is_storable
 from agentkit_py.processors.settings import whole
 from agentkit_py.search.vectors import Vector
 
@@ -192,6 +192,10 @@ class Document:
 
     metadata: Metadata
 
+    def passes(self, filters: FilterExpr | None) -> bool:
+        """Return whether its metadata and source pass a filter; None: everything passes."""
+        return filters is None or filters.matches(facts_of(self.source, self.metadata))
+
 
 @dataclass(frozen=True, slots=True)
 class DocumentChunk:
@@ -249,7 +253,7 @@ class KnowledgeStore(ABC):
     """Keeps documents in chunks, and finds those that pass a filter.
 
     Every chunk that a search returns passes its filter, or the search fails. No method may block
-    the event loop.
+    the event loop. `agentkit_py.testing.knowledge_conformance` checks a store of your own.
     """
 
     @abstractmethod
