@@ -224,7 +224,10 @@ class Knowledge:
     async def keys(
         self, filters: Filters | None = None, values: int = 5
     ) -> dict[str, list[Scalar]]:
-        """Return the metadata keys of the documents (that pass) with their most frequent values."""
+        """Return the metadata keys of the documents (that pass) with some of their values.
+
+        The values are the most frequent of the newest 500 documents.
+        """
         return await self.store.keys(_combined(filters), values)
 
     async def close(self) -> None:

@@ -69,6 +69,22 @@ _SIGNS = {"GT": ">", "GTE": ">=", "LT": "<", "LTE": "<="}
 _IS_METADATA = "(f.key <> ? OR f.in_list = 1 OR f.kind <> 'text' OR f.text <> d.source)"
 """Leaves the source out, which every document has."""
 
+_SAMPLE = 500
+"""The number of documents, the newest, whose metadata shows which values a key has."""
+
+_ALL_KEYS = (
+    "WITH RECURSIVE known (key) AS (SELECT MIN(key) FROM knowledge_facts UNION ALL SELECT "
+    "(SELECT MIN(f.key) FROM knowledge_facts f WHERE f.key > known.key) FROM known "
+    "WHERE known.key IS NOT NULL) SELECT key FROM known WHERE key IS NOT NULL"
+)
+"""Leaps from key to key in an index, past all documents that have the key."""
+
+_OLDER = (
+    "SELECT DISTINCT f.kind, f.text, f.number FROM knowledge_facts f JOIN knowledge_documents d "
+    "ON d.id = f.document WHERE {} AND f.key = ? LIMIT ?"
+)
+"""Some values of a key that none of the newest documents has."""
+
 _HAS = "d.id IN (SELECT f.document FROM knowledge_facts f WHERE f.key = ? AND "
 """Found by an index of facts, not by asking for each document."""
 
@@ -304,22 +320,34 @@ class SqlStore(KnowledgeStore):
         return found if len(found) <= _FEW else None
 
     def _keys(self, run: Execute, filters: FilterExpr | None, most: int) -> dict[str, list[Scalar]]:
+        """Return all keys, with values of the newest documents: the work is theirs, not of all."""
         condition, values = compiled(filters, self._dialect)
+        newest = run(
+            f"SELECT d.id FROM knowledge_documents d WHERE {condition} ORDER BY d.id DESC LIMIT ?",  # noqa: S608 - parameters
+            [*values, _SAMPLE],
+        )
+        ids = [row[0] for row in newest]
+        if not ids:
+            return {}
         rows = run(
-            "SELECT DISTINCT f.key FROM knowledge_facts f JOIN knowledge_documents d "  # noqa: S608 - parameters
-            f"ON d.id = f.document WHERE {condition} AND {_IS_METADATA} ORDER BY f.key",
-            [*values, SOURCE],
+            f"SELECT f.key, f.kind, f.text, f.number, MAX(CASE WHEN {_IS_METADATA} THEN 1 ELSE 0 "  # noqa: S608 - parameters
+            "END), COUNT(*) AS found FROM knowledge_facts f JOIN knowledge_documents d "
+            f"ON d.id = f.document WHERE d.id IN ({', '.join('?' * len(ids))}) "
+            "GROUP BY f.key, f.kind, f.text, f.number ORDER BY f.key, found DESC, f.text, f.number",
+            [SOURCE, *ids],
         )
-        query = (
-            "SELECT f.kind, f.text, f.number FROM knowledge_facts f "  # noqa: S608 - parameters
-            f"JOIN knowledge_documents d ON d.id = f.document WHERE {condition} AND f.key = ? "
-            "GROUP BY f.kind, f.text, f.number ORDER BY COUNT(*) DESC, f.text, f.number LIMIT ?"
-        )
-        found: dict[str, list[Scalar]] = {}
-        for (key,) in rows:
-            some = run(query, [*values, key, most]) if len(found) < _MAX_KEYS and most else []
-            found[key] = [_scalar(*row) for row in some]
-        return found
+        given = {row[0] for row in rows if row[4]}
+        found: dict[str, list[Scalar]] = {key: [] for key in given}
+        for key, *fact in rows:
+            if key in given and len(found[key]) < most:
+                found[key].append(_scalar(*fact[:3]))
+        if len(ids) == _SAMPLE:
+            for (key,) in run(_ALL_KEYS):
+                if key not in found and key != SOURCE:
+                    older = run(_OLDER.format(condition), [*values, key, max(1, most)])
+                    found |= {key: [_scalar(*fact) for fact in older][:most]} if older else {}
+        names = sorted(found)
+        return {key: found[key] if n < _MAX_KEYS else [] for n, key in enumerate(names)}
 
 
 def checked_language(language: str | None) -> str | None:

@@ -176,3 +176,76 @@ async def test_postgres_asks_its_index_of_vectors_once_many_were_added(
         best = [hit.score for hit in everything[:5]]
         assert [hit.score for hit in near] == pytest.approx(best)
     await store.close()
+
+
+class SteppedDocuments(SqliteKnowledge):
+    """Counts the instructions of SQLite's machine."""
+
+    steps = 0
+
+    def _transact(self, work: Callable[[Execute], T], *, write: bool) -> T:
+        def stepped(run: Execute) -> T:
+            connection: Any = self._connection
+            connection.set_progress_handler(self._step, 1)
+            try:
+                return work(run)
+            finally:
+                connection.set_progress_handler(None)
+
+        return super()._transact(stepped, write=write)
+
+    def _step(self) -> bool:
+        self.steps += 1
+        return False
+
+
+async def _with_metadata(store: SqliteKnowledge | PostgresKnowledge, first: int, end: int) -> None:
+    """Add documents without pieces; the first alone has the key ``rare``."""
+    for number in range(first, end):
+        facts: dict[str, Any] = {"shop": f"s{number}", "kind": ["hat", "cap"][number % 3 == 0]}
+        facts |= {"rare": number, "source": "mine"} if number == 0 else {}
+        one = Document(id=f"{number}", source=f"d{number}", hash="", metadata=facts)
+        await store.put(one, [], "e")
+
+
+async def test_metadata_keys_are_read_of_the_newest_documents(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six times the documents take about as many instructions, and each key is found."""
+    monkeypatch.setattr("agentkit_py.knowledge.sql._SAMPLE", 20)
+    store = SteppedDocuments(tmp_path / "d.db")
+    taken: list[int] = []
+    for first, end in ((0, 40), (40, 240)):
+        await _with_metadata(store, first, end)
+        store.steps = 0
+        found = await store.keys(None, 2)
+        taken.append(store.steps)
+        newest = [f"s{number}" for number in range(end - 20, end)]
+        assert found == {"kind": ["hat", "cap"], "rare": [0], "shop": sorted(newest)[:2]}
+    assert taken[1] < 1.2 * taken[0]
+    assert await store.keys(EQ("shop", "s0"), 1) == {
+        "kind": ["cap"],
+        "rare": [0],
+        "shop": ["s0"],
+        "source": ["mine"],
+    }
+    assert await store.keys(EQ("shop", "none"), 1) == {}
+    await store.close()
+
+
+async def test_postgres_reads_metadata_keys_of_the_newest_documents(
+    postgres_url: str, postgres_schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As SQLite does."""
+    monkeypatch.setattr("agentkit_py.knowledge.sql._SAMPLE", 20)
+    store = PostgresKnowledge(postgres_url, schema=postgres_schema)
+    await _with_metadata(store, 0, 40)
+    assert await store.keys(None, 2) == {
+        "kind": ["hat", "cap"],
+        "rare": [0],
+        "shop": ["s20", "s21"],
+    }
+    found = await store.keys(EQ("shop", "s0"), 1)
+    assert found == {"kind": ["cap"], "rare": [0], "shop": ["s0"], "source": ["mine"]}
+    assert await store.keys(EQ("shop", "none"), 1) == {}
+    await store.close()
