@@ -68,6 +68,7 @@ from agentkit_py.server.turns import (
     ThreadView,
     open_ids,
     show_questions,
+    turn_of,
     view_of,
 )
 
@@ -129,13 +130,14 @@ async def _view(api: Api, user_id: str, query: FrontEndQuery) -> ThreadView:
 
 async def _add_questions(
     api: Api, user_id: str, thread_id: str, turns: Sequence[ShownTurn]
-) -> None:
-    """Add the questions that the reader may answer, or might have."""
+) -> Sequence[Question]:
+    """Add the questions that the reader may answer, or might have; return all of the thread."""
     asked = await _questions(api, thread_id, status=None)
     access = api.access_of(user_id)
     mine = [one for one in asked if await access.may_answer(one)]
     for turn in turns:
         show_questions(turn, mine)
+    return asked
 
 
 async def _questions(api: Api, thread_id: str, **which: Any) -> list[Question]:
@@ -204,7 +206,8 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
     job = job_of(api.settings, body, user_id)
     message_id = job.message.id or ""
     exchange.asked = replace(asked, thread_id=job.thread_id)
-    known = (await exchange.view()).of(message_id)
+    view = await exchange.view()
+    known = view.of(message_id)
     has_reply = known is not None and bool(known.parts)
     if has_reply:  # else it has not been answered, or is sent again after a failure or a stop
         has_reply = (await exchange.end_of(message_id)).reason == "completed"
@@ -212,12 +215,11 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
         raise ApiError(
             409, "already_answered", "A message that was answered cannot be sent again or changed."
         )
-    if has_reply or await exchange.is_under_way(message_id):
-        return _StreamedAnswer(exchange, message_id, begin=None, continues=True)
+    if has_reply or exchange.is_under_way(message_id, view):
+        return _StreamedAnswer(exchange, message_id, begin=None, continues=True, view=view)
     await make_thread(api, job)  # while the client can still get an error
-    return _StreamedAnswer(
-        exchange, message_id, begin=partial(api.backend.start, job), said=message[1]
-    )
+    start = partial(api.backend.start, job)
+    return _StreamedAnswer(exchange, message_id, begin=start, said=message[1], view=view)
 
 
 def _check_streams(exchange: _Exchange) -> None:
@@ -257,8 +259,19 @@ class _Exchange:
                 view = await view_of(store, self.thread_id)
         except ThreadNotFoundError:
             return ThreadView([])
-        await _add_questions(self.api, self.user_id, self.thread_id, view.turns)
-        return view
+        asked = await _add_questions(self.api, self.user_id, self.thread_id, view.turns)
+        return replace(view, questions=asked)
+
+    async def turn(self, message_id: str) -> ShownTurn | None:
+        """Return the turn of a message as the user may see it."""
+        if not self.thread_id:
+            return None
+        with suppress(ThreadNotFoundError):
+            found = await turn_of(self.api.threads_of(self.user_id), self.thread_id, message_id)
+            if found is not None:
+                await _add_questions(self.api, self.user_id, self.thread_id, [found])
+            return found
+        return None
 
     async def open_questions(self, message_id: str | None = None) -> list[Question]:
         """Return the open questions of the thread, or of a single run."""
@@ -286,14 +299,14 @@ class _Exchange:
         recent = datetime.now(UTC) - timedelta(seconds=_RECENT_SECONDS)
         return last[0].message_id if last and last[0].changed_at > recent else None
 
-    async def is_under_way(self, message_id: str) -> bool:
+    def is_under_way(self, message_id: str, view: ThreadView) -> bool:
         """Return whether a message is being answered, or its run waits for a person."""
         backend, where = self.api.backend, (self.user_id, self.thread_id)
         if message_id in backend.working(*where):
             return True
         if not backend.runs_here and message_id in backend.awaited(*where):
             return True
-        return bool(await self.open_questions(message_id))
+        return any(one.status == "open" and one.run_id == message_id for one in view.questions)
 
     async def status_of(self, message_id: str) -> ReplyStatus | None:
         """Return why a reply's stream may stay open; None: it has to end."""
@@ -304,7 +317,7 @@ class _Exchange:
     async def end_of(self, message_id: str) -> ReplyEnd:
         """Return how the run of a message has ended."""
         run = await record_of(self.api.settings.store, self.thread_id, message_id)
-        turn = (await self.view()).of(message_id) if run is None else None
+        turn = await self.turn(message_id) if run is None else None
         return end_of(run, turn, runs_here=self.api.backend.runs_here)
 
     async def find_asked(self) -> str:
@@ -357,12 +370,14 @@ class _StreamedAnswer(CountedEvents):
         begin: Callable[[], Coroutine[Any, Any, None]] | None,
         continues: bool = False,
         said: str | None = None,
+        view: ThreadView | None = None,
     ) -> None:
         self._exchange = exchange
         self._message_id = message_id
         self._begin = begin
         self._continues = continues
         self._said = said
+        self._view = view
         self._leaving = anyio.Event()
         headers = exchange.front_end.headers
         super().__init__(exchange.api, exchange.user_id, self._frames(), headers, takes_leave=True)
@@ -391,7 +406,7 @@ class _StreamedAnswer(CountedEvents):
     async def _frames(self) -> AsyncGenerator[bytes]:
         """Yield the reply in the client's format."""
         one, reader = self._exchange, self._started()
-        turns = (await one.view()).turns
+        turns = (self._view or await one.view()).turns
         known = next((n for n, t in enumerate(turns) if t.message_id == self._message_id), None)
         before = turns if known is None else turns[:known]
         if known is not None:
@@ -519,7 +534,7 @@ class _Story:
     async def _finish(self, end: ReplyEnd) -> list[dict[str, Any]]:
         """Return the last events, after which the client is in sync with the thread."""
         exchange, found = self.exchange, list[dict[str, Any]]()
-        turn = (await exchange.view()).of(self.message_id)
+        turn = await exchange.turn(self.message_id)
         stored = [] if turn is None else turn.parts
         has_less = end.reason == "failed" and not stored  # the shown parts stay
         if not has_less and (self._reply is None or not is_same_reply(self._reply.parts, stored)):
@@ -565,7 +580,7 @@ class _Story:
         if reply is not None:
             found += [e for change in reply.flush() for e in self.writer.write(change)]
         if reply is None or sorted(_open_in(reply.parts)) != sorted(open_ids(asked)):
-            turn = (await self.exchange.view()).of(self.message_id)
+            turn = await self.exchange.turn(self.message_id)
             parts = [] if turn is None else turn.parts
             reply = None
         else:

@@ -79,7 +79,7 @@ from agentkit_py.server.runs import (
     user_of,
 )
 from agentkit_py.server.schemas import ApiError, TokenResponse, too_many
-from agentkit_py.server.turns import view_of
+from agentkit_py.server.turns import turn_of
 from agentkit_py.server.workers import Workers
 from agentkit_py.state import State
 from agentkit_py.stores import HistoryStore
@@ -576,7 +576,7 @@ class LocalRuns(Backend):
         store = for_user(self._settings.store, job.user_id)
         if run.status != "completed" or store.lease is not None:
             return False
-        turn = (await view_of(store, job.thread_id)).of(own.id)
+        turn = await turn_of(store, job.thread_id, own.id)
         if turn is None or turn.text != text_of_parts(job.message.content):
             return False
         self._tell_end(job.user_id, job.thread_id, own.id, ReplyEnd(reason="completed"))
@@ -787,7 +787,7 @@ class LocalRuns(Backend):
         """Return whether a run had given its answer, of which its record says nothing yet."""
         asked = await waited_for(store, thread_id, run)
         times = [one.answered_at for one in asked if one.answered_at is not None]
-        turn = (await view_of(for_user(self._settings.store, user_id), thread_id)).of(run.id)
+        turn = await turn_of(for_user(self._settings.store, user_id), thread_id, run.id)
         if turn is None or not times or turn.changed_at <= max(times):
             return False  # the stored text is from an earlier attempt
         last = turn.parts[-1] if turn.parts else None
@@ -899,7 +899,7 @@ class LocalRuns(Backend):
     async def _end_of(self, user_id: str, thread_id: str, message_id: str) -> ReplyEnd:
         store = for_user(self._settings.store, user_id)
         record = await record_of(store, thread_id, message_id)
-        turn = (await view_of(store, thread_id)).of(message_id)
+        turn = await turn_of(store, thread_id, message_id)
         return end_of(record, turn, runs_here=True)
 
     async def _stop_lost(self, store: QuestionStore, asked: Sequence[Question]) -> None:

@@ -17,6 +17,10 @@ MOST = 1000
 """Rows of a thread that a front end gets at once."""
 
 
+_NEWEST = 20
+"""Rows of a thread that are read first, where a single turn is asked for."""
+
+
 @dataclass(slots=True)
 class ShownTurn:
     """A user's message, and the agents' reply."""
@@ -44,6 +48,9 @@ class ThreadView:
     has_more: bool = False
     """True if the thread has turns before these."""
 
+    questions: Sequence[Question] = ()
+    """The questions of the thread, answered ones too, where they were asked for."""
+
     def of(self, message_id: str) -> ShownTurn | None:
         """Return the turn of a user's message."""
         return next((one for one in self.turns if one.message_id == message_id), None)
@@ -67,14 +74,31 @@ async def view_of(
     Raises:
         ThreadNotFoundError: The thread does not exist.
     """
-    count = await store.count_results(thread_id)
-    end = count if before is None else min(count, before)
-    records = await store.page(thread_id, end, limit)
+    if before is None:
+        _, records = await store.newest(thread_id, limit)
+    else:
+        end = min(before, await store.count_results(thread_id))
+        records = await store.page(thread_id, end, limit)
     turns = turns_of(records)
     has_more = bool(records) and records[0].position > 0
     if has_more and len(turns) > 1 and turns[0].text is None:
         del turns[0]  # its beginning is on the page before
     return ThreadView(turns, has_more)
+
+
+async def turn_of(store: HistoryStore, thread_id: str, message_id: str) -> ShownTurn | None:
+    """Return the turn of a message, whole; None if it is not in the thread's last rows.
+
+    Few rows are read first, since the message is one of the last in most cases.
+
+    Raises:
+        ThreadNotFoundError: The thread does not exist.
+    """
+    view = await view_of(store, thread_id, limit=_NEWEST)
+    found = view.of(message_id)
+    if found is None and view.has_more:
+        found = (await view_of(store, thread_id)).of(message_id)
+    return found
 
 
 def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:

@@ -51,6 +51,25 @@ async def test_a_chat_is_few_transactions(
     await store.close()
 
 
+@pytest.mark.parametrize(("path", "rows"), [("/api/ag-ui", 300), ("/api/vercel", 100)])
+async def test_a_front_end_reads_its_rows_once(tmp_path: Path, path: str, rows: int) -> None:
+    """Four transactions beside those of a chat, and the last rows alone when the reply ends."""
+    store = CountedStore(tmp_path / "t.db")
+    app = app_of(support("Yes.", processors=[MessageWindow(20)]), history=store)
+    said: dict[str, Any] = {"id": "new", "role": "user", "content": "Any hats?"}
+    said |= {"parts": [{"type": "text", "text": "Any hats?"}]}
+    body: dict[str, Any] = {"id": "t", "threadId": "t", "runId": "r", "tools": [], "context": []}
+    async with client_of(app) as client:
+        await _filled(store, 300)
+        store.counts.reset()
+        answer = await client.post(path, json={**body, "messages": [said]})
+        assert "Yes." in answer.text
+        await wait_until_idle(app)
+        assert store.counts.transactions <= 10
+        assert store.counts.rows <= rows + 110
+    await store.close()
+
+
 async def _chat(app: Starlette, message_id: str) -> None:
     """Send a message, and read the stream to the end of the reply."""
     content = json.dumps(message("Any hats?", "t", id=message_id)).encode()
