@@ -7,7 +7,8 @@ import json
 import random
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, cast
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -286,11 +287,23 @@ def some_type(chance: random.Random, depth: int = 2) -> Any:
     if kind == "list":
         return list[first]
     if kind == "optional":
-        return first | None if isinstance(first, type) else first
+        return union_of(first, None) if isinstance(first, type) else first
     if kind == "model":
         return some_model(chance, depth - 1)
     second = some_type(chance, depth - 1)
-    return Annotated[first | second, ""] if first is not second else first
+    return Annotated[union_of(first, second), ""] if first is not second else first
+
+
+def union_of(*types: Any) -> Any:
+    """The union in an order of its own: a process that has made an equal one gives that again."""
+    several = [get_args(one) if is_union(one) else (one,) for one in types]
+    members = dict.fromkeys(itertools.chain(*several))
+    return Union[tuple(sorted(members, key=repr))]  # noqa: UP007 - of a tuple
+
+
+def is_union(given: Any) -> bool:
+    """Whether it is a union, written in either way."""
+    return get_origin(given) in (Union, UnionType)
 
 
 def some_model(chance: random.Random, depth: int = 2) -> type[BaseModel]:
@@ -348,10 +361,10 @@ def fitting_value(chance: random.Random, schema: Any, root: Any) -> Any:
 @pytest.mark.parametrize("seed", range(25))
 @pytest.mark.direct_only("which reading is taken has nothing to do with steps")
 async def test_no_generated_arguments_are_repaired_wrongly(runner: Runner, seed: int) -> None:
-    """Forty for each seed; the oracle knows nothing of how repairs are found."""
+    """Forty for each seed or more, until some are repaired; the oracle knows no repairs."""
     chance = random.Random(seed)  # noqa: S311 - the same cases in each run
     cases = repaired = 0
-    while cases < 40:
+    while cases < 40 or repaired < 4:
         schema = some_model(chance).model_json_schema()
         given = {
             name: some_value(chance, part, schema) for name, part in schema["properties"].items()
@@ -368,4 +381,4 @@ async def test_no_generated_arguments_are_repaired_wrongly(runner: Runner, seed:
         else:
             assert repairs_of(result) == ()
             assert given not in found
-    assert repaired >= 4, "the arguments that were generated are not nearly right"
+        assert cases < 400, "the arguments that are generated are not nearly right"
