@@ -346,7 +346,7 @@ class AnthropicAdapter(Adapter):
         """Return the reply's messages: a message per block, in their order.
 
         Blocks of which our own form would lose something are kept in `provider_metadata`, and those
-        without a type of ours as `OpaqueMessage`s, since they must be sent back unchanged.
+        of other types than ours as `OpaqueMessage`s, since they must be sent back unchanged.
         """
         found = checked_body(model, body)
         content = found.get("content")
@@ -354,7 +354,8 @@ class AnthropicAdapter(Adapter):
         if not known or (content is not None and as_list(content) is None):
             raise unexpected(model, body, "the answer is not a message")
         read = _Blocks(model)
-        messages = [read.message(block) for block in objects(content)]
+        # No Claude takes a block without a type back; TypeScript passes over them, too.
+        messages = [read.message(block) for block in objects(content) if block.get("type")]
         word = text_or_empty(found.get("stop_reason"))
         beside = {name: found.get(name) for name in ("stop_sequence", "stop_details")}
         finish = finished(model, messages, _WORDS, word, beside)
@@ -1036,7 +1037,9 @@ class AnthropicAssembler(BaseAssembler):
         return self._deltas.call(number, call_id, member[0], dumps(member[1]))
 
     def _delta(self, number: int, delta: dict[str, Any]) -> Sequence[Delta]:
-        block = self._blocks.setdefault(number, _WrittenBlock({}))
+        kind = text_or_empty(delta.get("type")).removesuffix("_delta")  # no start has come
+        unknown = _WrittenBlock({"type": kind} if kind in ("text", "thinking") else {})
+        block = self._blocks.setdefault(number, unknown)
         match delta:
             case {"type": "text_delta", "text": str(piece)}:
                 return self._deltas.text(number, block.add("text", piece))

@@ -211,3 +211,10 @@ def test_open_reasoning_goes_back_to_hosts_that_do_not_encrypt_it(
     answer: dict[str, Any] = {"type": "message", "role": "assistant", "content": [said]}
     read = model.decode(response(OPEN, answer)).messages
     assert (json.dumps(OPEN) in sent(model, *read)) is goes
+
+
+def test_a_claude_block_without_a_type_is_passed_over() -> None:
+    """No Claude takes it back, and TypeScript passes over it, too."""
+    body = claude({}, {"type": "text", "text": "Hello."}, {"text": "unknown"})
+    reply = CLAUDE.adapter.decode(CLAUDE, body)
+    assert [type(message) for message in reply.messages] == [TextMessage]

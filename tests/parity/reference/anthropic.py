@@ -73,7 +73,7 @@ def encode(
     if forced:
         words = "one of your tools" if choice == "any" else f"the tool {choice}"
         asked = f"Answer by calling {words}, not with text."
-        body["system"] = f"{body['system']}\n\n{asked}" if body["system"] else asked
+        body["system"] = f"{body['system']}\n\n{asked}" if body.get("system") else asked
         choice = "auto"
     if _signs(options["model"], defaults) and on("anthropic-signed-texts"):
         said = body["messages"]  # but for the prefill, which ends it

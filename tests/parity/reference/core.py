@@ -140,7 +140,8 @@ def read(messages: list[Json], on: Switches) -> list[Json]:
     for message in found:
         if message["type"] == "text" and message["role"] not in _ROLES and on("roles-are-known"):
             raise our_failure("InvalidRecordError")
-        none = {"stop_reason"} if message.get("stop_reason", "") is None else set[str]()
+        said = message["type"] in ("tool_call", "tool_result")  # null is not what is left out
+        none = {"stop_reason"} if not said and message.get("stop_reason", "") is None else set[str]()
         for key in none | (message.keys() - _KEYS):
             if on("unknown-keys-are-dropped"):
                 del message[key]

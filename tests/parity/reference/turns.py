@@ -174,7 +174,7 @@ def is_thought(unit: Unit) -> bool:
 def text_pieces(message: Json) -> list[str]:
     """The parts of a text that hold more than blanks."""
     content = message["content"]
-    parts = [content] if isinstance(content, str) else [part["text"] for part in content]
+    parts = [content] if isinstance(content, str) else [part["text"] for part in content or []]
     return [part for part in parts if part.strip()]
 
 
