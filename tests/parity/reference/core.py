@@ -141,7 +141,9 @@ def read(messages: list[Json], on: Switches) -> list[Json]:
         if message["type"] == "text" and message["role"] not in _ROLES and on("roles-are-known"):
             raise our_failure("InvalidRecordError")
         said = message["type"] in ("tool_call", "tool_result")  # null is not what is left out
-        none = {"stop_reason"} if not said and message.get("stop_reason", "") is None else set[str]()
+        none = (
+            {"stop_reason"} if not said and message.get("stop_reason", "") is None else set[str]()
+        )
         for key in none | (message.keys() - _KEYS):
             if on("unknown-keys-are-dropped"):
                 del message[key]
