@@ -36,6 +36,8 @@ def _json_of(text: Any) -> Any:
 
 def _own_block(block: Mapping[str, Any]) -> Atom:
     kept = {k: v for k, v in block.items() if v is not None and k not in _MARKS}
+    if kept.get("type") == "reasoning" and not kept.get("content"):
+        kept.pop("content", None)  # an empty list says what its absence says
     if kept.get("detail") == "auto":  # the default
         del kept["detail"]
     return str(block.get("type", "block")), _canonical(kept)
@@ -87,7 +89,12 @@ def _text_of(chunks: Any) -> str:
 
 def _responses_atoms(body: Mapping[str, Any]) -> Iterator[Atom]:
     given = body["input"]
-    for item in [{"role": "user", "content": given}] if isinstance(given, str) else given:
+    items = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    start = _summary(items)
+    said = [
+        i for n, i in enumerate(items) if n >= start or i.get("role") in ("system", "developer")
+    ]
+    for item in said:
         kind = item.get("type", "message")
         if kind == "message":
             side = "assistant" if item.get("role") == "assistant" else "other"
@@ -106,22 +113,40 @@ def _responses_atoms(body: Mapping[str, Any]) -> Iterator[Atom]:
 def _anthropic_atoms(body: Mapping[str, Any]) -> Iterator[Atom]:
     for block in _listed(body.get("system")):
         yield "other text", block["text"]
-    for message in body["messages"]:
-        side = "assistant" if message["role"] == "assistant" else "other"
-        for block in _listed(message["content"]):
-            match block["type"]:
-                case "text":
-                    yield f"{side} text", block["text"]
-                    if block.get("citations"):
-                        yield "citations", _canonical(block["citations"])
-                case "tool_use":
-                    yield "call", _canonical([block["name"], block["input"]])
-                case "tool_result":
-                    for part in _listed(block.get("content")):
-                        known = part["type"] == "text"
-                        yield ("result", part["text"]) if known else _own_block(part)
-                case _:
-                    yield _own_block(block)
+    blocks = [
+        (message["role"], block)
+        for message in body["messages"]
+        for block in _listed(message["content"])
+    ]
+    for role, block in blocks[_summary([block for _, block in blocks]) :]:
+        yield from _anthropic_block(block, "assistant" if role == "assistant" else "other")
+
+
+def _anthropic_block(block: Mapping[str, Any], side: str) -> Iterator[Atom]:
+    match block["type"]:
+        case "text":
+            yield f"{side} text", block["text"]
+            if block.get("citations"):
+                yield "citations", _canonical(block["citations"])
+        case "tool_use":
+            yield "call", _canonical([block["name"], block["input"]])
+        case "tool_result":
+            for part in _listed(block.get("content")):
+                known = part["type"] == "text"
+                yield ("result", part["text"]) if known else _own_block(part)
+        case _:
+            yield _own_block(block)
+
+
+def _summary(found: list[Any]) -> int:
+    """Return where the newest summary of the provider stands; it replaces all before it.
+
+    platform.claude.com/docs/en/build-with-claude/compaction: "the API automatically drops all
+    content blocks prior to the compaction block"; developers.openai.com/api/docs/guides/compaction:
+    items before it may be left out.
+    """
+    places = [n for n, one in enumerate(found) if one.get("type") == "compaction"]
+    return places[-1] if places else 0
 
 
 def _gemini_atoms(body: Mapping[str, Any]) -> Iterator[Atom]:

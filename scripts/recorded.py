@@ -40,7 +40,13 @@ from reference_streams import events, reply_of
 
 from agentkit_py import anthropic, gemini
 from agentkit_py.errors import ModelError
-from agentkit_py.messages import Message, TextMessage, ToolCallMessage, ToolResultMessage
+from agentkit_py.messages import (
+    Message,
+    OpaqueMessage,
+    TextMessage,
+    ToolCallMessage,
+    ToolResultMessage,
+)
 from agentkit_py.models import Model
 from agentkit_py.models.base import ModelRequest, ToolSpec, make_model
 from agentkit_py.models.capabilities import OPENAI, OPENAI_RESPONSES
@@ -474,9 +480,11 @@ def check_reply(exchange: Exchange, report: Report) -> None:
     except ModelError as error:
         report.typed[f"{exchange.format}: {type(error).__name__}"] += 1
         return
+    before = read_conversation(exchange.body, form=exchange.format, model=model)
+    if any(isinstance(m, OpaqueMessage) and m.kind == "compaction" for m in messages):
+        messages = model.bind(ModelRequest(messages=before), messages)  # as a run does
     calls = [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
     results = [ToolResultMessage(call, {"data": "done"}) for call in calls]
-    before = read_conversation(exchange.body, form=exchange.format, model=model)
     # A paused reply goes on by itself.
     paused = body.get("stop_reason") == "pause_turn"
     further = () if paused else (TextMessage("user", "Go on."),)

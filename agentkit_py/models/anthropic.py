@@ -77,6 +77,7 @@ from agentkit_py.models.blocks import (
 )
 from agentkit_py.models.caching import MARK, WireTurn, mark_for_claude
 from agentkit_py.models.capabilities import ANTHROPIC, IMAGE_TYPES, Capabilities, reads_thinking
+from agentkit_py.models.claude_results import result_blocks
 from agentkit_py.models.compaction import KIND as COMPACTION
 from agentkit_py.models.compaction import compacted, has_compaction, with_compactions_bound
 from agentkit_py.models.encoding import (
@@ -629,9 +630,11 @@ class _Turns(TurnWriter):
     def _result(self, one: ToolExchange) -> Block:
         if not self._has_tools:
             return _text(encodable(f"[Result of tool {one.call.name}: {one.output}]"))
-        content = result_content(one, _text, self._media)
-        failed = {"is_error": True} if one.is_error else {}
         toolset = _toolset(one, self._host)
+        in_browser = toolset == "browser" and not one.is_error
+        own = result_blocks(one, _text, self._media, in_browser=in_browser) if one.blocks else []
+        content = own or result_content(one, _text, self._media)
+        failed = {"is_error": True} if one.is_error else {}
         member = {"toolset_name": toolset} if toolset else {}
         answer = {"type": "tool_result", "tool_use_id": one.id, "content": content}
         return {**answer, **failed, **member}

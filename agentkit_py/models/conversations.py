@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from agentkit_py._core.json import JsonValue, as_list, as_object, camel, dumps, strict_loads
 from agentkit_py.errors import AgentKitError, InvalidRecordError
@@ -27,10 +27,12 @@ from agentkit_py.messages import (
     part_to_json,
 )
 from agentkit_py.models.anthropic import anthropic
-from agentkit_py.models.base import Model
+from agentkit_py.models.base import Model, ModelRequest
+from agentkit_py.models.claude_results import own_block_in
+from agentkit_py.models.compaction import has_compaction, with_compactions_bound
 from agentkit_py.models.compatible import openai, openai_responses
 from agentkit_py.models.gemini import gemini
-from agentkit_py.models.provider_tools import program_call, read_output
+from agentkit_py.models.provider_tools import ANTHROPIC, RESPONSES, program_call, read_output
 
 ConversationFormat: TypeAlias = Literal["chat", "responses", "anthropic", "gemini"]
 
@@ -141,6 +143,9 @@ class _Reading:
     calls: dict[str, ToolCall] = field(default_factory=dict[str, ToolCall])
     """The last call of each id, or of each name where a format has no ids."""
 
+    format: ClassVar[str] = ""
+    """The name of the format in messages, where it has summaries of its own."""
+
     def read(self, record: Mapping[str, Any]) -> None:
         raise NotImplementedError
 
@@ -177,6 +182,10 @@ class _Reading:
             messages = self.model.decode(body).messages
         except AgentKitError as error:
             raise self.wrong(place, f"a model's reply ({error})") from error
+        if has_compaction(messages):  # it summarises what the record holds before it
+            earlier = tuple(message for turn in self.found for message in turn.messages)
+            request = ModelRequest(messages=earlier)
+            messages = with_compactions_bound(self.model, request, self.format, messages)
         self._add("assistant", *messages)
         for message in messages:
             if isinstance(message, ToolCallMessage):
@@ -223,6 +232,14 @@ def result_of(text: str) -> JsonValue:
     return found if is_ours else text
 
 
+def parts_in_result(parts: Sequence[ContentPart]) -> JsonValue:
+    """Return a tool's result that was sent in parts: a text, or the parts if one is no text."""
+    texts = [part.text for part in parts if isinstance(part, TextContent)]
+    if len(texts) == len(parts):
+        return result_of("\n".join(texts))
+    return [part_to_json(part) for part in parts]
+
+
 _DATA_URL = re.compile(r"data:(?P<kind>[^;,]*)(?:;[^,]*)?;base64,(?P<data>.*)", re.DOTALL)
 
 
@@ -254,9 +271,8 @@ class _Chat(_Reading):
 
     def _answer(self, message: dict[str, Any], place: str) -> None:
         parts = self.parts(message.get("content"), f"{place}.content")
-        text = "".join(part.text for part in parts if isinstance(part, TextContent))
         call_id, name = message.get("tool_call_id") or "", message.get("name") or ""
-        self.result(str(call_id), result_of(text), str(name))
+        self.result(str(call_id), parts_in_result(parts), str(name))
 
     def part(self, part: dict[str, Any], place: str) -> ContentPart:
         match part:
@@ -282,6 +298,8 @@ _AUDIO = {"mp3": "mpeg"}
 
 
 class _Responses(_Reading):
+    format = RESPONSES
+
     def read(self, record: Mapping[str, Any]) -> None:
         if isinstance(record.get("instructions"), str):
             self.say("system", record["instructions"])
@@ -326,7 +344,7 @@ class _Responses(_Reading):
     def _output(self, output: object, place: str) -> JsonValue:
         if isinstance(output, str):
             return result_of(output)
-        return [part_to_json(part) for part in self.parts(output, f"{place}.output")]
+        return parts_in_result(self.parts(output, f"{place}.output"))
 
     def part(self, part: dict[str, Any], place: str) -> ContentPart:
         match part:
@@ -353,6 +371,8 @@ def _said(item: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Anthropic(_Reading):
+    format = ANTHROPIC
+
     def read(self, record: Mapping[str, Any]) -> None:
         self.say("system", self.parts(record.get("system"), "system"))
         for place, message in self.items(record.get("messages"), "messages"):
@@ -379,10 +399,12 @@ class _Anthropic(_Reading):
         self.say("user", parts)
 
     def _parts(self, content: object, place: str) -> JsonValue:
-        parts = self.parts(content, f"{place}.content")
-        if len(parts) == 1 and isinstance(parts[0], TextContent):
-            return result_of(parts[0].text)
-        return [part_to_json(part) for part in parts]
+        at = f"{place}.content"
+        own = [own_block_in(block) for block in as_list(content) or []]
+        if not any(own):
+            return parts_in_result(self.parts(content, at))
+        blocks = zip(own, self.parts(content, at), strict=True)
+        return [block or part_to_json(part) for block, part in blocks]
 
     def part(self, part: dict[str, Any], place: str) -> ContentPart:
         match part:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
-from agentkit_py._core.json import as_list, as_object, copied, dumps
+from agentkit_py._core.json import JsonValue, as_list, as_object, copied, dumps
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.urls import ALLOWED_HOSTS, private_address
 from agentkit_py.errors import ConfigurationError
@@ -90,6 +90,9 @@ class ToolExchange(NamedTuple):
 
     agent: str | None = None
     """The agent that called; None: not known."""
+
+    blocks: tuple[JsonValue, ...] = ()
+    """The result's items, if there is a block among them that Claude knows in results."""
 
     @property
     def words_beside(self) -> str:

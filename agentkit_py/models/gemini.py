@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from typing_extensions import Unpack
 
-from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
+from agentkit_py._core.json import JsonObject, as_list, as_object, copied, dumps
 from agentkit_py.errors import ConfigurationError, ModelResponseError
 from agentkit_py.messages import (
     EMPTY,
@@ -468,7 +468,8 @@ def _thought(message: ReasoningMessage, part: Part) -> list[Part]:
     if not signature or part.get("text", message.content) != message.content:
         return []
     if not message.content.strip():
-        return []
+        # A signature without words goes back as it came, with or without a text.
+        return [dict(copied(part))] if part.keys() <= _OF_THOUGHTS | {"text"} else []
     return [{"text": encodable(message.content), "thought": True, **signature}]
 
 
@@ -612,16 +613,20 @@ def _read_part(model: Model, part: Part, ids: _CallIds) -> Message | None:
         ours = {"functionCall": {"name": name, "args": read.arguments}}
         metadata = kept(model, FORMAT, part, ours)
         return ToolCallMessage([replace(read, provider_metadata=metadata)])
-    text = part.get("text")
+    is_thought = part.get("thought") is True
+    text = part.get("text", "" if is_thought and not part.keys() - _OF_THOUGHTS else None)
     if not isinstance(text, str):
         # The result of a function is the user's to give, not a model's.
         return None if "functionResponse" in part else _read_opaque(model, part)
-    if part.get("thought") is True:
+    if is_thought:
         metadata = kept(model, FORMAT, part, {"text": text, "thought": True})
         return ReasoningMessage(text, provider_metadata=metadata)
     metadata = kept(model, FORMAT, part, {"text": text} if text.strip() else {"text": ""})
     return TextMessage("assistant", text, provider_metadata=metadata)
 
+
+_OF_THOUGHTS = frozenset({"thought", "thoughtSignature"})
+"""All that a thought has whose words are not shown."""
 
 _HOSTED: dict[str, Literal["call", "result"]] = {
     "executableCode": "call",

@@ -42,6 +42,9 @@ _CLAUDE = re.compile(
     r"(?P<kind>bash|text_editor|memory|computer|computer_toolset|browser_toolset)_(?P<date>\d{8})"
 )
 _OPENAI = frozenset({"custom", "shell", "apply_patch", "computer", "computer_use_preview", "mcp"})
+_RETIRED_SHELL = "local_shell"
+"""developers.openai.com/api/docs/guides/tools-local-shell (November 2026)"""
+
 _RENAMED_EDITOR = "20250429"
 """The version since which Claude's text editor has another name."""
 
@@ -61,7 +64,7 @@ def is_run_by_program(tool: Mapping[str, Any]) -> bool:
         return (as_object(tool.get("environment")) or {}).get("type") == "local"
     if kind == "mcp":
         return tool.get("require_approval") not in (None, "never")
-    return kind in _OPENAI
+    return kind in _OPENAI or kind == _RETIRED_SHELL
 
 
 def defined(given: str | Mapping[str, Any]) -> tuple[str, JsonObject]:
@@ -72,6 +75,12 @@ def defined(given: str | Mapping[str, Any]) -> tuple[str, JsonObject]:
     """
     tool: dict[str, Any] = {"type": given} if isinstance(given, str) else dict(copied(dict(given)))
     kind = text_or_empty(tool.get("type"))
+    if kind == _RETIRED_SHELL:
+        raise ConfigurationError(
+            f"provider_tool({given!r:.120}): OpenAI has retired local_shell with the model that "
+            "had it, codex-mini-latest. Use provider_tool('shell', handler), which today's models "
+            "have instead."
+        )
     if kind == "shell" and "environment" not in tool:
         tool["environment"] = {"type": "local"}
     if kind == "mcp":

@@ -282,6 +282,7 @@ class _Items(Writer):
         self._host = host_of(model)
         self._model = model.model
         self._checks = model.takes.checks_prefix
+        self._stored = model.default_parameters.get("store") is True
         self._keep_reasoning = keep_reasoning
         self._waiting: dict[str, tuple[Encoded, ReasoningPlace]] = {}
         self._is_begun = False
@@ -312,11 +313,14 @@ class _Items(Writer):
             self._add_text(message)
         elif isinstance(message, OpaqueMessage):
             self._add_opaque(message)
-        elif self._keep_reasoning and (item := _own_reasoning(message, self._host)) is not None:
+        elif self._keep_reasoning and (item := self._reasoning(message)) is not None:
             name = _name_of(item)
             place = ReasoningPlace(message, name, is_new=id(message) in self.reply)
             place.reason = self._standing.reason(message, message.provider_metadata)
             self._waiting[name] = item, place
+
+    def _reasoning(self, message: ReasoningMessage) -> Encoded | None:
+        return _own_reasoning(message, self._host, stored=self._stored)
 
     def _add_reply(self, entry: list[Said | ToolExchange]) -> None:
         answers: list[Encoded] = []
@@ -433,11 +437,11 @@ def _is_open(host: str) -> bool:
     return not f".{host.partition(':')[0]}".endswith(_ENCRYPTING)
 
 
-def _own_reasoning(message: ReasoningMessage, host: str) -> Encoded | None:
+def _own_reasoning(message: ReasoningMessage, host: str, *, stored: bool) -> Encoded | None:
     """Return the reasoning item that the message came from, if it can go back.
 
-    Without its encrypted content it is only a name for something that OpenAI has not stored; other
-    hosts say it in ``content``.
+    Without its encrypted content it is only a name for something that OpenAI has not stored, unless
+    the user lets it store replies (``store``); other hosts say it in ``content``.
     """
     item = own_block(message.provider_metadata, METADATA, host) or {}
     if _reasoning_in(item) != message.content:
@@ -447,6 +451,8 @@ def _own_reasoning(message: ReasoningMessage, host: str) -> Encoded | None:
             kept = ("type", "id", "summary", "encrypted_content")
         case {"type": "reasoning", "summary": list(), "content": [_, *_]} if _is_open(host):
             kept = ("type", "id", "summary", "content")
+        case {"type": "reasoning", "summary": list(), "id": str(name)} if name and stored:
+            kept = ("type", "id", "summary")
         case _:
             return None
     return {name: copied(item[name]) for name in kept if name != "id" or item.get("id")}

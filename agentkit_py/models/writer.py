@@ -31,6 +31,7 @@ from agentkit_py.messages import (
 from agentkit_py.models.base import Model, ModelRequest
 from agentkit_py.models.binding import Standing, digest_of
 from agentkit_py.models.blocks import host_of
+from agentkit_py.models.claude_results import claude_blocks, may_hold_blocks
 from agentkit_py.models.encoding import (
     OPENING_TURN,
     ToolExchange,
@@ -143,10 +144,12 @@ def exchange(call: ToolCall, call_id: str, content: JsonValue, agent: str | None
         return ToolExchange(call, call_id, encodable(content), agent=agent)
     failed, text = "error" in (as_object(content) or {}), dumps(content)
     parts = result_parts(content) if may_hold_media(text) else None
+    blocks = claude_blocks(content) if may_hold_blocks(text) else ()
     if parts is None:
-        return ToolExchange(call, call_id, encodable(text), is_error=failed, agent=agent)
+        return ToolExchange(call, call_id, encodable(text), (), failed, agent, blocks)
     pieces = [part.text if isinstance(part, TextContent) else words_for(part) for part in parts]
-    return ToolExchange(call, call_id, encodable("\n".join(pieces)), tuple(parts), failed, agent)
+    said = encodable("\n".join(pieces))
+    return ToolExchange(call, call_id, said, tuple(parts), failed, agent, blocks)
 
 
 class _UniqueIds:

@@ -64,6 +64,10 @@ def result(content: Any, **more: Any) -> dict[str, Any]:
 
 
 PICTURE = {"type": "base64", "media_type": "image/png", "data": PNG}
+TABS = {
+    "type": "browser_state",
+    "tabs": [{"tab_id": "1", "title": "Example", "url": "https://example.org", "active": True}],
+}
 RUN = {"stdout": "a.py", "stderr": "", "outcome": {"type": "exit", "exit_code": 0}}
 WIKI = {"type": "mcp", "server_label": "my.wiki", "server_url": "https://wiki.example/mcp"}
 ASKED = {"server_label": "my.wiki", "name": "search", "arguments": '{"q": "x"}'}
@@ -108,6 +112,14 @@ CASES = {
         {"action": "navigate", "url": "https://example.org"},
         "Example Domain",
         result("Example Domain", toolset_name="browser"),
+    ),
+    "state of a browser": Case(
+        claude,
+        "browser_toolset_20260801",
+        "browser",
+        {"action": "screenshot"},
+        [TABS, ImageContent(PNG, None, "image/png")],
+        result([TABS, {"type": "image", "source": PICTURE}], toolset_name="browser"),
     ),
     "custom": Case(
         gpt,
@@ -317,6 +329,7 @@ def test_a_call_that_has_run_at_openai_stays_a_hosted_tools() -> None:
         {"type": "custom", "name": "math_exp"},
         {"type": "shell", "environment": {"type": "local"}},
         {"type": "apply_patch"},
+        {"type": "local_shell"},
         {"type": "memory_20250818", "name": "memory"},
         {"type": "bash_20250124", "name": "bash"},
         {"type": "computer_toolset_20260801"},
@@ -327,6 +340,12 @@ def test_a_tool_that_nobody_runs_is_refused_where_it_is_configured(tool: dict[st
     """The error says what to pass instead."""
     with pytest.raises(ConfigurationError, match="provider_tool"):
         Agent(name="a", system="s", hosted_tools=[tool])
+
+
+def test_the_shell_that_openai_has_retired_is_refused_with_its_successor() -> None:
+    """Its model is gone, too."""
+    with pytest.raises(ConfigurationError, match=r"provider_tool\('shell', handler\)"):
+        provider_tool({"type": "local_shell"}, lambda: None)
 
 
 @pytest.mark.parametrize("given", ["web_search", "shell_20250101", {"type": "custom"}, {}])

@@ -8,9 +8,17 @@ from pathlib import Path
 import pytest
 
 from agentkit_py import anthropic, gemini, openai
-from agentkit_py.messages import ContentPart, FileContent, ImageContent, TextMessage
+from agentkit_py.messages import (
+    ContentPart,
+    FileContent,
+    ImageContent,
+    TextMessage,
+    ToolCall,
+    ToolCallMessage,
+    ToolResultMessage,
+)
 from agentkit_py.models import Model, openai_responses
-from agentkit_py.models.base import ModelRequest
+from agentkit_py.models.base import ModelRequest, ToolSpec
 
 DATA = "QUdFTlRLSVQ="
 MODELS: dict[str, Model] = {
@@ -46,6 +54,28 @@ def test_the_guide_says_what_reaches_each_format(kind: str, root: Path) -> None:
     guide = (root / "docs/guides/models.md").read_text(encoding="utf-8")
     cells = [reach(model, CONTENTS[kind]) for model in MODELS.values()]
     assert f"| {kind} | {' | '.join(cells)} |" in guide
+
+
+def test_the_guide_says_what_search_results_are_for_each_format(root: Path) -> None:
+    """Tools return them; elsewhere than at Claude their JSON is text."""
+    found = {
+        "type": "search_result",
+        "source": "s",
+        "title": "t",
+        "content": [{"type": "text", "text": "AGENTKIT"}],
+    }
+    call = ToolCall("c1", "look_up", {})
+    messages = (
+        TextMessage("user", "?"),
+        ToolCallMessage([call]),
+        ToolResultMessage(call, {"data": found}),
+    )
+    request = ModelRequest(messages=messages, tools=(ToolSpec("look_up"),))
+    bodies = [json.dumps(model.encode(request)) for model in MODELS.values()]
+    assert all("AGENTKIT" in body for body in bodies)
+    cells = ["sent" if json.dumps(found) in body else "as JSON" for body in bodies]
+    guide = (root / "docs/guides/models.md").read_text(encoding="utf-8")
+    assert f"| search result to cite | {' | '.join(cells)} |" in guide
 
 
 def test_the_guide_names_every_format(root: Path) -> None:

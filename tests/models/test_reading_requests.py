@@ -12,10 +12,11 @@ from agentkit_py.messages import (
     FileContent,
     ImageContent,
     TextMessage,
+    ToolResultMessage,
     part_to_json,
     result_parts,
 )
-from agentkit_py.models import ModelRequest, anthropic, openai_responses
+from agentkit_py.models import ModelRequest, anthropic, gemini, openai_responses
 from agentkit_py.models.conversations import read_conversation
 
 
@@ -98,3 +99,84 @@ def test_a_file_says_whether_it_is_to_be_cited() -> None:
     file = FileContent("aGk=", None, "text/plain", "note", citations=True)
     assert part_to_json(file)["citations"] is True
     assert result_parts({"data": part_to_json(file)}) == [file]
+
+
+def test_a_result_in_several_texts_is_read_as_text() -> None:
+    """The model reads words, not JSON of their parts."""
+    call: dict[str, Any] = {"type": "tool_use", "id": "c1", "name": "ask", "input": {}}
+    texts = [{"type": "text", "text": "It is 4."}, {"type": "text", "text": "Ask\nagain."}]
+    result = {"type": "tool_result", "tool_use_id": "c1", "content": texts}
+    body: dict[str, Any] = {
+        "messages": [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [result]},
+        ]
+    }
+    found = read_conversation(body)[-1]
+    assert isinstance(found, ToolResultMessage)
+    assert found.content == "It is 4.\nAsk\nagain."
+
+
+def test_an_image_in_a_result_of_a_chat_is_read() -> None:
+    """Some hosts take images there."""
+    url = "data:image/png;base64,iVBORw0KGgo="
+    call = {"id": "c1", "type": "function", "function": {"name": "draw", "arguments": "{}"}}
+    image = {"type": "image_url", "image_url": {"url": url}}
+    body: dict[str, Any] = {
+        "messages": [
+            {"role": "user", "content": "?"},
+            {"role": "assistant", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": [image]},
+        ]
+    }
+    found = read_conversation(body)[-1]
+    assert isinstance(found, ToolResultMessage)
+    assert result_parts(found.content) == [ImageContent("iVBORw0KGgo=", None, "image/png")]
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_reasoning_by_its_id_goes_back_where_openai_stores_replies(*, stored: bool) -> None:
+    """Elsewhere it would name what nobody has."""
+    reasoning: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": []}
+    text: dict[str, Any] = {"type": "output_text", "text": "4", "annotations": []}
+    answer = {"type": "message", "id": "msg_1", "role": "assistant", "content": [text]}
+    body: dict[str, Any] = {"input": [{"role": "user", "content": "2+2?"}, reasoning, answer]}
+    model = openai_responses("gpt-5-mini", api_key="k", settings={"store": stored})
+    messages = read_conversation(body, form="responses", model=model)
+    again = model.encode(ModelRequest(messages=(*messages, TextMessage("user", "Sure?"))))
+    assert (reasoning in again["input"]) is stored
+
+
+def test_a_summary_of_claude_is_read_with_what_it_summarises() -> None:
+    """A model of the same key sends it back; another one sends the messages themselves."""
+    summary = {"type": "compaction", "content": "They said hello."}
+    body: dict[str, Any] = {
+        "messages": [
+            {"role": "user", "content": "Hello!"},
+            {"role": "assistant", "content": [summary, {"type": "text", "text": "Hi."}]},
+            {"role": "user", "content": "What did I say?"},
+        ]
+    }
+    edits: dict[str, Any] = {"context_management": {"edits": [{"type": "compact_20260112"}]}}
+    mine, other = (
+        anthropic("claude-sonnet-4-6", api_key=key, default_parameters=edits)
+        for key in ("mine", "other")
+    )
+    request = ModelRequest(messages=read_conversation(body, form="anthropic", model=mine))
+    assert summary in mine.encode(request)["messages"][0]["content"]
+    assert "They said hello." not in str(other.encode(request))
+    assert "Hello!" in str(other.encode(request))
+
+
+def test_a_signed_thought_without_words_goes_back_to_gemini() -> None:
+    """So a client writes a signature that it got beside the answer."""
+    thought = {"thought": True, "thoughtSignature": "ErcGCrQGARFNMg=="}
+    contents = [
+        {"role": "user", "parts": [{"text": "Bob?"}]},
+        {"role": "model", "parts": [thought, {"text": "Bob."}]},
+        {"role": "user", "parts": [{"text": "Ruby?"}]},
+    ]
+    model = gemini("gemini-3-flash-preview", api_key="k")
+    messages = read_conversation({"contents": contents}, form="gemini", model=model)
+    assert model.encode(ModelRequest(messages=messages))["contents"] == contents

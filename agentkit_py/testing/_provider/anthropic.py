@@ -136,17 +136,22 @@ def max_tokens_range(request: Request) -> Iterator[Problem]:
 
 @_rule(_API)
 def sampling_range(request: Request) -> Iterator[Problem]:
-    """`temperature` and `top_p` lie between 0 and 1; `top_k` is a whole number of at least 0."""
+    """`temperature` and `top_p` lie between 0 and 1; `top_k` is a whole number of at least 0.
+
+    -1 stands for "not set" in `top_p` and `top_k` before Claude 4.5 (a single recording of Claude
+    3.5, August 2025).
+    """
+    unset = [] if _since_4_5(request.model) else [-1]
     for name in ("temperature", "top_p"):
         value = request.body.get(name)
-        if value is None:
+        if value is None or (name == "top_p" and value in unset):
             continue
         if not is_number(value):
             yield _wrong(name, "Input should be a valid number")
         elif not 0 <= value <= 1:
             yield _wrong(name, "range: 0..1")
     top_k = request.body.get("top_k")
-    if top_k is not None and (not is_int(top_k) or top_k < 0):
+    if top_k not in (None, *unset) and (not is_int(top_k) or top_k < 0):
         yield _wrong("top_k", "Input should be greater than or equal to 0")
 
 
@@ -305,7 +310,7 @@ _SYSTEM_FIELDS = {
 }
 """Fields of a system message inside a conversation, and the beta of each."""
 
-_IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference")
+_IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference", "browser_state")
 _KIND_NAMES = {str: "a valid string", dict: "a valid dictionary"}
 _ID = re.compile(r"[a-zA-Z0-9_-]+")
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,128}")
@@ -584,9 +589,12 @@ def empty_content(request: Request) -> Iterator[Problem]:
 
 @_rule(_ANSWER, "observed")
 def empty_text(request: Request) -> Iterator[Problem]:
-    """No text block in a message is empty or white space, unless the message has a call."""
+    """No text block in a message is empty or white space, unless the message has a call.
+
+    White space between results of a server's tool is as the model wrote it (recorded).
+    """
     last = len(_messages(request)) - 1
-    calling = {block.message for block in blocks_of(request, "tool_use")}
+    calling = {block.message for block in blocks_of(request, "tool_use", "server_tool_use")}
     for block in blocks_of(request, "text"):
         if block.given["text"].strip():
             continue
@@ -616,6 +624,17 @@ def tool_result_content(request: Request) -> Iterator[Problem]:
             if kind not in _IN_RESULTS:
                 words = f"Input tag '{kind}' does not match any of the tags"
                 yield Problem(f"{path}.content.{index}: {words}", f"{where}[{index}]")
+            for name in _IN_OWN_RESULTS.get(str(kind), ()):
+                if name not in object_of(item):
+                    words = f"{path}.content.{index}.{kind}.{name}: Field required"
+                    yield Problem(words, f"{where}[{index}]")
+
+
+_IN_OWN_RESULTS = {
+    "search_result": ("source", "title", "content"),
+    "browser_state": ("tabs",),
+}
+"""What blocks of Claude's own need in a result: anthropic-python 2.14."""
 
 
 # ------------------------------------------------------------------- turns, calls, results, prefill
