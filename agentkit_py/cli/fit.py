@@ -195,7 +195,7 @@ def _fitted(conversations: Sequence[Conversation], keep: float, network: Target 
 @contextmanager
 def _without_warnings() -> Generator[None]:
     """Leave out the warnings of processors: policies that cut too much are tried on purpose."""
-    logger = logging.getLogger("agentkit_py.processors")
+    logger = logging.getLogger("agentkit_py.processors.apply")
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

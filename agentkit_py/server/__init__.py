@@ -13,6 +13,7 @@ if _missing := missing_package("starlette", "sse_starlette"):
 # After the check, which names the extra.
 from agentkit_py.server.app import create_app, lifespan, realtime_app, stream_response
 from agentkit_py.server.auth import LOCAL_USER, Auth
+from agentkit_py.server.chat_page import ChatPage
 from agentkit_py.server.config import ServerLimits, ServerOptions
 from agentkit_py.server.formats import FormatName
 from agentkit_py.server.hub import Batch, Entry, Hub, HubLimits, Subscription
@@ -22,6 +23,7 @@ __all__ = [
     "LOCAL_USER",
     "Auth",
     "Batch",
+    "ChatPage",
     "Entry",
     "FormatName",
     "Hub",

@@ -24,7 +24,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py._engine.option_checks import expect_method
+from agentkit_py._engine.option_checks import expect_method, wrong
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network, Target
@@ -39,6 +39,7 @@ from agentkit_py.server.approvals import (
     read_asked,
 )
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
+from agentkit_py.server.chat_page import ChatPage
 from agentkit_py.server.config import OWNER, ServerOptions, ServerSettings
 from agentkit_py.server.formats import AG_UI, VERCEL, FormatName, FrontEnd, format_of
 from agentkit_py.server.frontends import respond_to
@@ -95,6 +96,7 @@ def create_app(
     history: HistoryStore | None = None,
     client: Client | None = None,
     auth: Auth | Literal["local"] | None = None,
+    page: ChatPage | None = None,
     **options: Unpack[ServerOptions],
 ) -> Starlette:
     """Return an ASGI app with the endpoints that the npm package ``@inngest/use-agent`` calls.
@@ -110,6 +112,7 @@ def create_app(
         client: The Inngest client, for runs as Inngest functions.
         auth: Returns the user's id of a request, None refuses it; sync or async. ``"local"``: a
             single user, and only programs on this machine are answered.
+        page: The chat page for customers to serve; None: none.
         options: See `ServerOptions`.
 
     Raises:
@@ -119,7 +122,10 @@ def create_app(
         options.setdefault("approvers", (OWNER,))  # there are no other users
     if auth == "local" and options.get("may_take_over") is None:
         options.setdefault("staff", (OWNER,))
-    return _app(api_of(_targets(networks, agents), auth, options, history, client))
+    given: object = page
+    if given is not None and not isinstance(given, ChatPage):
+        raise wrong("create_app", "page", "ChatPage(…)", given)
+    return _app(api_of(_targets(networks, agents), auth, options, history, client), page)
 
 
 def api_of(
@@ -226,7 +232,7 @@ def _backend(
     return InngestRuns(settings, client, hub, tokens)
 
 
-def _app(api: Api) -> Starlette:
+def _app(api: Api, page: ChatPage | None = None) -> Starlette:
     async def openapi(_request: Request) -> Response:
         return respond(openapi_document(ENDPOINTS))
 
@@ -242,6 +248,7 @@ def _app(api: Api) -> Starlette:
             ),
             *(endpoint.route(api) for endpoint in ENDPOINTS),
             staff.page(),
+            *([] if page is None else [page.route()]),
             Route(
                 "/api/approvals/stream",
                 guarded(partial(approvals_stream, api)),
