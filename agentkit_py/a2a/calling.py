@@ -186,7 +186,7 @@ class A2AAgent(Agent[Any, None]):
         else:
             state = answer.status.state
             if state in _ENDED:
-                words = _text(answer.status.message.parts) or "no reason is given"
+                words = _status(answer) or "no reason is given"
                 raise self._error(f"its task {_ENDED[state]}: {words}", answer.id)
             seen: list[str] = []
             if before.get("taskId") == answer.id:
@@ -196,7 +196,7 @@ class A2AAgent(Agent[Any, None]):
                 shown: list[JsonValue] = [one.artifact_id for one in answer.artifacts]
                 facts |= {"taskId": answer.id, "artifacts": shown}
             if state in _WAITING or not any(texts):
-                texts.append(_text(answer.status.message.parts))
+                texts.append(_status(answer))
             text = "\n\n".join(one for one in texts if one)
         if len(text.encode()) > self.max_reply_bytes:
             raise self._error(f"its reply has more than {self.max_reply_bytes} bytes")
@@ -245,6 +245,12 @@ class _Call:
             with suppress(A2AError, httpx.HTTPError, TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):
                     await self._client.cancel_task(CancelTaskRequest(id=self.task_id))
+
+
+def _status(task: Task) -> str:
+    """Return what a task's status says; its data are for programs, where it has texts, too."""
+    parts = task.status.message.parts
+    return "\n".join(part.text for part in parts if part.HasField("text")) or _text(parts)
 
 
 def _text(parts: Iterable[Part]) -> str:

@@ -316,6 +316,11 @@ def _questions_in(task: Task | None) -> list[JsonObject]:
     return [one for one in found if isinstance(one.get("id"), str)]
 
 
+def _words_of(question: JsonObject) -> str:
+    call = f"{question['tool']} {dumps(question['arguments'])}"
+    return f"{call}: {question['message']}" if question["message"] else call
+
+
 def _message(updater: TaskUpdater, text: str, questions: list[JsonObject] | None = None) -> Message:
     parts = [new_text_part(text)]
     if questions:
@@ -366,8 +371,9 @@ class _Reply:
                 await updater.complete()
             case "asked":
                 asked = self._questions()
-                said = [f"{one['tool']}: {one['message']}".removesuffix(": ") for one in asked]
-                words = "\n".join(["A person has to decide.", *said, _HOW_TO_ANSWER])
+                words = "\n".join(
+                    ["A person has to decide.", *map(_words_of, asked), _HOW_TO_ANSWER]
+                )
                 await updater.requires_input(_message(updater, words, asked))
             case "stopped":
                 await updater.cancel()

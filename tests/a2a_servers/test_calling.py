@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -289,3 +294,48 @@ async def test_a_run_that_is_stopped_cancels_the_task() -> None:
         with pytest.raises(asyncio.CancelledError):
             await run
     assert executor.cancelled.is_set()
+
+
+DESK = """
+from agentkit_py import Agent, tool
+from agentkit_py.testing import ScriptedModel, tool_call
+
+@tool(needs_approval=True)
+def refund(order: int) -> str:
+    "Pay back."
+    return "paid"
+
+model = ScriptedModel(tool_call("refund", {"order": 7}), "It is paid.", "Gladly.")
+clerk = Agent(name="Order Desk", system="S", tools=[refund], model=model)
+"""
+
+
+async def test_the_command_serves_an_agent_whose_question_is_answered(tmp_path: Path) -> None:
+    """A process of its own, over HTTP; a page that points its name to this machine is refused."""
+    (tmp_path / "desk.py").write_text(DESK)
+    process = subprocess.Popen(  # noqa: ASYNC220 - started once, at once
+        [sys.executable, "-m", "agentkit_py.cli", "a2a", "desk:clerk", "--port", "0"],
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "200"},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        found = re.search(r"http://127\.0\.0\.1:\d+", process.stdout.readline())
+        assert found is not None
+        agent = A2AAgent(name="desk", url=found[0], history=MemoryHistory())
+        asked, paid, thanked = [
+            (await agent.run(text, state=State(thread_id="t"))).text
+            for text in ("Pay back", "yes", "Thank you")
+        ]
+        assert 'refund {"order":7}' in asked
+        assert (paid, thanked) == ("It is paid.", "Gladly.")
+        async with httpx.AsyncClient(base_url=found[0]) as http:
+            refused = await http.post("/a2a", json={}, headers={"Host": "evil.example"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "local_only")
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
