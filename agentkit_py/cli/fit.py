@@ -278,6 +278,11 @@ def _choice(fit: Fit, price: float | None) -> Iterator[str]:
             f"On conversations left out of the choice: {sent} sent, {calls} of calls and {values} "
             f"of values kept; chosen in {same} of {len(fit.choices)} folds."
         )
+        if fit.kept_elsewhere < fit.keep:
+            yield (
+                f"That is less than {fit.keep:.1%}: this policy fits these conversations, and may "
+                "lose more in others. Give more conversations, or ask for more with --keep."
+            )
 
 
 def _losses(fit: Fit) -> Iterator[str]:

@@ -124,6 +124,28 @@ async def test_a_choice_is_measured_on_conversations_that_had_no_part_in_it(
     assert (found.held_out.calls, found.held_out.calls_whole) == (6, 5)
 
 
+def test_a_choice_that_does_not_hold_elsewhere_is_said(recording: Path) -> None:
+    """Without the last of four conversations a window keeps all; there, it loses the call."""
+    lines = recording.read_text("utf-8").splitlines()
+    recording.write_text("\n".join([*lines[:3], lines[5]]) + "\n", "utf-8")
+    result = run(recording, "--keep", 80)
+    assert "That is less than 80.0%: this policy fits these conversations" in result.stdout
+    assert "That is less" not in run(recording, "--keep", 100).stdout
+
+
+def test_an_interrupt_ends_without_a_choice(
+    recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C: one line, and the status of an interrupted command."""
+
+    async def interrupted(*_: Any, **__: Any) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("agentkit_py.testing.replay.fit", interrupted)
+    result = run(recording)
+    assert (result.exit_code, "no policy was chosen" in result.stderr) == (130, True)
+
+
 async def test_a_single_conversation_is_not_cross_validated(recording: Path) -> None:
     """There is nothing to leave out."""
     found = await fit(conversations(recording)[:1], candidates=[TABLES])

@@ -138,6 +138,11 @@ class Fit:
         return bool(self.chosen.parts)
 
     @property
+    def kept_elsewhere(self) -> float:
+        """The share that choices keep in conversations that had no part in them; 1: unknown."""
+        return 1.0 if self.held_out is None else kept(self.held_out)
+
+    @property
     def frontier(self) -> list[Candidate]:
         """Candidates that keep more than all cheaper ones, the cheapest first."""
         ordered = sorted(self.figures, key=lambda one: (self._sent(one), -kept(self.figures[one])))
