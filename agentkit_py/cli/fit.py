@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _NOT_FOUND, _UNUSABLE, _INTERRUPTED = 1, 2, 130
 _MILLION, _THOUSAND = 1_000_000, 1000
+_NONE_NEEDED = "-"
+"""The cell of a share of nothing."""
+
 _LISTED = 10
 """Losses that are listed."""
 
@@ -250,8 +253,12 @@ def _name(candidate: Candidate) -> str:
 
 
 def _cells(figures: Survival) -> list[str]:
-    shares = (figures.share_sent, figures.share_of_calls, figures.share_of_values)
-    return [f"{100 * share:.1f} %" for share in shares]
+    shares = (
+        figures.share_sent,
+        figures.share_of_calls if figures.calls else None,
+        figures.share_of_values if figures.values else None,
+    )
+    return [_NONE_NEEDED if share is None else f"{100 * share:.1f} %" for share in shares]
 
 
 def _choice(fit: Fit, price: float | None) -> Iterator[str]:
@@ -272,16 +279,19 @@ def _choice(fit: Fit, price: float | None) -> Iterator[str]:
         )
     yield f"{line}."
     if fit.held_out is not None:
-        sent, calls, values = _cells(fit.held_out)
+        sent, *shares = _cells(fit.held_out)
+        named = zip(shares, ("calls", "answers' values"), strict=True)
+        kept = [f"{share} of {what} kept" for share, what in named if share != _NONE_NEEDED]
         same = sum(choice == fit.chosen for choice in fit.choices)
+        figures_left_out = ", ".join([f"{sent} sent", *kept])
         yield (
-            f"On conversations left out of the choice: {sent} sent, {calls} of calls and {values} "
-            f"of values kept; chosen in {same} of {len(fit.choices)} folds."
+            f"On conversations left out of the choice: {figures_left_out}; chosen in {same} of "
+            f"{len(fit.choices)} folds."
         )
         if fit.kept_elsewhere < fit.keep:
             yield (
-                f"That is less than {fit.keep:.1%}: this policy fits these conversations, and may "
-                "lose more in others. Give more conversations, or ask for more with --keep."
+                f"That is less than {fit.keep:.1%}: the choice depends on single conversations. "
+                "Give more of them, or ask for more with --keep."
             )
 
 

@@ -52,7 +52,7 @@ def conversation(name: str, *, far: bool) -> dict[str, Any]:
             call(1, "get_orders"),
             listed,
             {"role": "assistant", "content": "Four of them."},
-            *(small_talk * (40 if far else 2)),
+            *(small_talk * (40 if far else 3)),
             {"role": "user", "content": "Cancel the second."},
             call(2, "cancel_order", order_id=f"{name}1"),
             {"role": "tool", "tool_call_id": "c2", "content": "done"},
@@ -80,7 +80,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(app, ["fit", *map(str, arguments)])
 
 
-WINDOW = candidate(MessageWindow, 9)
+WINDOW = candidate(MessageWindow, 10)
 TABLES = candidate(TableResults)
 FILTER = candidate(ToolCallFilter)
 
@@ -104,7 +104,7 @@ async def test_the_figures_are_those_of_the_policy_by_itself(recording: Path) ->
     """The fit adds nothing to what `survival` measures."""
     read = conversations(recording)
     found = await fit(read, candidates=[WINDOW])
-    alone = await survival(read, lambda: [MessageWindow(9)])
+    alone = await survival(read, lambda: [MessageWindow(10)])
     figures = found.figures[WINDOW]
     assert figures.characters_sent == alone.characters_sent
     assert (figures.calls_whole, figures.values_kept) == (alone.calls_whole, alone.values_kept)
@@ -129,8 +129,8 @@ def test_a_choice_that_does_not_hold_elsewhere_is_said(recording: Path) -> None:
     lines = recording.read_text("utf-8").splitlines()
     recording.write_text("\n".join([*lines[:3], lines[5]]) + "\n", "utf-8")
     result = run(recording, "--keep", 80)
-    assert "That is less than 80.0%: this policy fits these conversations" in result.stdout
-    assert "That is less" not in run(recording, "--keep", 100).stdout
+    assert "That is less than 80.0%: the choice depends on single" in result.stdout
+    assert "That is less" not in run(recording, "--limit", 3).stdout
 
 
 def test_an_interrupt_ends_without_a_choice(
@@ -242,7 +242,7 @@ def test_a_picture_has_every_policy(recording: Path, tmp_path: Path) -> None:
     circles = [one for one in root.iter() if one.tag.endswith("circle")]
     assert len(circles) == len(CANDIDATES)
     found = asyncio.run(fit(conversations(recording), candidates=[WINDOW, TABLES]))
-    assert "[MessageWindow(9)]" in picture(found)
+    assert "[MessageWindow(10)]" in picture(found)
 
 
 @pytest.mark.parametrize("keep", [-0.1, 1.1, float("nan")])
