@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.helpers import get_data_parts, get_message_text
 from a2a.types import (
     CancelTaskRequest,
@@ -26,6 +27,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.server import ServerLimits
 from agentkit_py.testing import tool_call
 from agentkit_py.tools import Progress, ToolContext
+from tests.server.world import app_of, served, support
 
 from .world import (
     URL,
@@ -74,6 +76,30 @@ async def test_a_reply_streams_as_pieces_of_an_artifact_and_then_as_a_whole() ->
     assert last_state(events) == "completed"
     assert texts_of(task) == ["Hats are ten euros."]
     assert [get_message_text(said) for said in task.history] == ["How much?"]
+
+
+async def test_events_reach_a_client_while_the_run_works() -> None:
+    """Over a socket: the tool waits for what the client does once it has seen the call."""
+    seen = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await seen.wait()
+        return "ok"
+
+    network = support(tool_call("wait", {}), "Done.", tools=(wait,))
+    async with served(create_a2a_app(app_of(network), url=URL)) as url, httpx.AsyncClient() as http:
+        http.headers["x-user"] = "ada"
+        card = await A2ACardResolver(http, url).get_agent_card()
+        card.supported_interfaces[0].url = f"{url}/a2a"
+        client = ClientFactory(ClientConfig(httpx_client=http)).create(card)
+        events: list[Any] = []
+        async for event in client.send_message(saying("a")):
+            events.append(event)
+            if "clerk calls wait" in get_message_text(event.status_update.status.message):
+                seen.set()
+    assert last_state(events) == "completed"
 
 
 async def test_a_client_without_streams_gets_the_task_once_it_has_ended() -> None:
