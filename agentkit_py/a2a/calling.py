@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import httpx
@@ -28,6 +29,7 @@ from google.protobuf.json_format import MessageToDict
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps
 from agentkit_py._core.spellings import options_spelled_here, spelled_here
+from agentkit_py._core.untrusted import clean
 from agentkit_py._engine.agent_spec import System
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError, ModelError
@@ -54,6 +56,9 @@ _SERVERS_OWN = (
 _POLL_SECONDS = 1.0
 _CANCEL_SECONDS = 5.0
 _CONNECT_SECONDS = 15.0
+_MOST_BYTES = 64 * 2**20
+_MOST_WORDS = 2000
+"""Characters of a server's words in an error."""
 
 
 class A2ATaskError(ModelError):
@@ -99,14 +104,23 @@ class A2AAgent(Agent[Any, None]):
     max_reply_bytes: int = 2_000_000
     """Bytes of a reply's text."""
 
+    other_hosts: Sequence[str] = ()
+    """Hosts beside that of ``url`` to which its card may send messages, and so the headers."""
+
     transport: httpx.AsyncBaseTransport | None = field(default=None, repr=False)
     """The transport of requests, e.g. ``httpx.ASGITransport(app)`` in a test."""
 
     def __post_init__(self) -> None:
         """Check what was given."""
-        if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):
+        parts = urlsplit(self.url) if isinstance(self.url, str) else None
+        if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigurationError(
                 f"A2AAgent {self.name!r}: url={self.url!r} is no http:// or https:// address"
+            )
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ConfigurationError(
+                f"A2AAgent {self.name!r}: url has a user, a query or a fragment, which logs would "
+                "show; put credentials into headers={…}"
             )
         for name in _SERVERS_OWN:
             if getattr(self, name):
@@ -128,7 +142,9 @@ class A2AAgent(Agent[Any, None]):
         )
         limits = httpx.Timeout(None, connect=min(self.timeout, _CONNECT_SECONDS))
         async with httpx.AsyncClient(
-            headers=dict(self.headers), timeout=limits, transport=self.transport
+            headers=dict(self.headers),
+            timeout=limits,
+            transport=_Bounded(self.transport or httpx.AsyncHTTPTransport()),
         ) as http:
             call = _Call(await self._connect(http))
             try:
@@ -149,10 +165,19 @@ class A2AAgent(Agent[Any, None]):
         try:
             async with asyncio.timeout(min(self.timeout, _CONNECT_SECONDS)):
                 card = await A2ACardResolver(http, self.url).get_agent_card()
+            for interface in card.supported_interfaces:
+                self._check_host(interface.url)
             return ClientFactory(ClientConfig(httpx_client=http)).create(card)
         except (A2AError, httpx.HTTPError, TimeoutError, ValueError) as error:
             words = f"its card cannot be read: {error or type(error).__name__}"
             raise self._error(words, retriable=not isinstance(error, ValueError)) from error
+
+    def _check_host(self, url: str) -> None:
+        """Refuse an address that would get our headers, and is not the server's own."""
+        given, own = urlsplit(url), urlsplit(self.url)
+        is_own = (given.scheme, given.netloc) == (own.scheme, own.netloc)
+        if not is_own and given.hostname not in self.other_hosts:
+            raise ValueError(f"it sends messages to {given.hostname!r}, which is another host")
 
     def _unseen(self, request: ModelRequest) -> tuple[JsonObject, list[str]]:
         """Return what the last own reply says about its context, and the texts after it."""
@@ -206,7 +231,48 @@ class A2AAgent(Agent[Any, None]):
         return ModelReply(messages=(said,), finish=Finish("stop"))
 
     def _error(self, words: str, task_id: str = "", *, retriable: bool = False) -> A2ATaskError:
-        return A2ATaskError(words, model=self.url, task_id=task_id, retriable=retriable)
+        shown = clean(words)[:_MOST_WORDS]
+        return A2ATaskError(shown, model=self.url, task_id=task_id, retriable=retriable)
+
+
+class _Bounded(httpx.AsyncBaseTransport):
+    """Refuses replies that are compressed or too long: the server is a stranger's."""
+
+    def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
+        self._transport = transport
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request, and return the response with its body counted."""
+        request.headers["accept-encoding"] = "identity"
+        response = await self._transport.handle_async_request(request)
+        if response.headers.get("content-encoding", "identity") != "identity":
+            await response.aclose()
+            raise httpx.DecodingError("its reply is compressed", request=request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Counted(response.stream)
+        return response
+
+    async def aclose(self) -> None:
+        """Close the transport."""
+        await self._transport.aclose()
+
+
+class _Counted(httpx.AsyncByteStream):
+    """A body of at most `_MOST_BYTES`."""
+
+    def __init__(self, body: httpx.AsyncByteStream) -> None:
+        self._body = body
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        count = 0
+        async for piece in self._body:
+            count += len(piece)
+            if count > _MOST_BYTES:
+                raise httpx.DecodingError(f"its reply has more than {_MOST_BYTES} bytes")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._body.aclose()
 
 
 class _Call:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import os
 import re
 import subprocess
@@ -43,6 +44,7 @@ class Foreign(AgentExecutor):
         """Context, task, and the parts, of each message."""
 
         self.cancelled = asyncio.Event()
+        self.words = "For which order?"
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         message = context.message
@@ -55,7 +57,7 @@ class Foreign(AgentExecutor):
             await event_queue.enqueue_event(
                 new_task(message.task_id, message.context_id, state, history=[message])
             )
-        words = task.new_agent_message([new_text_part("For which order?")])
+        words = task.new_agent_message([new_text_part(self.words)])
         match texts[-1]:
             case "ask":
                 await task.requires_input(words)
@@ -233,6 +235,45 @@ async def test_a_reply_that_is_too_long_is_an_error() -> None:
     """A stranger's server decides how much it sends."""
     with pytest.raises(A2ATaskError, match="more than 99 bytes"):
         await remote(foreign_app(Foreign()), max_reply_bytes=99).run("long")
+
+
+async def test_a_card_that_names_another_host_gets_no_headers() -> None:
+    """Whoever changes a card would get the caller's key; the caller may name the host."""
+    app = foreign_app(Foreign())
+    app.state.card.supported_interfaces[0].url = "http://thief.example/rpc"
+    with pytest.raises(A2ATaskError, match=r"sends messages to 'thief\.example'"):
+        await remote(app).run("a")
+    result = await remote(app, other_hosts=["thief.example"]).run("a")
+    assert result.text == "You said a"
+
+
+async def test_a_compressed_reply_is_refused() -> None:
+    """A small body could become one that fills the memory."""
+
+    async def answer(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(
+            200, content=gzip.compress(b"{}"), headers={"content-encoding": "gzip"}
+        )
+
+    agent = A2AAgent(name="b", url=URL, transport=httpx.MockTransport(answer))
+    with pytest.raises(A2ATaskError, match="compressed"):
+        await agent.run("a")
+
+
+async def test_controls_in_a_servers_words_reach_no_terminal() -> None:
+    """The error has the words without escape sequences, and not without end."""
+    executor = Foreign()
+    executor.words = "\x1b[31mred" + "x" * 9999
+    with pytest.raises(A2ATaskError, match=r"task failed: \[31mred") as caught:
+        await remote(foreign_app(executor)).run("fail")
+    assert len(str(caught.value)) < 2500
+
+
+@pytest.mark.parametrize("url", ["https://ada:key@b.example", "https://b.example/?key=1"])
+def test_an_address_with_a_secret_is_refused(url: str) -> None:
+    """Addresses are in errors, traces and logs."""
+    with pytest.raises(ConfigurationError, match="put credentials into headers"):
+        A2AAgent(name="b", url=url)
 
 
 async def test_an_image_is_an_error_and_not_left_out() -> None:
