@@ -30,7 +30,7 @@ from google.protobuf.json_format import MessageToDict
 from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps
 from agentkit_py._core.spellings import options_spelled_here, spelled_here
 from agentkit_py._core.untrusted import clean
-from agentkit_py._engine.agent_spec import System
+from agentkit_py._engine.agent_spec import ModelChoice, System
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError, ModelError
 from agentkit_py.messages import Finish, TextMessage
@@ -91,6 +91,9 @@ class A2AAgent(Agent[Any, None]):
 
     system: System[Any] | None = ""
     """Not sent: the server has its own."""
+
+    model: ModelChoice = None
+    """What answers in place of the server, e.g. a `ScriptedModel` in a test; None: the server."""
 
     url: str
     """The server, whose card is at ``/.well-known/agent-card.json``."""
