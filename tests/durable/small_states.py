@@ -41,7 +41,12 @@ from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import Question
 from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.history.thread import QuestionRecord
-from agentkit_py.inngest import answer_question, create_functions, send_answers
+from agentkit_py.inngest import (
+    FunctionOptions,
+    answer_question,
+    create_functions,
+    send_answers,
+)
 from agentkit_py.models import RetryPolicy
 from agentkit_py.routing import sequence
 from agentkit_py.stores._sql_session import Session
@@ -62,6 +67,7 @@ PROGRAMS = {
     "call": ({"clerk": ["charge"]}, False),
     "approval": ({"clerk": ["refund"]}, False),
     "pair": ({"packer": ["mail", "ship"]}, True),
+    "long": ({"clerk": ["charge", "refund", "mail"]}, False),
 }
 """The calls of each agent by program, and whether a message comes late."""
 
@@ -156,6 +162,8 @@ class Marks:
     cancelled: bool = False
     versions: str = "old"
     turn: int = 0
+    crossed: bool = False
+    """Whether other code was deployed under the first run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +178,8 @@ class Move:
 class World:
     """One thread, the functions of two versions, and what happens to them."""
 
+    executor_type: type[Executor] = Executor
+
     def __init__(self, program: str, *, leased: bool) -> None:
         calls, self.has_late = PROGRAMS[program]
         self.calls: Mapping[str, list[str]] = calls
@@ -177,7 +187,7 @@ class World:
         self.store = Store(lease=ThreadLease(seconds=100_000) if leased else None)
         self.fake = FakeProvider(self.reply, strict=False)
         self.client = inngest.Inngest(app_id="app", is_production=False)
-        self.executor = Executor(
+        self.executor = self.executor_type(
             self.client, partial(self.functions, "old"), transport=self.fake.transport, seed=None
         )
         self.workers = {"old": self.executor.worker}
@@ -192,6 +202,17 @@ class World:
 
     def functions(self, version: str) -> list[inngest.Function[Any]]:
         """Make the functions of a version."""
+        options = {"shop": self.options(version)}
+        network = self.network(version, history=self.store)
+        return create_functions(self.client, networks=[network], options=options)
+
+    def options(self, version: str) -> FunctionOptions:
+        """Return the options of the network's function."""
+        del version
+        return FunctionOptions()
+
+    def network(self, version: str, **options: Any) -> Network:
+        """Make the network of a version."""
         model = openai("gpt-4o", api_key="k", retry=RetryPolicy(attempts=1))
         tools = {name: self.tool(name) for name in EFFECTS}
         agents = [
@@ -205,8 +226,7 @@ class World:
             )
             for name, names in self.calls.items()
         ]
-        network = Network(name="shop", agents=agents, router=sequence(*agents), history=self.store)
-        return create_functions(self.client, networks=[network])
+        return Network(name="shop", agents=agents, router=sequence(*agents), **options)
 
     def tool(self, name: str) -> Any:
         """Make a tool with an effect; one of the pair is left by a cancellation of its own."""
@@ -409,6 +429,8 @@ class World:
     async def deploy(self, versions: str) -> None:
         """Let workers of other versions take the requests."""
         self.marks.versions, self.marks.turn = versions, int(versions == "new")
+        first = self.executor.runs[0]
+        self.marks.crossed |= first.status == "running" and len(first.memos) > 0
 
     async def cancel(self) -> None:
         """Cancel the run of the first message."""
@@ -522,6 +544,7 @@ class World:
                 text = json.dumps(result.content)
                 stored.setdefault(result.tool.name, []).append(text)
         self.check_known(stored, "the thread")
+        self.check_made()
         await self.check_questions()
         before = len(runs)
         await self.say("What now?", "m3", "next")
@@ -544,6 +567,13 @@ class World:
         for name, texts in told.items():
             claimed = any(DONE[name] in text for text in texts)
             assert not claimed or name in happened, f"{where} claims {name}"
+
+    def check_made(self) -> None:
+        """Check that nothing of a run's work is lost; people decide about refunds."""
+        happened = {key.split()[0] for key in self.marks.effects}
+        wanted = {name for names in self.calls.values() for name in names} - {"refund"}
+        lost = wanted - happened
+        assert not lost or self.marks.cancelled, f"never happened: {', '.join(sorted(lost))}"
 
     async def check_questions(self) -> None:
         """Check that the rows say what was done."""
@@ -653,43 +683,53 @@ async def _reopened(client: Any, store: Any, question_id: str, *given: Any, **ho
         raise
 
 
-FAULTS: dict[str, tuple[str, int, tuple[str, ...], dict[str, Any]]] = {
-    "a cancelled run forgets what it did": (
+@dataclass(frozen=True)
+class Fault:
+    """A fault that was mended: by what it is found, and what is put in place of what."""
+
+    program: str
+    depth: int
+    kinds: tuple[str, ...]
+    puts: Mapping[str, Any]
+    world_of: Callable[..., World] = World
+
+
+FAULTS: dict[str, Fault] = {
+    "a cancelled run forgets what it did": Fault(
         "call", 1, ("cancel",), {f"{_STOPPING}.OpenCall.begin": _no_note},
     ),
-    "a call under way stands as not made": (
+    "a call under way stands as not made": Fault(
         "call", 2, ("dies in its call", "cancel"), {f"{_STOPPING}.OpenReply._content": _not_made},
     ),
-    "a store that fails after the act repeats it": (
+    "a store that fails after the act repeats it": Fault(
         "call", 1, ("store fails",), {f"{_STOPPING}.OpenCall._note": _failing_note},
     ),
-    "a question opens again whose answer was sent": (
+    "a question opens again whose answer was sent": Fault(
         "approval", 2, ("reply lost", "bob"), {
             f"{__name__}.answer_question": _reopened,
             "agentkit_py.history.thread.QuestionRecord.close": _event_decides,
         },
     ),
-    "a run that waits gives up its message": (
+    "a run that waits gives up its message": Fault(
         "approval", 1, ("twice",),
         {"agentkit_py.history.leases.HeldLease._claim_message": _no_claim},
     ),
-    "a request fails each time and leaves all as it was": (
+    "a request fails each time and leaves all as it was": Fault(
         "call", 0, (), {f"{__name__}.World.reply": _no_reply},
     ),
-    "a tool's own cancellation acts again": (
+    "a tool's own cancellation acts again": Fault(
         "pair", 0, (), {"agentkit_py._engine.tool_calls.contained": _plain_call},
     ),
 }  # fmt: skip
-"""By name: a program, a depth and disturbances by which each is found, and what is put in place
-of what."""
+"""By name."""
 
 
 @contextmanager
-def planted(name: str) -> Generator[None]:
+def planted(fault: Fault) -> Generator[None]:
     """Put a fault back."""
     with ExitStack() as stack:
-        for target, fault in FAULTS[name][-1].items():
-            stack.enter_context(patch(target, fault))
+        for target, wrong in fault.puts.items():
+            stack.enter_context(patch(target, wrong))
         yield
 
 
@@ -712,6 +752,7 @@ async def explore(
     kinds: tuple[str, ...] = ("",),
     most_broken: int = 1,
     shown: bool = False,
+    world_of: Callable[..., World] = World,
 ) -> Found:
     """Try everything from the delivery of the message on; stop after so many broken paths.
 
@@ -722,8 +763,9 @@ async def explore(
         kinds: What is in the names of disturbances that are tried.
         most_broken: The broken paths after which it stops.
         shown: Print how far it is.
+        world_of: Makes the world of a program.
     """
-    world, found, begun = World(program, leased=leased), Found(), time.monotonic()
+    world, found, begun = world_of(program, leased=leased), Found(), time.monotonic()
     await world.say("Pay.", "m1", "first")
     seen: dict[bytes, int] = {}
     waiting = [world.take(depth, ())]
@@ -758,6 +800,12 @@ async def explore(
     return found
 
 
+async def explore_with(fault: Fault, *, is_planted: bool = True) -> Found:
+    """Explore as far as a fault needs to be found, with it or without."""
+    with planted(fault) if is_planted else nullcontext():
+        return await explore(fault.program, fault.depth, kinds=fault.kinds, world_of=fault.world_of)
+
+
 def _is_idle(move: Move, writes: Mapping[str, int]) -> bool:
     """Return whether the write that is to fail is not made by the request."""
     request, comma, rest = move.name.partition(", store fails ")
@@ -782,9 +830,7 @@ async def _checked(
 
 def _is_missed(name: str) -> bool:
     """Put a fault back; return whether it is not found."""
-    program, depth, kinds, *_ = FAULTS[name]
-    with planted(name):
-        found = asyncio.run(explore(program, depth, kinds=kinds))
+    found = asyncio.run(explore_with(FAULTS[name]))
     how = found.broken[0] if found.broken else "NOT FOUND"
     say(f"{name}: {found.moves} moves, {found.seconds:.0f} s: {how}")
     return not found.broken
@@ -811,6 +857,9 @@ def main() -> int:
     given = parser.parse_args()
     logging.disable(logging.CRITICAL)
     if given.faults:
+        from tests.durable import small_mistakes  # noqa: PLC0415 - its worlds are made of this one
+
+        FAULTS.update(small_mistakes.FAULTS)
         return sum(map(_is_missed, FAULTS))
     found = asyncio.run(
         explore(

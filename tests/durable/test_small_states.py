@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from .small_states import FAULTS, Found, explore, planted
+from . import small_mistakes
+from .small_states import FAULTS, Found, explore, explore_with
+
+ALL_FAULTS = {**FAULTS, **small_mistakes.FAULTS}
 
 
 async def holds(
@@ -47,10 +50,16 @@ async def test_a_small_program_holds_whatever_happens(
     await holds(program, depth, record_property, leased=leased)
 
 
-@pytest.mark.parametrize("name", FAULTS)
+@pytest.mark.parametrize("name", ALL_FAULTS)
 async def test_a_fault_that_is_put_back_is_found(name: str) -> None:
     """Else the exploration would show nothing."""
-    program, depth, kinds, _ = FAULTS[name]
-    with planted(name):
-        found = await explore(program, depth, kinds=kinds)
+    found = await explore_with(ALL_FAULTS[name])
     assert found.broken
+
+
+@pytest.mark.parametrize("name", small_mistakes.FAULTS)
+async def test_a_mistake_that_is_refused_costs_nothing(name: str) -> None:
+    """The program is then written as the refusal says."""
+    found = await explore_with(small_mistakes.FAULTS[name], is_planted=False)
+    assert not found.broken, found.broken[0]
+    assert found.ends
