@@ -12,25 +12,25 @@ from agentkit_py.testing import ScriptedModel, tool_call
 
 billing = Agent(name="billing", system="You know invoices.", model=ScriptedModel("It is paid."))
 api = create_app(agents=[billing], history=MemoryHistory(), auth=lambda r: r.headers.get("x-user"))
-served = create_a2a_app(api, url="http://billing")  # uvicorn serves it elsewhere
+served = create_a2a_app(api, url="http://billing")  # an app for uvicorn
 
-elsewhere = A2AAgent(
-    name="billing",
-    description="Knows invoices.",
-    url="http://billing",
-    headers={"x-user": "desk"},
-    transport=httpx.ASGITransport(served),  # here without a network
-)
 model = ScriptedModel(tool_call("billing", {"task": "Is invoice 7 paid?"}), "Yes, it is paid.")
-clerk = Agent(name="clerk", system="You help.", model=model, tools=[elsewhere.as_tool()])
-# --8<-- [end:recipe]
 
 
 async def main() -> None:
-    """Serve and ask in one process."""
-    async with served.router.lifespan_context(served):
+    """Ask the agent behind A2A, here without a network."""
+    elsewhere = A2AAgent(
+        name="billing",
+        description="Knows invoices.",
+        url="http://billing",
+        headers={"x-user": "desk"},
+        transport=httpx.ASGITransport(served),
+    )
+    clerk = Agent(name="clerk", system="You help.", model=model, tools=[elsewhere.as_tool()])
+    async with served.router.lifespan_context(served):  # uvicorn does that
         print((await clerk.run("What about invoice 7?")).text)
-    model.assert_saw("It is paid.")
 
 
 asyncio.run(main())
+# --8<-- [end:recipe]
+model.assert_saw("It is paid.")
