@@ -7,7 +7,7 @@ load when a store is first used.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -45,27 +45,69 @@ _VERSION = 3
 are the stems of `agentkit_py.search`."""
 
 
+_BATCH = 2000
+"""Vectors that are read at once."""
+
+_KEPT = 10_000
+"""Changes of vectors that are kept: as many may happen between two searches of a process."""
+
+_MAKE_CHANGES = (
+    "CREATE TABLE IF NOT EXISTS knowledge_changes (number INTEGER PRIMARY KEY AUTOINCREMENT, "
+    "id INTEGER NOT NULL)"
+)
+_CHANGES = (
+    _MAKE_CHANGES,
+    *(
+        f"CREATE TRIGGER IF NOT EXISTS knowledge_vectors_{name} AFTER {event} ON knowledge_vectors "  # noqa: S608 - our own words
+        f"BEGIN INSERT INTO knowledge_changes (id) VALUES ({row}.id); DELETE FROM "
+        f"knowledge_changes WHERE number <= last_insert_rowid() - {_KEPT}; END"
+        for name, event, row in (("added", "INSERT", "NEW"), ("removed", "DELETE", "OLD"))
+    ),
+)
+"""Which vectors were added and removed last, by any process and any version of the library."""
+
+
 class _Vectors:
-    """Vectors in memory, in the order of their chunks' ids."""
+    """Vectors in memory, in any order; room for more is kept, so that few new ones copy nothing."""
 
-    def __init__(self, rows: Sequence[tuple[int, bytes]]) -> None:
-        """Take ids and vectors as they are in the file."""
+    def __init__(self, rows: Sequence[tuple[int, bytes]] = (), *, room: int = 0) -> None:
+        """Take ids and vectors as they are in the file; ``room`` is for how many there may be."""
         import numpy as np  # noqa: PLC0415 - an extra
 
-        self.ids: NDArray[np.int64] = np.fromiter((row[0] for row in rows), np.int64, len(rows))
+        self._count = 0
+        self._ids: NDArray[np.int64] = np.empty(room, np.int64)
+        self._matrix: NDArray[np.float32] = np.empty((0, 0), np.float32)
+        self.add(rows)
+
+    def add(self, rows: Sequence[tuple[int, bytes]]) -> None:
+        """Add vectors after all others."""
+        import numpy as np  # noqa: PLC0415 - an extra
+
+        if not rows:
+            return
         numbers = np.frombuffer(b"".join(row[1] for row in rows), np.float32)
-        self.matrix: NDArray[np.float32] = numbers.reshape(len(rows), -1) if rows else numbers
+        matrix = numbers.reshape(len(rows), -1)
+        begin, end = self._count, self._count + len(rows)
+        if end > len(self._matrix):
+            room = max(len(self._ids), end + end // 8)
+            self._ids = np.resize(self._ids, room)
+            grown = np.empty((room, matrix.shape[1]), np.float32)
+            grown[:begin] = self._matrix[:begin] if begin else 0
+            self._matrix = grown
+        self._ids[begin:end] = [row[0] for row in rows]
+        self._matrix[begin:end] = matrix
+        self._count = end
 
-    def changed(self, removed: Collection[int], added: _Vectors) -> _Vectors:
-        """Return them without those that were removed, and with those added after all others."""
+    def remove(self, gone: Sequence[int]) -> None:
+        """Remove the vectors of some ids; the last come into their places."""
         import numpy as np  # noqa: PLC0415 - an extra
 
-        stay = ~np.isin(self.ids, list(removed))
-        found = _Vectors([])
-        found.ids = np.concatenate([self.ids[stay], added.ids])
-        parts = [one for one in (self.matrix[stay], added.matrix) if len(one)]
-        found.matrix = np.concatenate(parts) if parts else self.matrix[:0]
-        return found
+        end = self._count
+        places = np.flatnonzero(np.isin(self._ids[:end], gone))
+        self._count = end - len(places)
+        free = places[places < self._count]
+        moved = np.setdiff1d(np.arange(self._count, end), places)
+        self._ids[free], self._matrix[free] = self._ids[moved], self._matrix[moved]
 
     def nearest(
         self, sought: array[float], among: Sequence[int] | None, k: int
@@ -73,7 +115,7 @@ class _Vectors:
         """Return the ids of the nearest with their likeness, best first."""
         import numpy as np  # noqa: PLC0415 - an extra
 
-        ids, matrix = self.ids, self.matrix
+        ids, matrix = self._ids[: self._count], self._matrix[: self._count]
         if among is not None:
             chosen = np.isin(ids, among)
             ids, matrix = ids[chosen], matrix[chosen]
@@ -82,7 +124,7 @@ class _Vectors:
         likeness = matrix @ np.asarray(sought, np.float32)
         k = min(k, len(ids))
         best = np.argpartition(-likeness, k - 1)[:k]
-        # Of equal ones the first; partitioning chose any of them.
+        # Of equal ones that of the least id; partitioning chose any of them.
         best = np.flatnonzero(likeness >= likeness[best].min())
         best = best[np.lexsort((ids[best], -likeness[best]))][:k]
         return [(int(ids[one]), float(likeness[one])) for one in best]
@@ -127,13 +169,8 @@ class SqliteKnowledge(SqlStore):
         self._lock = Lock()
         self._connection: apsw.Connection | None = None
         self._vectors: _Vectors | None = None
-        self._seen: object = None
-        """The version of the file's data whose vectors are in memory."""
-
-        self._removed = set[int]()
-        """Ids of chunks that this process has removed since."""
-
-        self._added = set[int]()
+        self._seen = 0
+        """The number of the last change of vectors that is in memory."""
 
     @property
     def path(self) -> str:
@@ -216,6 +253,8 @@ class SqliteKnowledge(SqlStore):
                 f"{self._path} has schema version {version}, this library knows {_VERSION}: add "
                 "the documents to a new file, or use the version of pyagentkit that made this file."
             )
+        for statement in _CHANGES:
+            run(statement)
         run("COMMIT")
 
     def _make_tables(self, run: Execute) -> None:
@@ -252,8 +291,6 @@ class SqliteKnowledge(SqlStore):
             if any(chunk.vector):  # nothing is like a zero vector
                 vector = chunk.vector.tobytes()
                 run("INSERT INTO knowledge_vectors (id, vector) VALUES (?, ?)", [chunk_id, vector])
-                if self._vectors is not None:
-                    self._added.add(chunk_id)
 
     def _remove(self, run: Execute, numbers: Sequence[int]) -> None:
         for number in numbers:
@@ -261,9 +298,6 @@ class SqliteKnowledge(SqlStore):
             for (chunk,) in chunks:
                 run("DELETE FROM knowledge_words WHERE rowid = ?", [chunk])
                 run("DELETE FROM knowledge_vectors WHERE id = ?", [chunk])
-                if self._vectors is not None:
-                    self._removed.add(chunk)
-                    self._added.discard(chunk)
             run("DELETE FROM knowledge_documents WHERE id = ?", [number])
 
     def _nearest(
@@ -292,20 +326,35 @@ class SqliteKnowledge(SqlStore):
         )
 
     def _all_vectors(self, run: Execute) -> _Vectors:
-        """Return the vectors of the file as it is now, from memory if they are unchanged."""
-        seen = run("PRAGMA data_version")  # it changes once another connection has written
+        """Return the vectors of the file as it is now: those in memory, with what has changed.
+
+        Whichever process changed them. Where too much has, all are read again.
+        """
+        first, last = run("SELECT MIN(number), MAX(number) FROM knowledge_changes")[0]
+        last = last or 0
         query = "SELECT id, vector FROM knowledge_vectors"
-        if self._vectors is None or self._seen != seen:
-            self._vectors, self._seen = _Vectors(run(f"{query} ORDER BY id")), seen
-        elif self._removed or self._added:
-            rows = run(
-                f"{query} WHERE id IN (SELECT value FROM json_each(?)) ORDER BY id",  # noqa: S608 - parameters
-                [dumps(sorted(self._added))],
-            )
-            self._vectors = self._vectors.changed(self._removed, _Vectors(rows))
-        self._removed.clear()
-        self._added.clear()
+        known = self._seen
+        if self._vectors is None or last < known or (last > known and first > known + 1):
+            self._vectors = self._read_vectors(run)
+        elif last > known:
+            changed = run("SELECT DISTINCT id FROM knowledge_changes WHERE number > ?", [known])
+            ids = [row[0] for row in changed]
+            which = "id IN (SELECT value FROM json_each(?))"
+            self._vectors.remove(ids)
+            self._vectors.add(run(f"{query} WHERE {which}", [dumps(ids)]))
+        self._seen = last
         return self._vectors
+
+    def _read_vectors(self, run: Execute) -> _Vectors:
+        """Return all vectors, of which few at once are in memory twice."""
+        count = run("SELECT COUNT(*) FROM knowledge_chunks")[0][0]
+        found = _Vectors(room=count + count // 8 + 1)
+        query = "SELECT id, vector FROM knowledge_vectors WHERE id > ? ORDER BY id LIMIT ?"
+        last = -1
+        while rows := run(query, [last, _BATCH]):
+            found.add(rows)
+            last = rows[-1][0]
+        return found
 
     def _matching(
         self, run: Execute, asked: Sequence[Sequence[str]], filters: FilterExpr | None, k: int
