@@ -1,5 +1,5 @@
 import { createAgent, createNetwork, createTool, openai } from "@inngest/agent-kit";
-import { Inngest } from "inngest";
+import { Inngest, referenceFunction } from "inngest";
 import { z } from "zod";
 
 const inngest = new Inngest({ id: "shop-ts" });
@@ -17,7 +17,7 @@ const askPython = createTool({
   parameters: z.object({ question: z.string() }),
   handler: async ({ question }, { step }) => {
     const run = await step!.invoke("bakery", {
-      function: { id: () => "bakery-py-network-bakery" } as never,
+      function: referenceFunction({ appId: "bakery-py", functionId: "network-bakery" }),
       data: { input: question },
     });
     return (run as { text: string }).text;
