@@ -200,6 +200,7 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "doctor of a broken router": (["doctor", "hostile:broken"], ""),
     "serve": (["serve", f"hostile:no{EVIL}"], ""),
     "api": (["api", f"hostile:no{EVIL}"], ""),
+    "a2a": (["a2a", f"hostile:no{EVIL}"], ""),
     "mcp": (["mcp", f"hostile:no{EVIL}"], ""),
     "dev": (["dev", f"hostile{EVIL}"], ""),
     "demo": (["demo", "--db", f"no{EVIL}/x", "--no-delay"], ""),
