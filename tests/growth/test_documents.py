@@ -221,16 +221,16 @@ async def _with_metadata(store: SqliteKnowledge | PostgresKnowledge, first: int,
 async def test_metadata_keys_are_read_of_the_newest_documents(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Six times the documents take about as many instructions, and each key is found."""
-    monkeypatch.setattr("agentkit_py.knowledge.sql._SAMPLE", 20)
+    """Four times the documents take about as many instructions, and each key is found."""
+    monkeypatch.setattr("agentkit_py.knowledge.sql._SAMPLE", 10)
     store = SteppedDocuments(tmp_path / "d.db")
     taken: list[int] = []
-    for first, end in ((0, 40), (40, 240)):
+    for first, end in ((0, 30), (30, 120)):
         await _with_metadata(store, first, end)
         store.steps = 0
         found = await store.keys(None, 2)
         taken.append(store.steps)
-        newest = [f"s{number}" for number in range(end - 20, end)]
+        newest = [f"s{number}" for number in range(end - 10, end)]
         assert found == {"kind": ["hat", "cap"], "rare": [0], "shop": sorted(newest)[:2]}
     assert taken[1] < 1.2 * taken[0]
     assert await store.keys(EQ("shop", "s0"), 1) == {
