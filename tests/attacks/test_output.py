@@ -173,6 +173,8 @@ COMMANDS: dict[str, tuple[list[str], str]] = {
     "explain": (["explain", "hostile:desk", "--thread", THREAD, "--diff"], ""),
     "explain as JSON": (["explain", "hostile:desk", "--thread", THREAD, "--diff", "--json"], ""),
     "explain an agent": (["explain", "hostile:desk", "--agent", f"no{EVIL}"], ""),
+    "fit": (["fit", "recorded.jsonl"], ""),
+    "fit what is none": (["fit", "spoilt.jsonl"], ""),
     "replay": (["replay", "recorded.jsonl"], ""),
     "replay as JSON": (["replay", "recorded.jsonl", "--json"], ""),
     "replay what is none": (["replay", "spoilt.jsonl"], ""),
