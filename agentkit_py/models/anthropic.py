@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from typing_extensions import Unpack
 
@@ -34,6 +34,7 @@ from agentkit_py.messages import (
     Usage,
 )
 from agentkit_py.models.base import (
+    STREAMED,
     Adapter,
     Compaction,
     Model,
@@ -223,6 +224,8 @@ def checked_betas(beta_headers: Sequence[str] | None) -> tuple[str, ...]:
 @dataclass(frozen=True, slots=True)
 class AnthropicAdapter(Adapter):
     """Anthropic's Messages API."""
+
+    refused_parameters: ClassVar[Mapping[str, str]] = STREAMED
 
     path: str = "/messages"
     beta_headers: tuple[str, ...] = ()

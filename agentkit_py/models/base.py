@@ -248,6 +248,9 @@ class Adapter(ABC):
     stream_type: ClassVar[str] = "text/event-stream"
     """The media type of streamed replies."""
 
+    refused_parameters: ClassVar[Mapping[str, str]] = {}
+    """Parameters that change what an answer is or what a request holds, and what to do instead."""
+
     @property
     def provider(self) -> str:
         """The name under which this host's opaque data is kept in messages."""
@@ -410,6 +413,7 @@ class Model:
 
     def with_parameters(self, **parameters: Any) -> Model:
         """Return a copy of the model with further default parameters."""
+        _check_refused(self.adapter, parameters)
         return replace(self, default_parameters={**self.default_parameters, **parameters})
 
     def for_request(self, request: ModelRequest) -> Model:
@@ -551,6 +555,7 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
             f"{f': {hint}' if hint else ''}; it has {known}. What "
             "the provider takes itself goes into settings=… or default_parameters={…}"
         )
+    _check_refused(adapter, default_parameters)
     _check_key(adapter.provider, api_key)
     _check_numbers(timeout, retry, context_window)
     _check_facts(capabilities, account, prompt_cache)
@@ -577,6 +582,9 @@ def copy_model(model: Model, **changes: Any) -> Model:
     known: dict[str, Any] = {item.name: getattr(model, item.name) for item in fields(Model)}
     return Model(**{**known, **changes})
 
+
+STREAMED = {"stream": "runs ask for streams themselves. Use agent.stream(…)."}
+"""The parameter of streams, for `Adapter.refused_parameters`."""
 
 _URL = re.compile(r"https?://[^\s/?#]+[^\s?#]*")
 # Nothing but a host (RFC 3986: a name, an IPv4 address, or a literal in brackets) and a port before
@@ -648,6 +656,13 @@ def _check_facts(capabilities: object, account: object, prompt_cache: object) ->
         raise ConfigurationError(f"account={account!r}: pass a name as a non-empty string.")
     if prompt_cache is not False and prompt_cache not in ("auto", "1h"):
         raise ConfigurationError(f"prompt_cache={prompt_cache!r}: pass 'auto', '1h' or False.")
+
+
+def _check_refused(adapter: Adapter, parameters: Mapping[str, Any] | None) -> None:
+    given: Mapping[str, Any] = parameters if isinstance(parameters, Mapping) else {}
+    for name, instead in adapter.refused_parameters.items():
+        if given.get(name):
+            raise ConfigurationError(f"default_parameters[{name!r}]={given[name]!r:.80}: {instead}")
 
 
 def _checked_parameters(parameters: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from agentkit_py._core.json import as_list, as_object, dumps, tamed
 from agentkit_py.messages import (
@@ -28,7 +28,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
     Usage,
 )
-from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, ToolSpec
+from agentkit_py.models.base import STREAMED, Adapter, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.binding import Reason, account_of, has_reasoning
 from agentkit_py.models.blocks import (
     Activity,
@@ -111,6 +111,8 @@ EMPTY_RESULT = "(empty)"
 @dataclass(frozen=True, slots=True)
 class ChatAdapter(Adapter):
     """Chat completions of one host."""
+
+    refused_parameters: ClassVar[Mapping[str, str]] = STREAMED
 
     path: str = "/chat/completions"
     stream_usage: bool = True

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, copied, dumps
 from agentkit_py.messages import (
@@ -28,7 +28,7 @@ from agentkit_py.messages import (
     ToolCallMessage,
     Usage,
 )
-from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest, ToolSpec
+from agentkit_py.models.base import STREAMED, Adapter, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.binding import (
     Binding,
     Reason,
@@ -116,9 +116,23 @@ _SUMMARY_GAP = "\n\n"
 _ANSWERS = frozenset({"completed", "incomplete", ""})
 
 
+_OWN_HISTORY = (
+    "each request holds the whole conversation, which would count twice. Use history=… and a "
+    "thread_id; threads import reads what you have."
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ResponsesAdapter(Adapter):
     """The Responses API of a host."""
+
+    refused_parameters: ClassVar[Mapping[str, str]] = {
+        **STREAMED,
+        "background": "a run waits for its answer. Use a durable run (agentkit_py.inngest), which "
+        "outlives its process, with a longer timeout=….",
+        "previous_response_id": _OWN_HISTORY,
+        "conversation": _OWN_HISTORY,
+    }
 
     path: str = "/responses"
     keep_reasoning: bool | None = None

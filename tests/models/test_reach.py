@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentkit_py import anthropic, gemini, openai
+from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import (
     ContentPart,
     FileContent,
@@ -76,6 +78,38 @@ def test_the_guide_says_what_search_results_are_for_each_format(root: Path) -> N
     cells = ["sent" if json.dumps(found) in body else "as JSON" for body in bodies]
     guide = (root / "docs/guides/models.md").read_text(encoding="utf-8")
     assert f"| search result to cite | {' | '.join(cells)} |" in guide
+
+
+@pytest.mark.parametrize("format_name", ["chat completions", "Responses", "Anthropic"])
+def test_a_stream_as_a_parameter_is_refused_with_the_way_to_get_it(format_name: str) -> None:
+    """An answer in pieces is asked for by the run."""
+    with pytest.raises(ConfigurationError, match=r"'stream'.*agent\.stream"):
+        MODELS[format_name].with_parameters(stream=True)
+    assert MODELS[format_name].with_parameters(stream=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "way"),
+    [
+        ("background", True, "durable run"),
+        ("previous_response_id", "resp_1", "thread_id"),
+        ("conversation", "conv_1", "thread_id"),
+    ],
+)
+def test_what_openai_would_keep_of_a_conversation_is_refused_with_the_way_out(
+    name: str, value: Any, way: str, root: Path
+) -> None:
+    """The guide names it, and so does the error."""
+    with pytest.raises(ConfigurationError, match=f"'{name}'.*{way}"):
+        openai_responses("gpt-4.1", api_key="x", default_parameters={name: value})
+    assert f"`{name}`" in (root / "docs/guides/models.md").read_text(encoding="utf-8")
+
+
+def test_a_stored_prompt_reaches_the_responses_api() -> None:
+    """Parameters that only add to a request pass."""
+    model = MODELS["Responses"].with_parameters(prompt={"id": "pmpt_1"})
+    body = model.encode(ModelRequest(messages=(TextMessage("user", "?"),)))
+    assert body["prompt"] == {"id": "pmpt_1"}
 
 
 def test_the_guide_names_every_format(root: Path) -> None:
