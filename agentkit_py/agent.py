@@ -168,25 +168,26 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     """The agents that it may hand the conversation over to, in a network: agents, or `Handoff`s."""
 
     input_guardrails: Sequence[InputGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
-    """Checks of the user's message, once in a run, before its model is asked (or beside
+    """Checks of the user's message, once in a run, before its model is asked (or in parallel to
     the first call: `Guardrail`). A `Redactor` masks the message before it is stored or sent."""
 
     output_guardrails: Sequence[OutputGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
     """Checks of each output, and of each text of an agent without ``output_type``, before
-    anybody sees it; replies are not streamed piece by piece then."""
+    it is shown; replies are then not streamed piece by piece."""
 
     tool_input_guardrails: Sequence[ToolGuardrail[StateT] | Guardrail[Any]] = ()
     """Checks of the calls of all tools, before a person is asked and anything is done."""
 
     tool_output_guardrails: Sequence[ToolGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
-    """Checks of the results of all tools, before anybody sees them."""
+    """Checks of the results of all tools, before they are shown."""
 
     state_type: type[StateT] | None = None
-    """The type of its runs' state data; a run that is given none begins with ``state_type()``."""
+    """The type of its runs' state data; a run without given data begins with ``state_type()``."""
 
     model: ModelChoice = None
-    """A model, its name (``"openai:gpt-4.1"``), or a function of the context that chooses one at
-    each turn (for pictures, for code, a cheap one); None: the model of the run or of the network.
+    """A model, its name (``"openai:gpt-4.1"``), or a function of the context that chooses a model
+    for each turn (for pictures, for code, a cheap model); None: the model of the run or of the
+    network.
     """
 
     allowed_tools: AllowedTools | None = None
@@ -215,11 +216,11 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     as cut."""
 
     parallel_tools: bool = False
-    """Run the calls of a reply at the same time, each on its own fork of the state."""
+    """Run the calls of a reply in parallel, each on its own fork of the state."""
 
     repair_arguments: bool = True
-    """Repair arguments of tools that are nearly right, where the schema leaves exactly one reading;
-    results say so in ``context.repaired``."""
+    """Repair almost valid arguments of tools, where the schema allows a single reading; results say
+    so in ``context.repaired``."""
 
     history_mode: HistoryMode = "chronological"
     """The order of prompt and history in a run by itself; networks have their own setting."""
@@ -233,10 +234,10 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     than all else that a run resolves."""
 
     _resolved: tuple[list[object], AgentSpec] | None = field(init=False, repr=False)
-    """The agent as it was resolved last, and the settings of which it was made."""
+    """The agent as last resolved, and the settings it was made from."""
 
     def __post_init__(self) -> None:
-        """Check what was given."""
+        """Validate the options."""
         if not isinstance(self.name, str) or not self.name:
             raise ConfigurationError(
                 f"An agent's name must be a non-empty string, got {self.name!r}"
@@ -313,8 +314,8 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         choice = self.tool_choice
         if choice not in ("auto", "any", *tools) and not may_have(self.mcp_servers, choice):
             raise ConfigurationError(
-                f"Agent {self.name!r}: tool_choice={choice!r} names no tool of it "
-                f"(auto, any, or one of {sorted(tools)})"
+                f"Agent {self.name!r}: tool_choice={choice!r} is not among its tools "
+                f"(auto, any, or a tool: {sorted(tools)})"
             )
         return AgentSpec(
             agent=self,
@@ -399,7 +400,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             if member.tool.name in tools:
                 raise ConfigurationError(
                     f"{where}: its tool {member.tool.name!r} has the name of its output's; "
-                    "give that another one with ToolOutput(…, name=…)"
+                    "rename the output with ToolOutput(…, name=…)"
                 )
         return found
 
@@ -410,7 +411,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         if not isinstance(system, str) or self.instructions != () or self.markdown is not False:
             self._check_instructions(where)
         if isinstance(system, type) or not (system is None or isinstance(system, str | Callable)):
-            raise wrong(where, "system", "a text or a function that gives one", system)
+            raise wrong(where, "system", "a text or a function that returns a text", system)
         expect_context(where, "system", system, or_none=True)
         expect_model(where, "model", self.model)
         for name in _FLAGS:
@@ -441,7 +442,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             expect_function(where, "each of output_validators", function)
         if self.output_validators and self.output_type is None:
             raise ConfigurationError(
-                f"{where}: output_validators check outputs of an output_type; give it one, e.g. "
+                f"{where}: output_validators check outputs of an output_type; set it, e.g. "
                 "output_type=str, or use output_guardrails=[…]"
             )
         if callable(self.allowed_tools):

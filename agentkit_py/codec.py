@@ -1,7 +1,7 @@
 """Messages to JSON and back, in the shapes of the TypeScript package.
 
-Both languages can read the same thread table; keys that only one of them knows do not disturb the
-other.
+Both languages can read the same thread table; each ignores
+keys that only the other knows.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class _FieldReader:
         if (data is None) == (url is None):
             raise self.wrong("", "expected either data or url")
         if data is not None and not media_type:
-            raise self.wrong("mediaType", "missing beside data")
+            raise self.wrong("mediaType", "missing, but data is given")
         return data, url, media_type, last
 
     def maybe(self, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""All errors of the library, in one tree.
+"""All errors of the library, as a tree.
 
 ::
 
@@ -190,8 +190,8 @@ class OverlapError(ReplayError):
 
     def __init__(self, first: str, second: str) -> None:
         super().__init__(
-            f"Step {second!r} was begun while step {first!r} was under way. Inngest keeps one of "
-            "them and does the other again. Run one after the other, or in a group: "
+            f"Step {second!r} was begun while step {first!r} was under way. Inngest records "
+            "only one of them, and repeats the other. Run them in sequence, or in a group: "
             "ctx.step.parallel(…) in tools, together(…) for agents, parallel_tools=True for tools, "
             "and ctx.group.parallel(…) for whole runs in a function of your own.",
             step=second,
@@ -536,8 +536,8 @@ _OUTPUT_CURES = {
     "length": " Give it more tokens.",
     "max_iter": " Give it more inferences with max_iter=….",
     "refusal": " Ask another model, or ask otherwise.",
-    "earlier run": " The message was answered before; what functions or validators made of the "
-    "answer is not kept.",
+    "earlier run": " The message was answered before; its result of functions or "
+    "validators is not stored.",
 }
 
 
@@ -648,7 +648,7 @@ class StateConflictError(StateError):
         names = ", ".join(repr(key) for key in keys)
         super().__init__(
             f"Tools {tools[0]!r} and {tools[1]!r} ran in parallel and both changed state key(s) "
-            f"{names}. Let only one write each key, or run them with parallel_tools=False."
+            f"{names}. Let a single tool write each key, or run them with parallel_tools=False."
         )
         self.keys: tuple[str, ...] = tuple(keys)
         self.tools = tools
@@ -714,8 +714,8 @@ class MessageNotFoundError(HistoryError):
     def __init__(self, thread_id: str, message: str | int) -> None:
         where = f"with the id {message!r}" if isinstance(message, str) else f"at {message}"
         super().__init__(
-            f"Thread {thread_id!r} has no message of the user's {where}: give the id of one, or "
-            "its position, which counts results from 0."
+            f"Thread {thread_id!r} has no message of the user {where}: give the id of a "
+            "message, or its position, which counts results from 0."
         )
         self.thread_id = thread_id
         self.message = message
@@ -758,7 +758,7 @@ class NotPendingError(HistoryError):
     ) -> None:
         asked = [] if question_id is None else [f"question {question_id!r}"]
         where = ", ".join([*([f"thread {thread_id!r}"] if thread_id else []), *asked])
-        super().__init__(f"{where[:1].upper()}{where[1:]}: {problem}; nobody waits for an answer.")
+        super().__init__(f"{where[:1].upper()}{where[1:]}: {problem}; no run waits for an answer.")
         self.thread_id = thread_id
         self.question_id = question_id
         self.status = status

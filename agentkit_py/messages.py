@@ -1,6 +1,6 @@
 """The messages of a conversation, with the JSON shapes of the TypeScript package.
 
-A message is text, a model's tool calls, one tool's result, a model's reasoning, or a block of a
+A message is text, a model's tool calls, a tool's result, a model's reasoning, or a block of a
 reply for which the library has no type (`OpaqueMessage`)::
 
     TextMessage("user", "Where is my parcel?")
@@ -347,9 +347,9 @@ def content_parts(message: Message) -> Sequence[ContentPart]:
 
 
 def result_parts(content: JsonValue) -> list[ContentPart] | None:
-    """Return a tool's result as content parts; None: without images and files.
+    """Return a tool's result as content parts; None if it has no images or files.
 
-    A result that is a list of parts stays one. In any other JSON each image or file is named where
+    A list of parts stays a list of parts. In any other JSON each image or file is named where
     it stood (`[image 1]`), and follows after it.
     """
     wrapped = as_object(content) or {}
@@ -379,9 +379,9 @@ def _part_in(item: Any) -> ContentPart:
 
 
 def with_media(value: JsonValue, change: Callable[[MediaContent], JsonValue]) -> JsonValue:
-    """Return a tool's result with what ``change`` gives for each image and file in it.
+    """Return a tool's result with each image and file replaced by the result of ``change``.
 
-    What holds none stays the same object.
+    A value without images and files stays the same object.
     """
     if isinstance(value, dict):
         medium = medium_in(value) if "type" in value else None
@@ -442,7 +442,7 @@ class TextMessage(_Base):
     """Text of the system, the user or a model.
 
     Raises:
-        ConfigurationError: There is no such role.
+        ConfigurationError: The role is unknown.
     """
 
     role: Literal["system", "user", "assistant"]
@@ -454,7 +454,7 @@ class TextMessage(_Base):
         """Refuse roles that no provider knows."""
         if self.role not in _ROLES:
             raise ConfigurationError(
-                f"TextMessage(role={self.role!r:.80}): there is no such role. Use 'system', 'user' "
+                f"TextMessage(role={self.role!r:.80}): unknown role. Use 'system', 'user' "
                 "or 'assistant'; tools' calls and results have messages of their own."
             )
 
@@ -484,13 +484,13 @@ class ToolCall:
 
     @property
     def written(self) -> str:
-        """The arguments as text: JSON, or what the model wrote where that was none."""
+        """The arguments as text: JSON, or the model's text if it was not JSON."""
         return dumps(self.arguments) if self.malformed is None else self.malformed
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallMessage(_Base):
-    """The tool calls of one reply."""
+    """The tool calls of a reply."""
 
     tools: Sequence[ToolCall]
     role: Literal["assistant"] = field(default="assistant", kw_only=True)
@@ -501,7 +501,7 @@ class ToolCallMessage(_Base):
 
 @dataclass(frozen=True, slots=True)
 class ToolResultMessage(_Base):
-    """The result of one tool call: ``{"data": …}`` or ``{"error": {name, message, …}}``."""
+    """The result of a tool call: ``{"data": …}`` or ``{"error": {name, message, …}}``."""
 
     tool: ToolCall
     content: JsonValue
@@ -535,27 +535,27 @@ class ReasoningMessage(_Base):
 class OpaqueMessage(_Base):
     """A block of a reply for which the library has no type, e.g. the call of a hosted tool.
 
-    It stands in its place in the reply and goes back to the host that made it, as long as nobody
-    changed it into something else; other hosts get the model's texts and calls without it.
+    It keeps its place in the reply and goes back unchanged to the host that made it, unless a
+    processor replaced it; other hosts get the model's texts and calls without it.
     """
 
     content: JsonObject
     """The block as it came."""
 
     format: str
-    """The wire format that it is of, e.g. ``"anthropic"``."""
+    """Its wire format, e.g. ``"anthropic"``."""
 
     host: str = ""
-    """The host that made it, e.g. ``"api.anthropic.com"``; empty: not known, so nobody gets it."""
+    """The host that made it, e.g. ``"api.anthropic.com"``; empty: unknown, so no host gets it."""
 
     tool: str = ""
-    """The hosted tool whose activity it is; empty: none's."""
+    """The hosted tool that the block belongs to; empty if none."""
 
     call_id: str = ""
     """The id that the call of a hosted tool shares with its result."""
 
     part: Literal["call", "result", "whole", ""] = ""
-    """Of a tool's activity: its call, its result, or both in one; empty: it is none."""
+    """The role of a hosted tool's block: its call, its result, or both; empty for other blocks."""
 
     role: Literal["assistant"] = field(default="assistant", kw_only=True)
 
@@ -569,7 +569,7 @@ class OpaqueMessage(_Base):
 
     @property
     def medium(self) -> MediaContent | None:
-        """The picture or file that the model made, if the block is one."""
+        """The image or file that the model made, if the block holds it."""
         match self.content:
             case {"inlineData": {"mimeType": str(kind), "data": str(data)}}:
                 made = {"mediaType": kind, "data": data}
@@ -647,7 +647,7 @@ Message: TypeAlias = (
 """Every kind of message; match on the class or on ``type``, and end with `assert_never`."""
 
 Messages: TypeAlias = Sequence[Message]
-"""Messages in order: a history, or a part of one."""
+"""Messages in order: a history, or a part of it."""
 
 
 user_message_reader: ExtensionPoint[Callable[[object, str], UserMessage]] = ExtensionPoint(
@@ -680,7 +680,7 @@ class UserMessage:
     """Added to the agents' system prompts for this run."""
 
     def __post_init__(self) -> None:
-        """Take texts in a list for their parts, and refuse what no content is."""
+        """Convert texts in a list to parts; refuse invalid content."""
         content: object = self.content
         if not isinstance(content, str):
             object.__setattr__(self, "content", _parts_of("UserMessage", content))
@@ -717,7 +717,7 @@ class UserMessage:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The tokens of one model call, or of several added up."""
+    """The tokens of a model call, or the sum of several calls."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -786,7 +786,7 @@ class ToolCallDelta:
     id: str
     name: str
     delta: str
-    """The next piece of the arguments' JSON; may be empty in the first one."""
+    """The next piece of the arguments' JSON; may be empty in the first piece."""
 
 
 Delta: TypeAlias = TextDelta | ReasoningDelta | ToolCallDelta
@@ -805,10 +805,10 @@ class _Memo:
     """Token counts by tokenizer key."""
 
     derived: dict[Hashable, Message | None] = field(default_factory=dict[Hashable, Any])
-    """Rewritten messages by key; None stands for the message itself, which must not hold itself."""
+    """Rewritten messages by key; None means the message itself, which must not refer to itself."""
 
     origin: Message | None = None
-    """The message that this one was derived from."""
+    """The message that this message was derived from."""
 
 
 def _memo(message: Message) -> _Memo:
@@ -853,7 +853,7 @@ Sealed: TypeAlias = "tuple[Message, list[bytes]]"
 
 
 def seal(message: Message) -> Sealed:
-    """Return what `unseal` needs to undo changes that are made in place."""
+    """Return a snapshot with which `unseal` undoes changes in place."""
     return message, [_written(value) for value in _json_in(message)]
 
 
@@ -900,7 +900,7 @@ _LONGEST_BYTES = 4_000
 
 
 def without_ciphers(value: JsonValue) -> JsonValue:
-    """Return JSON without what no model reads as text: signatures, encrypted data, long bytes."""
+    """Return JSON without signatures, encrypted data and long bytes, which no model reads."""
     if isinstance(value, dict):
         return {k: without_ciphers(v) for k, v in value.items() if k not in _CIPHERS}
     if isinstance(value, list | tuple):
@@ -954,8 +954,8 @@ def counter(
 def derived(message: Message, key: Hashable, make: Callable[[], Message]) -> Message:
     """Return ``make()``, made once per message and key.
 
-    So a message that a processor rewrites for every model call is one object in all of them, and
-    counted once. `lineage` finds the message that it was made of.
+    So a message that a processor rewrites for every model call is the same object each time, and
+    counted once. `lineage` finds the original message.
 
     Args:
         message: The message that is rewritten.
@@ -974,7 +974,7 @@ def derived(message: Message, key: Hashable, make: Callable[[], Message]) -> Mes
 
 
 def lineage(message: Message) -> Iterator[Message]:
-    """Yield the message, then the one that it was derived from, and so on to the first."""
+    """Yield the message, then the message it was derived from, and so on to the original."""
     current: Message | None = message
     while current is not None:
         yield current

@@ -148,24 +148,24 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     """The order of prompt and history; ``"typescript"``: as in the TypeScript package."""
 
     output_type: type[RunOutputT] | Sequence[type[RunOutputT]] | None = None
-    """The type of that output, if the last agent gives it; its answer is checked, and of
-    a dict that the function gives an object of the type is made. A list
-    where it may be of several: ``Network[Desk, Closed | str](…, output_type=[Closed, str])`` is a
-    desk whose agents talk until an agent closes the case."""
+    """The type of that output. The last agent's answer is checked against it; a dict from the
+    function is validated as it. A list allows several types:
+    ``Network[Desk, Closed | str](…, output_type=[Closed, str])`` is a support network whose agents
+    talk until an agent closes the case."""
 
     input_guardrails: Sequence[InputGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
-    """Checks of the user's message, once in a run, before any model is asked (or beside
+    """Checks of the user's message, once in a run, before any model is asked (or in parallel to
     the first call: `Guardrail`). A `Redactor` masks the message before it is stored or sent."""
 
     output_guardrails: Sequence[OutputGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
     """Checks of each agent's output, and of each text of agents without ``output_type``, before
-    anybody sees it; replies are not streamed piece by piece then."""
+    it is shown; replies are then not streamed piece by piece."""
 
     tool_input_guardrails: Sequence[ToolGuardrail[StateT] | Guardrail[Any]] = ()
     """Checks of the calls of all tools, before a person is asked and anything is done."""
 
     tool_output_guardrails: Sequence[ToolGuardrail[StateT] | Guardrail[Any] | Redactor] = ()
-    """Checks of the results of all tools, before anybody sees them."""
+    """Checks of the results of all tools, before they are shown."""
 
     prefix: PrefixMode = "auto"
     """``"shared"``: the requests of all agents begin alike, with the tools of all and each agent's
@@ -177,7 +177,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     _opened: list[AsyncExitStack] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Check what was given."""
+        """Validate the options."""
         self._opened = []
         self.resolve()
         check_router(self.name, self.router)
@@ -258,7 +258,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             return
         raise ConfigurationError(
             f"{where}: output_type is {type_name(wanted)}, and no agent has an output_type: all of "
-            "them give texts. Give one output_type=…, or the network output=…"
+            "them give texts. Give an agent output_type=…, or the network output=…"
         )
 
     def _guardrails(self) -> GuardrailSpec:
@@ -284,7 +284,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         if self.prefix == "shared" and self.history_mode == "typescript":
             raise ConfigurationError(
                 f"{where}: prefix='shared' needs requests that grow at the end, which "
-                "history_mode='typescript' puts elsewhere; leave one of them out"
+                "history_mode='typescript' puts elsewhere; omit either of them"
             )
 
     def as_tool(self, **options: Unpack[AsToolOptions]) -> Tool:
@@ -403,8 +403,9 @@ async def explain_thread(
     """Return a stored thread's results, each with a report of its call's input as of now.
 
     For each result the thread is taken as it was before it. Processors and functions are those of
-    today and see a state with the thread's messages and default data, and no model is called: what
-    runs of this process really sent is in their own results. A `ContextMatrix` shows both.
+    today and see a state with the thread's messages and default data, and no model is called: runs
+    of this process have the requests really sent in their own results. A `ContextMatrix` shows
+    both.
 
     Args:
         target: The agent or network that the thread is with.
@@ -479,11 +480,11 @@ async def _report_at(
 
 
 async def index_thread(target: Target, thread_id: str) -> None:
-    """Make all that the processors of an agent, or of a network's agents, keep with a thread.
+    """Create the thread data of all processors of an agent, or of a network's agents.
 
     `Recall` embeds older turns and `Summarize` summarises them during a run, a part at a time. This
-    does it at once, for threads that were imported or that a processor is new to. Nothing is said
-    and no answer is asked for.
+    does it at once, for threads that were imported or that a processor is new to. No message is
+    added and no answer is asked for.
 
     Args:
         target: The agent or network that the thread is with.

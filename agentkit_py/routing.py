@@ -230,20 +230,20 @@ SELECT, DONE = "select_agent", "done"
 
 @cache
 def get_default_routing_agent() -> RoutingAgent:
-    """The routing agent that asks a model which agent is next, or whether all is done.
+    """The routing agent that asks a model for the next agent, or whether the request is fulfilled.
 
-    It tells the model each enabled agent's name, description and tools (name, description and
-    JSON Schema of the arguments; nothing of a server's settings), and offers two tools:
-    ``select_agent`` and ``done``. An answer without a tool call ends the run.
+    The model gets each enabled agent's name, description and tools (name, description and JSON
+    Schema of the arguments; no settings of servers), and two tools: ``select_agent`` and ``done``.
+    An answer without a tool call ends the run.
     """
     from pydantic import BaseModel, Field  # noqa: PLC0415 - slow to load
 
     class Select(BaseModel):
-        name: str = Field(description="Name of the agent that is to act next")
-        reason: str | None = Field(default=None, description="Why this agent, in one sentence")
+        name: str = Field(description="Name of the next agent")
+        reason: str | None = Field(default=None, description="Why this agent, in a sentence")
 
     class Done(BaseModel):
-        summary: str | None = Field(default=None, description="What was achieved, in one sentence")
+        summary: str | None = Field(default=None, description="The outcome, in a sentence")
 
     return RoutingAgent(
         name="Default routing agent",
@@ -258,7 +258,7 @@ def get_default_routing_agent() -> RoutingAgent:
             ),
             create_tool(
                 name=DONE,
-                description="Say that the user's request is fulfilled and nobody need act",
+                description="End the run: the user's request is fulfilled",
                 parameters=Done,
                 handler=_done,
             ),
@@ -272,7 +272,7 @@ async def _select(chosen: Any, context: ToolContext) -> str:
     network = context.network
     if network is None or chosen.name not in network.agents:
         names = ", ".join(network.agents) if network is not None else ""
-        raise LookupError(f"There is no agent {chosen.name!r}. Agents: {names}")
+        raise LookupError(f"Unknown agent {chosen.name!r}. Agents: {names}")
     return chosen.name
 
 

@@ -1,4 +1,4 @@
-"""Hooks into an agent's turn, and what each of them is given."""
+"""Hooks into an agent's turn, and their contexts."""
 
 from __future__ import annotations
 

@@ -117,13 +117,13 @@ class Guardrail(Generic[T]):
             raise ConfigurationError(f"A guardrail is a function or an agent, got {self.check!r}")
         if is_agent != (self.trips is not None):
             raise ConfigurationError(
-                f"Guardrail {self.label!r}: an agent needs trips=…, a function of its output that "
-                "says whether it stands against what was checked; a function has no trips=…"
+                f"Guardrail {self.label!r}: an agent needs trips=…, a function that returns "
+                "whether its output is a violation; a function has no trips=…"
             )
         if is_async_callable(self.trips):
             raise ConfigurationError(
-                f"Guardrail {self.label!r}: trips=… cannot be async; what has to wait for "
-                "something is a guardrail that is a function"
+                f"Guardrail {self.label!r}: trips=… cannot be async; to wait for "
+                "something, write the guardrail as a function"
             )
 
     @property
@@ -142,7 +142,7 @@ class Guardrail(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """The checks of one stage."""
+    """The checks of a stage."""
 
     guardrails: tuple[Guardrail[Any], ...] = ()
     redactors: tuple[Redactor, ...] = ()
@@ -174,7 +174,7 @@ class GuardrailSpec:
         """Return the guardrails that an agent, network or tool was given, by stage.
 
         Raises:
-            ConfigurationError: An item of a list is no guardrail, or not for this stage.
+            ConfigurationError: An item is not a guardrail, or not a guardrail for this stage.
         """
         if not any(given.values()):
             return NO_GUARDRAILS
@@ -226,7 +226,7 @@ def _checks(where: str, stage: str, given: object) -> Checks:
     if beside and stage != "input":
         raise ConfigurationError(
             f"{where}: {beside[0]!r} in {option} has run_in_parallel=True, which only input "
-            "guardrails can: the others have to wait for what they check"
+            "guardrails can: others need the value that they check"
         )
     return Checks(tuple(guardrails), tuple(redactors))
 

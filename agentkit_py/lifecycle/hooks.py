@@ -44,7 +44,7 @@ class AgentContext(Generic[StateT]):
 ModelChoice: TypeAlias = (
     Model | str | Callable[[AgentContext], Model | str | Awaitable[Model | str]] | None
 )
-"""A model, its name (``"openai:gpt-4.1"``), a function of the context that chooses one, or None."""
+"""A model, its name (``"openai:gpt-4.1"``), a function of the context that returns it, or None."""
 
 
 @spelled_here
@@ -69,7 +69,7 @@ class StartContext(AgentContext[StateT]):
             processors: Processors in their order, or lists of them as ``processors=`` takes them.
 
         Raises:
-            ConfigurationError: An item is no processor.
+            ConfigurationError: An item is not a processor.
             ProcessorError: A processor failed.
         """
         given: list[Processor] = []
@@ -96,7 +96,7 @@ class Start:
     """End the agent's turn without asking the model."""
 
 
-# No slots: `Lifecycle[Desk](…)` cannot make a frozen object that has them (Python 3.11).
+# No slots: `Lifecycle[Desk](…)` cannot make a frozen object with slots (Python 3.11).
 @options_spelled_here
 @spelled_here
 @dataclass(frozen=True, kw_only=True)

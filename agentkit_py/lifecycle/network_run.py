@@ -1,4 +1,4 @@
-"""NetworkRun: one run of a network, as routers, tools and hooks see it and as it ended."""
+"""NetworkRun: a run of a network for routers, tools, hooks and callers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def scheduled_in(run: object, stack: list[T]) -> list[T]:
 
 
 class AgentLike(Generic[AnswerT]):
-    """The base of agents: what the engine, hooks, tools and routers know of one."""
+    """The base of agents: the interface for the engine, hooks, tools and routers."""
 
     is_routing: ClassVar[bool] = False
     """True for routing agents, whose answers name the next agents."""
@@ -76,8 +76,8 @@ class AgentLike(Generic[AnswerT]):
 
 
 HandoffHistory: TypeAlias = Literal["whole", "summary", "brief"] | HistoryProcessor
-"""The part of what was said before that the next agent sees: all of it, the texts in short, or
-nothing but what was handed over; or what a processor leaves of it."""
+"""The part of the earlier conversation that the next agent sees: all of it, a summary of the texts,
+or only the input of the handoff; or the result of a processor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +88,10 @@ class HandedOver:
     """The agent who handed over."""
 
     target: str
-    """The agent who went on."""
+    """The agent who continued."""
 
     input: Any
-    """The model's input as JSON; None where none was asked for."""
+    """The model's input as JSON; None if the handoff takes none."""
 
     tool_name: str
     history: HandoffHistory
@@ -155,30 +155,32 @@ class RunReader:
 
 @spelled_here
 class NetworkRun(Generic[StateT, RunOutputT]):
-    """One run of a network.
+    """A run of a network.
 
     Attributes:
         network: The network's configuration.
         run_id: The id that events and traces call the run by.
         state: The run's state.
         agents: The agents of this run by name: the network's, and those a router brought in.
-        stack: Names of the agents that are scheduled, the next one first; a tuple of names where
-            several run at the same time.
+        stack: Names of the scheduled agents, the next first; a tuple of names for agents that run
+        in
+            parallel.
         call_count: How many agent turns there were.
-        stop_reason: Why the run ended: ``"done"`` (the router had nobody), ``"pending"`` (it waits
-            for a person), ``"taken_over"`` (a person of the staff answers), ``"interrupted"`` (a
+        stop_reason: Why the run ended: ``"done"`` (the router named no agent), ``"pending"`` (it
+        waits
+            for a person), ``"taken_over"`` (a member of staff answers), ``"interrupted"`` (a
             message of the user ended it), ``"steered"`` (another run has the message, and waits for
             a person or a time), ``"max_iter"``,
             ``"unknown_agent"``, ``"disabled_agent"``, the name of a limit, or why the last reply
             was cut (``"length"``, ``"refusal"``, …); None while it runs.
         pending: The questions that it waits for; `Network.resume` takes the answers.
-        limit_reached: The limit because of which a routing agent was not asked, or why its reply
-            was cut before it chose.
+        limit_reached: The limit that kept a routing agent from being asked, or why its reply was
+        cut off.
         stopped_at: The agent name that was unknown or disabled.
         last_result: The last agent's last result.
-        routing_results: Results of routing agents; they are no part of the state.
-        handoffs: What was handed over in this run, in order.
-        own_output: What the network's own ``output`` gave; `NO_VALUE` where it has none.
+        routing_results: Results of routing agents; they are not part of the state.
+        handoffs: The handoffs of this run, in order.
+        own_output: The result of the network's own ``output``; `NO_VALUE` if it has none.
     """
 
     state: State[StateT]
@@ -204,7 +206,7 @@ class NetworkRun(Generic[StateT, RunOutputT]):
     def __str__(self) -> str:
         """The entries of this run with their authors, open questions, and why it ended."""
         entries = self._reader.transcript.of_this_run()
-        lines = [str(replace(entry, failed_calls=())) for entry in entries]  # said by their calls
+        lines = [str(replace(entry, failed_calls=())) for entry in entries]  # their calls say it
         for question in self.pending:
             calls = "; ".join(f"{one.name}({dumps(one.arguments)})" for one in question.calls)
             asks = ": ".join(filter(None, (question.message, calls)))
@@ -214,8 +216,8 @@ class NetworkRun(Generic[StateT, RunOutputT]):
     def to_dict(self) -> dict[str, Any]:
         """Return the run as JSON, ``{threadId, text, stopReason, state, results}``.
 
-        That is what functions of `agentkit_py.inngest.create_functions` return, and a function of
-        your own may; `agentkit_py.inngest.RunOutput` reads it.
+        Functions of `agentkit_py.inngest.create_functions` return this, and your own functions may;
+        `agentkit_py.inngest.RunOutput` reads it.
 
         Raises:
             StateError: The state's data are not JSON; the message names the key.
@@ -302,7 +304,7 @@ class NetworkRun(Generic[StateT, RunOutputT]):
         scheduled_in(self, self.stack).append(name)
 
     def add_agent(self, agent: AgentLike) -> str:
-        """Add an agent to this run, unless one of its name is there; return the name."""
+        """Add an agent to this run, unless its name is taken; return the name."""
         self.agents.setdefault(agent.name, agent)
         return agent.name
 
@@ -315,7 +317,7 @@ class NetworkRun(Generic[StateT, RunOutputT]):
         return self._reader.services.known_tools(agent)
 
     def frozen(self, transcript: RunEntries) -> Self:
-        """Return the run as it is now, on another state: what changes it changes only that."""
+        """Return a copy of the run on another state: changes affect only the copy."""
         found = copy.copy(self)
         found.state = cast("State[StateT]", transcript.state)
         found._reader = replace(self._reader, transcript=transcript)  # noqa: SLF001 - own class

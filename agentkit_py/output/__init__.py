@@ -1,4 +1,4 @@
-"""Outputs: what an agent's ``output_type`` may be, and what its runs give."""
+"""Outputs: the values of an agent's ``output_type``, and the outputs of its runs."""
 
 from __future__ import annotations
 

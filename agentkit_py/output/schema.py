@@ -41,7 +41,7 @@ from agentkit_py.tools.schema import (
 from agentkit_py.tools.values import InvalidArguments
 
 RESPONSE = "response"
-"""The member in which an output stands that is no object."""
+"""The member that holds an output which is not an object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +75,10 @@ def output_spec(
     retries: int,
     end_strategy: EndStrategy,
 ) -> OutputSpec:
-    """Return what an agent's ``output_type`` means.
+    """Resolve an agent's ``output_type``.
 
     Raises:
-        ConfigurationError: It is no type that has a JSON Schema, nor a function.
+        ConfigurationError: It is neither a type with a JSON Schema nor a function.
     """
     way: OutputWay | None = None
     name: str | None = None
@@ -169,7 +169,9 @@ def _refuse_twice(members: Sequence[Member]) -> None:
     names = [member.tool.name for member in members]
     for name in names:
         if names.count(name) > 1:
-            raise TypeError(f"two of them are called {name!r}; name one with ToolOutput(…, name=…)")
+            raise TypeError(
+                f"two of them are called {name!r}; rename either with ToolOutput(…, name=…)"
+            )
 
 
 def _member(item: Any, name: str | None, description: str | None, *, alone: bool) -> Member:
@@ -182,7 +184,7 @@ def _member(item: Any, name: str | None, description: str | None, *, alone: bool
         kind = re.sub(r"[^A-Za-z0-9_-]+", "_", getattr(item, "__name__", str(item))).strip("_")
         label = label or (FINAL_RESULT if alone else f"{FINAL_RESULT}_{kind}"[:64])
     if not TOOL_NAME.fullmatch(label):
-        raise TypeError(f"its name {label!r} must be one of a tool: letters, digits, _ and -")
+        raise TypeError(f"its name {label!r} must fit a tool: letters, digits, _ and -")
     if not _is_function(item):
         return _of_type(item, label, description)
     context = context_parameter(item)
@@ -197,18 +199,18 @@ def _member(item: Any, name: str | None, description: str | None, *, alone: bool
 
 
 def _refuse_no_type(item: Any) -> None:
-    """Refuse what is often written in place of a type, and says little in pydantic's words.
+    """Refuse common mistakes with an error that is clearer than pydantic's.
 
     Raises:
-        TypeError: It is no type.
+        TypeError: The item is not a type.
     """
     if isinstance(item, NativeOutput | PromptedOutput):
         way = type(cast("_Marker", item)).__name__
-        raise TypeError(f"{way} stands around the whole list: {way}([…])")
+        raise TypeError(f"{way} goes around the whole list: {way}([…])")
     if isinstance(item, str):
         raise TypeError("it is the name of a type; give the type itself")
     if isinstance(item, list | tuple | dict):
-        raise TypeError("give a type, a function, or one list of them")
+        raise TypeError("give a type, a function, or a flat list of them")
     kind = cast("type[Any]", item.__class__)
     fields = hasattr(kind, "__pydantic_fields__") or hasattr(kind, "__dataclass_fields__")
     if fields and not callable(item) and kind is not ToolOutput:
@@ -216,7 +218,7 @@ def _refuse_no_type(item: Any) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """Return what an error says of a type that pydantic knows nothing of, with what to write."""
+    """Return pydantic's error for a type that it does not know, with advice."""
     said = str(error).partition("\n")[0]
     if "arbitrary_types_allowed" in said or "IsInstanceSchema" in said:
         said = said.partition(". Set ")[0]
@@ -238,7 +240,7 @@ def _of_type(kind: Any, name: str, description: str | None) -> Member:
 
 
 def _doc(kind: type) -> str | None:
-    """Return a class's own docstring, without the one that `dataclass` makes."""
+    """Return a class's own docstring; None if `dataclass` made it."""
     doc = kind.__dict__.get("__doc__")
     made = not isinstance(doc, str) or doc.startswith(f"{kind.__name__}(")
     return None if made else inspect.cleandoc(cast("str", doc))
@@ -260,11 +262,11 @@ def read_json(member: Member, text: str) -> Any:
     """Return the object that a reply's text holds.
 
     Raises:
-        InvalidArguments: It holds none, or another one.
+        InvalidArguments: The text holds no JSON, or an object that does not fit.
     """
     found = _json_in(text)
     if found is None:
-        problem = f"it is no JSON: {text[:200]}" if text.strip() else "it is empty"
+        problem = f"it is not JSON: {text[:200]}" if text.strip() else "it is empty"
         raise InvalidArguments([{"path": "(answer)", "message": problem}])
     return member.tool.arguments.validate(restore_arguments(member.spec.parameters, found[0]))
 
@@ -273,7 +275,7 @@ _FENCE = "```"
 
 
 def _json_in(text: str) -> tuple[JsonValue] | None:
-    """Return the JSON in a text: all of it, what stands in a fence, or between outer braces."""
+    """Return the JSON in a text: all of it, a fenced block, or the part between outer braces."""
     fenced = text.partition(_FENCE)[2].partition("\n")[2].rpartition(_FENCE)[0]
     braced = text[text.find("{") : text.rfind("}") + 1]
     for candidate in (text, fenced, braced):
@@ -293,7 +295,7 @@ class Partial:
     """Its JSON so far; texts in it may be cut."""
 
     value: Any
-    """The object where what has come makes one already; else `NO_VALUE`."""
+    """The object, if the JSON so far is valid for it; else `NO_VALUE`."""
 
 
 class PartialOutput:
@@ -303,7 +305,7 @@ class PartialOutput:
     """
 
     def __init__(self, plan: OutputPlan) -> None:
-        """Begin to read what is asked for in the way that ``plan`` says."""
+        """Begin to read an output that is asked for as ``plan`` says."""
         self._plan = plan
         self._members = {member.tool.name: member for member in plan.spec.members}
         self._member: Member | None = None

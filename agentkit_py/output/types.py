@@ -1,4 +1,4 @@
-"""Output types: what an agent can be asked to end with, and what is made of that when it runs.
+"""Output types: the declared outputs of an agent, and their resolved form in a run.
 
 Loading this module loads no pydantic; `agentkit_py.output.schema` does.
 """
@@ -37,7 +37,7 @@ OutputWay: TypeAlias = Literal["native", "tool", "prompted"]
 """A way of asking a model for an output; see `NativeOutput`, `ToolOutput`, `PromptedOutput`."""
 
 EndStrategy: TypeAlias = Literal["early", "exhaustive"]
-"""``"early"``: tools called beside a valid output are not run; ``"exhaustive"``: they are."""
+"""``"early"``: other tools called with a valid output are not run; ``"exhaustive"``: they are."""
 
 OutputValidator: TypeAlias = (
     Callable[[AgentContext[StateT], OutputT], "OutputT | Awaitable[OutputT]"]
@@ -81,7 +81,7 @@ class PromptedOutput(_OutputMode[T]):
 
 
 OutputItem: TypeAlias = type[T] | Callable[..., Awaitable[T]] | Callable[..., T] | ToolOutput[T]
-"""A type, a function that is called with what the model gives, or a `ToolOutput` of one."""
+"""A type, a function of the model's output, or a `ToolOutput` of either."""
 
 OutputType: TypeAlias = (
     OutputItem[T] | NativeOutput[T] | PromptedOutput[T] | Sequence[OutputItem[T]]
@@ -106,7 +106,7 @@ class Member:
     """The function's parameter that gets the context."""
 
     wrapped: bool = False
-    """True if the type is no object, and so stands in the member ``response`` of one."""
+    """True if the type is not an object, and so is wrapped as the member ``response``."""
 
     @property
     def spec(self) -> ToolSpec:
@@ -123,10 +123,10 @@ class OutputSpec:
     """Its types, but for plain text."""
 
     whole: Member | None
-    """All of them in one schema; None where functions or plain text are among several."""
+    """The union schema of all types; None if several include functions or plain text."""
 
     text: Member | None
-    """Plain text is an output, too."""
+    """The member for plain text, if that is an output."""
 
     way: OutputWay | None
     """None: the best that the model can do."""
@@ -149,7 +149,7 @@ class OutputSpec:
         if not self.members:
             return OutputPlan(self, "text")
         way = self.way
-        # Of models that stand in for each other, each must be able to.
+        # All models of a fallback must be able to.
         models: Sequence[Model] = model.models if isinstance(model, FallbackModel) else (model,)
         asked = False
         try:
@@ -176,14 +176,14 @@ class OutputSpec:
             way = "native" if asked and fits and not prefill else "tool"
         if way != "tool" and self.whole is None:
             raise ConfigurationError(
-                f"Agent {self.agent!r}: functions and str beside other outputs need ToolOutput(…)"
+                f"Agent {self.agent!r}: functions and str among several outputs need ToolOutput(…)"
             )
         return OutputPlan(self, way)
 
 
 @dataclass(frozen=True, slots=True)
 class OutputPlan:
-    """The way in which one model is asked for an output."""
+    """The way in which a model is asked for an output."""
 
     spec: OutputSpec
     way: Literal["native", "tool", "prompted", "text"]
@@ -196,23 +196,23 @@ class OutputPlan:
 
     @property
     def format(self) -> ToolSpec | None:
-        """The schema that the provider is to keep the model to."""
+        """The schema that the provider enforces."""
         whole = self.spec.whole
         return whole.spec if whole is not None and self.way == "native" else None
 
     @property
     def is_forced(self) -> bool:
-        """True if the model must call a tool: plain text is no output."""
+        """True if the model must call a tool: plain text is not an output."""
         return self.way == "tool" and self.spec.text is None
 
     @property
     def in_text(self) -> Member | None:
-        """The type that the reply's text is read as; None: text is no output."""
+        """The type that the reply's text is read as; None: text is not an output."""
         return self.spec.whole if self.way in ("native", "prompted") else self.spec.text
 
     @property
     def instructions(self) -> str:
-        """The system prompt's words on the output."""
+        """The part of the system prompt on the output."""
         whole = self.spec.whole
         if whole is None or self.way != "prompted":
             return ""
@@ -237,7 +237,7 @@ def type_name(kind: Any) -> str:
 
 
 def wrong_output(wanted: Any, value: object, agent: str | None) -> str:
-    """Return what a network got instead of its output, from whom, and what to write.
+    """Return an error text: the value that was no valid output, its author, and a fix.
 
     Args:
         wanted: The network's ``output_type``.
@@ -258,7 +258,7 @@ def wrong_output(wanted: Any, value: object, agent: str | None) -> str:
 
 
 def read_dict(wanted: Any, value: object) -> tuple[object, Sequence[str]]:
-    """Return a value, an object of ``wanted`` where it is a dict of one, and what does not fit.
+    """Return a value, validated as ``wanted`` if it is a dict, and its validation errors.
 
     Of a list of types it is the first that fits.
     """
@@ -291,7 +291,7 @@ def is_type(kind: object) -> bool:
 
 
 def is_of(kind: Any, value: object) -> bool:
-    """Return whether a value is of a type, or of one in a list, as far as `isinstance` can tell.
+    """Return whether a value is of a type, or of a type in a list, as far as `isinstance` shows.
 
     Unions and ``Annotated`` are looked into; of ``list[Closed]`` the list is looked at alone.
     """

@@ -1,4 +1,4 @@
-"""Repair of arguments that are nearly right, where a tool's schema leaves exactly one reading.
+"""Repair of almost valid arguments, where a tool's schema allows a single reading.
 
 Models write a list or an object as JSON text, a number as text, null where a value is optional, and
 a single value where a list of values is required. Values that fit the schema are never changed.
@@ -62,8 +62,8 @@ class _Reader:
         """Return the readings of a value at a path."""
         key = (id(schema), id(value), path)
         if key not in self._known:
-            # What leads back to itself has readings without end. The schema and the value are kept
-            # with what was found, so that their ids stay theirs.
+            # A recursive schema would have endless readings. The schema and the value are kept with
+            # the readings, so that their ids are not reused.
             self._known[key] = (schema, value, SEVERAL)
             self._known[key] = (schema, value, self._read(schema, value, path))
         return self._known[key][2]
@@ -162,7 +162,7 @@ class _Reader:
         if isinstance(value, str) and _MAY_BE_A_LIST.search(value):
             return None
         found = self.read(node.get("items", True), value, f"{path}[0]")
-        note = f"{path or '(arguments)'}: one value put into a list"
+        note = f"{path or '(arguments)'}: single value put into a list"
         return _noted(found, note, lambda item: [item])
 
 
@@ -177,7 +177,7 @@ _STRUCTURE = ("type", "enum", "const", "properties", "items", "prefixItems", "re
 
 
 def _is_opaque(node: Schema) -> bool:
-    """Return whether what fits a schema is not to be told without a validator."""
+    """Return whether only a validator can decide which values fit a schema."""
     if any(key in node for key in (*_OPAQUE, *_OPAQUE_REFERENCES)):
         return True
     unions = [key for key in ("anyOf", "oneOf", "allOf") if key in node]

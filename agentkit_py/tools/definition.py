@@ -248,8 +248,8 @@ class ToolTraits(TypedDict, total=False):
     """The most calls in a run; a call beyond it is not made, and the model reads why."""
 
     repair_arguments: bool
-    """Repair arguments that are nearly right where the schema leaves exactly one reading, e.g. a
-    list that came as JSON text; True unless given."""
+    """Repair almost valid arguments where the schema allows a single reading, e.g. a list sent as
+    JSON text; True unless given."""
 
 
 class ReadArguments(NamedTuple):
@@ -502,7 +502,7 @@ def tool(
 
 
 ToolLike: TypeAlias = Tool | Callable[..., Any]
-"""A tool, or a bare function that becomes one."""
+"""A tool, or a function that is made a tool."""
 
 inngest_tool_maker: ExtensionPoint[Callable[[Any], Tool]] = ExtensionPoint("inngest.tool")
 """Makes a tool of an Inngest function, which the tool invokes."""
@@ -532,12 +532,12 @@ def as_tool(given: ToolLike) -> Tool:
 
 
 def tool_at(module: str, name: str) -> Tool:
-    """Return the tool that a module has under a name; a bare function there becomes one.
+    """Return the tool that a module has under a name; a plain function is made a tool.
 
     Raises:
         ImportError: The module does not exist.
         AttributeError: It has no such name.
-        ToolDefinitionError: What it has can be no tool.
+        ToolDefinitionError: The object cannot be a tool.
     """
     found: Any = importlib.import_module(module)
     for part in name.split("."):
@@ -602,7 +602,7 @@ def _title(name: str, traits: ToolTraits, schema: Mapping[str, JsonValue] | None
     """Return the tool's title.
 
     Raises:
-        ToolDefinitionError: It names what is no argument.
+        ToolDefinitionError: The title names an unknown argument.
     """
     title: object = traits.get("title", "")
     try:
@@ -641,7 +641,7 @@ def _approvers(name: str, traits: ToolTraits) -> Approvers:
     """Return who may answer.
 
     Raises:
-        ToolDefinitionError: Names are one text, or an escalation has nobody or no time.
+        ToolDefinitionError: The names are a single text, or an escalation lacks names or a time.
     """
     names, further = traits.get("approvers", ()), traits.get("escalate_to", ())
     after = traits.get("escalate_after")
@@ -670,8 +670,8 @@ def _attempts(name: str, traits: ToolTraits) -> tuple[int, float, float | None]:
     if traits.get("steps") and traits.keys() & {"retries", "backoff", "timeout"}:
         raise ToolDefinitionError(
             name,
-            "retries, backoff and timeout are for tools that are one step; with steps=True each "
-            "ctx.step.run is tried again by itself",
+            "retries, backoff and timeout are for tools that run as a single step; with "
+            "steps=True each ctx.step.run is retried by itself",
         )
     return retries, backoff, timeout
 

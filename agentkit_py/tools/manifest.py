@@ -10,7 +10,7 @@ from agentkit_py.tools.definition import Tool, ToolLike, as_tool
 
 
 class ToolSchemas(TypedDict):
-    """The JSON Schemas of one tool's input and output."""
+    """The JSON Schemas of a tool's input and output."""
 
     input: JsonObject
     output: JsonObject
@@ -22,7 +22,7 @@ def create_tool_manifest(tools: Iterable[ToolLike]) -> dict[str, ToolSchemas]:
     The output's schema comes from the handler's return type; ``{}`` (anything) where it has none.
 
     Raises:
-        ToolDefinitionError: One of them is no tool.
+        ToolDefinitionError: An item is not a tool.
     """
     return {
         found.name: ToolSchemas(input=found.parameters or {}, output=_output(found))
@@ -35,7 +35,7 @@ def _output(tool: Tool) -> JsonObject:
     from pydantic.errors import PydanticUserError  # noqa: PLC0415 - slow to load
 
     if tool.generator is not None:
-        return {}  # its type says what it yields, progress among it
+        return {}  # its type is that of yielded values, which include progress
     try:
         hint: Any = get_type_hints(tool.handler).get("return", Any)
         return TypeAdapter(hint).json_schema(mode="serialization")

@@ -26,13 +26,13 @@ class AsToolOptions(TypedDict, total=False):
     """The tools of its own that it may use in such a run; none unless given."""
 
     max_iter: int
-    """Inferences of one call (of a network: agent turns) at the most; 10 unless given."""
+    """The maximum of inferences per call (of a network: agent turns); 10 unless given."""
 
     max_depth: int
     """The limit of the nesting depth of such runs, the outermost being 0; 3 unless given."""
 
     state: Callable[[], State[Any]]
-    """Makes the state of each call; an empty one unless given."""
+    """Makes the state of each call; an empty state unless given."""
 
     history: HistoryConfig | None
     """The store of its threads; its own history unless given."""

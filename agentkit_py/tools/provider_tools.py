@@ -30,8 +30,8 @@ def provider_tool(
             Agent(tools=[provider_tool("bash_20250124", run_bash, needs_approval=True)], …)
 
     Args:
-        definition: The type of one of Claude's (``"memory_20250818"``, ``"bash_20250124"``,
-            ``"text_editor_20250728"``, ``"computer_toolset_20260801"``, …) or of OpenAI's
+        definition: A type of Claude's tools (``"memory_20250818"``, ``"bash_20250124"``,
+            ``"text_editor_20250728"``, ``"computer_toolset_20260801"``, …) or OpenAI's
             (``"shell"``, ``"apply_patch"``, ``"computer"``), or the provider's JSON for it, which
             ``custom`` and ``mcp`` of OpenAI need: ``{"type": "custom", "name": …, "format": …}``.
         handler: As `create_tool`'s. It gets the call's arguments under the provider's names: a
@@ -40,11 +40,11 @@ def provider_tool(
             ``"action"``; the request of an MCP server. A text goes to the model as it is. A shell's
             handler may return ``{"stdout", "stderr", "exit_code"}`` or a list of these, a
             computer's returns an `ImageContent` of the screen, and MCP's whether it agrees.
-        description: What people read who are asked for approval.
+        description: Shown to the people who approve calls.
         traits: See `ToolTraits`.
 
     Raises:
-        ConfigurationError: It is no tool that a program runs.
+        ConfigurationError: The program cannot run the tool.
         ToolDefinitionError: The handler or an option cannot be used.
     """
     name, given = defined(definition)
@@ -56,9 +56,9 @@ def provider_tool(
 
 
 class _TextInput:
-    """The input of a custom tool: one text, which its handler gets."""
+    """The input of a custom tool: a text, which its handler gets."""
 
-    schema: JsonObject | None = {  # noqa: RUF012 - nobody changes it
+    schema: JsonObject | None = {  # noqa: RUF012 - never changed
         "type": "object",
         "properties": {"input": {"type": "string"}},
         "required": ["input"],

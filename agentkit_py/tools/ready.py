@@ -1,4 +1,4 @@
-"""Ready-made tools: an agent's list of tasks, and one that asks for a person of the staff."""
+"""Ready-made tools: an agent's list of tasks, and a request for a member of staff."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ MAX_TODOS = 50
 
 
 class Todo(BaseModel):
-    """One thing that is to be done."""
+    """A task of the list."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
-    content: str = Field(min_length=1, max_length=500, description="What is to be done")
+    content: str = Field(min_length=1, max_length=500, description="The task")
     status: Literal["pending", "in_progress", "completed"] = Field(
         default="pending", description="At most one item is in progress"
     )
@@ -28,7 +28,7 @@ class Todo(BaseModel):
 
 class _Todos(BaseModel):
     todos: list[Todo] = Field(
-        max_length=MAX_TODOS, description="The whole list; it replaces the one before"
+        max_length=MAX_TODOS, description="The whole list; it replaces the previous list"
     )
 
     @field_validator("todos")
@@ -53,8 +53,8 @@ def _write(given: _Todos, ctx: ToolContext) -> JsonObject:
 
 todo_write: Tool = create_tool(
     name="todo_write",
-    description="Write the list of what is to be done, and keep it up to date as you go: use it "
-    "for tasks of several steps. Each call gives the whole list.",
+    description="Write your list of tasks, and keep it up to date as you work: use it for work of "
+    "several steps. Each call gives the whole list.",
     parameters=_Todos,
     handler=_write,
 )
@@ -71,8 +71,8 @@ def todos_of(data: Mapping[str, Any] | object) -> Sequence[Todo]:
     return [Todo.model_validate(item) for item in found or ()]
 
 
-_ON_IT = "{names} of the staff is on this conversation already, and answers from here on."
-_ASKED = "A person of the staff has been asked to join. Tell the user so, and help until then."
+_ON_IT = "{names} of our team already has this conversation, and answers from now on."
+_ASKED = "A colleague has been asked to join. Inform the user, and help until then."
 
 
 async def _ask(
@@ -86,8 +86,8 @@ async def _ask(
 
 ask_person: Tool = tool(
     name="ask_person",
-    description="Ask for a person of the staff to take this conversation over: when the user asks "
-    "for one, or when you cannot help.",
+    description="Ask a human colleague to take this conversation over: when the user asks for a "
+    "person, or when you cannot help.",
     title="Ask a colleague to join",
 )(_ask)
 """Puts the thread into the queue of staff; agents answer until a person joins."""

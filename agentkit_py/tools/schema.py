@@ -1,4 +1,4 @@
-"""Arguments of tools: from a signature, a pydantic model or a JSON Schema to one validator.
+"""Arguments of tools: a validator from a signature, a pydantic model or a JSON Schema.
 
 Loaded when the first tool is made: pydantic takes more time to import than all of the engine.
 """
@@ -50,7 +50,7 @@ class ModelArguments:
 
 
 def issues_of(error: ValidationError) -> list[dict[str, JsonValue]]:
-    """Return what did not fit, as the model reads it: paths and messages."""
+    """Return the validation errors for the model: paths and messages."""
     found = error.errors(include_url=False, include_context=False, include_input=False)
     return [
         {"path": ".".join(map(str, item["loc"])) or "(arguments)", "message": item["msg"]}
@@ -98,7 +98,7 @@ class SchemaArguments:
 
 @dataclass(frozen=True, slots=True)
 class AnyArguments:
-    """Arguments that nobody described."""
+    """Arguments without a description."""
 
     schema: None = None
 
@@ -129,7 +129,7 @@ def _expect_schema(tool: str, given: Mapping[object, object]) -> None:
     """Refuse a mapping of names to types, as in ``{"a": "string"}``.
 
     Raises:
-        ToolDefinitionError: It is one.
+        ToolDefinitionError: ``given`` is such a mapping.
     """
     if given.keys() & _SCHEMA_KEYS:
         return
@@ -146,7 +146,7 @@ def _expect_schema(tool: str, given: Mapping[object, object]) -> None:
 def model_of_signature(
     tool: str, function: Callable[..., Any], skip: frozenset[str]
 ) -> type[BaseModel]:
-    """A pydantic model with one field for each parameter but those in ``skip``.
+    """A pydantic model with a field for each parameter but those in ``skip``.
 
     Raises:
         ToolDefinitionError: A parameter has no type hint, or cannot be passed by name.
@@ -211,18 +211,18 @@ _SECTION = re.compile(
     r"|[:@](?:param|parameter|arg|argument)\b.*)$",
     re.MULTILINE,
 )
-"""The first line of what a docstring says of parameters, in Google's, NumPy's or Sphinx's style."""
+"""The first line on parameters in a docstring, in Google's, NumPy's or Sphinx's style."""
 
 
 def summary_of(function: Callable[..., Any]) -> str:
-    """The first paragraph of a function's docstring, without what it says of parameters."""
+    """The first paragraph of a function's docstring, without the parameters."""
     paragraph = doc_of(function).split("\n\n")[0]
     section = _SECTION.search(paragraph)
     return " ".join(paragraph[: section.start() if section else None].split())
 
 
 def _argument_docs(doc: str) -> dict[str, str]:
-    """Return the description of each argument in a docstring of one of the three styles."""
+    """Return the description of each argument in a docstring of these styles."""
     if not _SECTION.search(doc):
         return {}
     import griffe  # noqa: PLC0415 - takes time, and few docstrings need it
@@ -242,11 +242,11 @@ def _argument_docs(doc: str) -> dict[str, str]:
 
 
 def plain_schema(model: type[BaseModel]) -> JsonObject:
-    """The JSON Schema of what ``model`` takes.
+    """The JSON Schema of the input of ``model``.
 
-    Pydantic makes titles of the names of fields and classes. They say nothing that is not there
-    already, they are sent with each request, and those of private classes look odd to a model. The
-    schemas of TypeScript's zod have none. Titles that somebody wrote stay.
+    Pydantic derives titles from the names of fields and classes. They add nothing, are sent with
+    each request, and titles of private classes look odd to a model. The schemas of TypeScript's zod
+    have none. Titles that were set by hand stay.
 
     Raises:
         PydanticUserError: The model has no JSON Schema.
@@ -255,7 +255,7 @@ def plain_schema(model: type[BaseModel]) -> JsonObject:
 
 
 def plain_schema_of(adapter: TypeAdapter[Any]) -> JsonObject:
-    """Return the JSON Schema of what an adapter's type takes, as `plain_schema` does.
+    """Return the JSON Schema of the input of an adapter's type, as `plain_schema` does.
 
     Raises:
         PydanticUserError: The type has no JSON Schema.
@@ -264,7 +264,7 @@ def plain_schema_of(adapter: TypeAdapter[Any]) -> JsonObject:
 
 
 class _WithoutTitles(GenerateJsonSchema):
-    """Leaves out what pydantic would make of names."""
+    """Omits the titles that pydantic derives from names."""
 
     def generate(self, schema: Any, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
         self._enums = set[str]()
@@ -311,7 +311,7 @@ def _nodes(value: object) -> Iterator[dict[str, Any]]:
 
 
 def _untitled(made: JsonSchemaValue, cls: type[Any] | None) -> JsonSchemaValue:
-    """The schema without the name of its class, unless somebody configured it."""
+    """The schema without its class name as title, unless the title was configured."""
     configured: object = getattr(cls, "model_config", None) or getattr(
         cls, "__pydantic_config__", None
     )

@@ -1,4 +1,4 @@
-"""Values of tools: the arguments that go in, and the envelope in which a model reads what came out.
+"""Values of tools: their arguments, and the envelope in which a model reads their results.
 
 Contents are ``{"data": …}`` or ``{"error": …}``, as in the TypeScript package.
 """
@@ -31,11 +31,11 @@ class InvalidArguments(Exception):  # noqa: N818 - caught by the engine, never s
 
 
 class Arguments(Protocol):
-    """Validates what a model passes."""
+    """Validates the arguments that a model passes."""
 
     @property
     def schema(self) -> JsonObject | None:
-        """JSON Schema of the arguments; None: anything goes, nothing is declared."""
+        """JSON Schema of the arguments; None: undeclared, so anything is accepted."""
         ...
 
     def validate(self, given: JsonValue) -> Any:
@@ -48,7 +48,7 @@ class Arguments(Protocol):
 
 
 def raised_content(error: Exception) -> JsonValue:
-    """What a tool raised as the model reads it, without secrets."""
+    """An exception of a tool as the model reads it, without secrets."""
     facts: dict[str, JsonValue] = {}
     if isinstance(error, ToolError) and error.to_user is not None:
         facts["toUser"] = error.to_user
@@ -68,7 +68,7 @@ def error_content(name: str, message: str, **facts: JsonValue) -> JsonValue:
 
 
 _DEEPEST = 20
-"""Levels of a value that are looked into for what has no JSON form."""
+"""The depth to which a value is searched for parts without JSON form."""
 
 
 def _culprit(value: object, path: str = "result", depth: int = 0) -> tuple[str, object]:
@@ -94,7 +94,7 @@ def _culprit(value: object, path: str = "result", depth: int = 0) -> tuple[str, 
 
 @cache
 def _to_jsonable() -> Callable[[object], Any]:
-    """A function of pydantic, looked up once: even to import what is loaded takes time."""
+    """A function of pydantic, looked up once: even an import of a loaded module takes time."""
     from pydantic_core import to_jsonable_python  # noqa: PLC0415 - loads pydantic
 
     return to_jsonable_python
@@ -117,7 +117,7 @@ def _plain(value: object) -> Any:
 
 
 def _flat(value: object) -> dict[Any, Any] | None:
-    """Return a copy of an object of plain JSON on one level; None: it has to be looked into."""
+    """Return a copy of a flat object of plain JSON; None if it needs a deeper look."""
     fields: dict[Any, Any] | None = as_object(value)
     if fields is None:
         return None
@@ -160,7 +160,7 @@ def _plain_and_whole(value: object) -> Any:
     """JSON of a value that may hold halves of surrogate pairs, which pydantic does not take.
 
     Raises:
-        ValueError: That was not what is wrong with it.
+        ValueError: The value has another fault.
         RecursionError: It is too deep.
     """
     from pydantic_core import SchemaSerializer, core_schema  # noqa: PLC0415 - loads pydantic
@@ -172,8 +172,8 @@ def _plain_and_whole(value: object) -> Any:
 def data_content(tool: str, value: object) -> JsonValue:
     """A handler's value as the model reads it; None says that the tool succeeded.
 
-    A value that is nested too deeply to be kept, or that holds bytes that are no text, is an error
-    that the model reads: what is returned may be what the model, or a stranger, wrote.
+    A value that is nested too deeply to be stored, or that holds bytes that are not text, is an
+    error that the model reads: the model, or a stranger, may have written it.
 
     Raises:
         ToolDefinitionError: The value has no JSON form.
@@ -194,11 +194,11 @@ def data_content(tool: str, value: object) -> JsonValue:
     except (ValueError, RecursionError) as error:
         path, what = _culprit(value)
         if isinstance(what, bytes | bytearray) or "utf-8" in str(error):
-            words = f"{tool} was carried out, but its result holds bytes that are no text"
+            words = f"{tool} was carried out, but its result holds bytes that are not text"
             return error_content("ResultNotTextError", f"{words}, at {path}, and cannot be kept.")
         raise ToolDefinitionError(
             tool, f"it returned {what!r:.60} at {path}, which has no JSON form: {error}"
         ) from error
-    if is_too_deep(plain):  # what a model of the handler's became
+    if is_too_deep(plain):  # the JSON of a pydantic model of the handler
         return data_content(tool, plain)
     return {"data": plain}

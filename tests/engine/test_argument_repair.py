@@ -84,8 +84,8 @@ ADDRESS = {"city": "Graz", "zip": "8010", "floor": 0}
         ),
         ({"count": "5"}, {"count": 5}, ["count: text read as a number"]),
         ({"flag": "true"}, {"flag": True}, ["flag: text read as true or false"]),
-        ({"tags": "a"}, {"tags": ["a"]}, ["tags: one value put into a list"]),
-        ({"numbers": 5}, {"numbers": [5]}, ["numbers: one value put into a list"]),
+        ({"tags": "a"}, {"tags": ["a"]}, ["tags: single value put into a list"]),
+        ({"numbers": 5}, {"numbers": [5]}, ["numbers: single value put into a list"]),
         ({"numbers": ["1", 2]}, {"numbers": [1, 2]}, ["numbers[0]: text read as a number"]),
         (
             {"address": '{"city": "Graz", "zip": "8010", "floor": null}'},

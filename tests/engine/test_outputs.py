@@ -336,8 +336,8 @@ class NoSchema:
         (Refusal("x"), "it is an object; give its type Refusal"),
         ("Ticket", "it is the name of a type; give the type itself"),
         ([[Ticket]], "one list of them"),
-        ({"type": "object"}, "give a type, a function, or one list of them"),
-        ([NativeOutput(Ticket), str], r"NativeOutput stands around the whole list"),
+        ({"type": "object"}, "give a type, a function, or a flat list of them"),
+        ([NativeOutput(Ticket), str], r"NativeOutput goes around the whole list"),
         ([], "the list is empty"),
     ],
 )

@@ -253,7 +253,7 @@ async def test_selecting_an_agent_that_is_not_there_ends_the_run(runner: Runner)
     run = await runner.run(network_of(ScriptedModel(select("nobody"))), "q?")
     assert (run.stop_reason, run.stopped_at) == ("unknown_agent", "nobody")
     content: Any = run.routing_results[0].tool_calls[0].content
-    assert content["error"]["message"] == "There is no agent 'nobody'. Agents: billing, travel"
+    assert content["error"]["message"] == "Unknown agent 'nobody'. Agents: billing, travel"
 
 
 async def test_an_answer_without_a_tool_call_ends_the_run(runner: Runner) -> None:
