@@ -1,7 +1,7 @@
-"""Agents, networks of agents, and exact control over what each of them sees.
+"""Agents, networks of agents, and exact control over the messages that each of them sees.
 
 Start with `Agent`, `Network`, `tool` and a model (`openai`, `anthropic`, `gemini`). Everything else
-has one home: `agentkit_py.processors`, `agentkit_py.models`, `agentkit_py.stores`,
+has a single home: `agentkit_py.processors`, `agentkit_py.models`, `agentkit_py.stores`,
 `agentkit_py.messages`, `agentkit_py.events`, `agentkit_py.errors`, `agentkit_py.lifecycle`,
 `agentkit_py.routing`, `agentkit_py.tools`, `agentkit_py.runs`; durable functions are in
 `agentkit_py.inngest`, fakes for tests in `agentkit_py.testing`.

@@ -116,7 +116,7 @@ class Budgets:
         for kind, name in ids.items():
             if kind not in self.plans:
                 known = ", ".join(self.plans)
-                raise ConfigurationError(f"Budgets: there is no plan {kind!r}, only {known}.")
+                raise ConfigurationError(f"Budgets: unknown plan {kind!r}, only {known}.")
             if not isinstance(name, str) or not name:
                 raise ConfigurationError(f"Budgets.of({kind}={name!r}): pass a non-empty text.")
             plan = self.plans[kind]
@@ -313,7 +313,7 @@ class Prices:
         found = self.cost(model, usage)
         if found is None:
             known = ", ".join(sorted(self.models)) or "none"
-            raise ConfigurationError(f"There is no price of model {model!r}, only of: {known}.")
+            raise ConfigurationError(f"No price is known for model {model!r}, only for: {known}.")
         return found
 
     def cost(self, model: str, usage: Usage | None) -> float | None:

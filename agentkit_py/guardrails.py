@@ -1,4 +1,4 @@
-"""Guardrails: checks of what an agent is asked, of what it says, and of its tool calls."""
+"""Guardrails: checks of an agent's input, its output, and its tool calls."""
 
 from __future__ import annotations
 

@@ -522,8 +522,8 @@ def _not_messages(output: object) -> str:
     """Return the error text of an output that is not a list of messages."""
     return (
         f"An AgentResult's output must be a list of messages, got {output!r:.120}. Write "
-        'AgentResult.from_user("…") for what the user said, TextMessage("assistant", "…") for a '
-        "text, and AgentResult.from_dict({…}) for a result that is JSON."
+        'AgentResult.from_user("…") for a user\'s message, TextMessage("assistant", "…") for a '
+        "text, and AgentResult.from_dict({…}) for a result in JSON."
     )
 
 

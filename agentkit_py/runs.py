@@ -95,7 +95,7 @@ class Runnable(Generic[T]):
         by: str | None = None,
         **options: Unpack[RunOptions],
     ) -> T:
-        """Go on with a run that waits for a person, in this process or any other.
+        """Resume a run that waits for a person, in this process or any other.
 
         The run's code runs again up to its question: steps that are done (model calls, tools,
         ``ctx.step``) are not done again, while prompts, routers and hooks are called again and must

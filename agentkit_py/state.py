@@ -82,8 +82,8 @@ class State(Generic[D]):
         """Begin a state.
 
         Args:
-            data: The data; an empty dict where none is given.
-            messages: Messages from before all results, e.g. what a client remembers; as JSON, too.
+            data: The data; an empty dict unless given.
+            messages: Messages from before all results, e.g. those of a client; as JSON, too.
             results: Results so far, user turns among them, as JSON, too; a run that is given
                 messages or results loads no thread.
             thread_id: The thread to continue.

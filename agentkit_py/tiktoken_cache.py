@@ -36,7 +36,7 @@ _EXTRA = ("p50k_base", "r50k_base")
 _WHEELS = ("llama-index-core", "litellm")
 _NPM_PACKAGE = "gpt-tokenizer"
 _TIMEOUT = 300
-"""Seconds that one download may take."""
+"""The time limit of a download, in seconds."""
 
 
 def _lacking(folder: Path, names: Sequence[str]) -> dict[str, tuple[str, str]]:
@@ -83,7 +83,7 @@ def _download_wheel(name: str, scratch: Path) -> Path | None:
 
 
 def _pips() -> Iterator[list[str]]:
-    """Ways to call pip: this Python's own, one that uv brings, one on PATH."""
+    """Ways to call pip: this Python's own, uv's, or the pip on PATH."""
     yield [sys.executable, "-m", "pip"]
     if shutil.which("uv"):
         yield ["uv", "tool", "run", "--quiet", "pip"]
@@ -148,7 +148,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _say(text: str) -> None:
-    """Print one line for the person who runs the set-up."""
+    """Print a line for the person who runs the set-up."""
     sys.stderr.write(f"tiktoken cache: {text}\n")
 
 
@@ -159,7 +159,7 @@ def _folder(name: str) -> Path:
 
 
 def _make(folder: Path) -> str | None:
-    """Make the folder, before megabytes are fetched for it; why it cannot be written to, if so."""
+    """Make the folder before the download; return why it cannot be written to, or None."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
@@ -169,7 +169,7 @@ def _make(folder: Path) -> str | None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Parse the command line, fill the folder, say what is in it.
+    """Parse the command line, fill the folder, and print its contents.
 
     Args:
         arguments: The command line; that of the process unless given.

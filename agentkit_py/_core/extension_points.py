@@ -1,9 +1,9 @@
 """Functions that a layer calls and a higher layer provides.
 
 The calling module makes an `ExtensionPoint`; the module above registers its function there when it
-is imported. So the caller knows only its own needs, and imports go one way. The package's root,
-which knows all modules, says with `provided_by` which module registers where: that module is
-imported when the function is first needed, and by programs that need it only.
+is imported. So the caller knows only its own needs, and imports have a single direction. The
+package's root, which knows all modules, declares with `provided_by` which module registers where:
+that module is imported when the function is first needed, and only by programs that need it.
 """
 
 from __future__ import annotations

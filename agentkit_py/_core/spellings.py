@@ -1,7 +1,6 @@
 """Names as TypeScript spells them: errors suggest the name of the option or member here.
 
-`OTHER_WORDS` is the one table of names that are not only spelled differently; the porting page
-shows it.
+`OTHER_WORDS` is the table of names that differ in more than spelling; the porting page shows it.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def wrong_word(name: str, value: object, known: Sequence[object]) -> str | None:
 
 
 def meant(name: str, known: Sequence[str]) -> str:
-    """Return the known names as a hint for an unknown one, with the name that is likely meant."""
+    """Return a hint for an unknown name: the likely name, and the known names."""
     import difflib  # noqa: PLC0415 - for errors only
 
     close = difflib.get_close_matches(name, known, n=1)

@@ -161,7 +161,7 @@ def answer(  # noqa: PLR0913 - the options of the command
         try:
             asked = await store.load_question(question)
             if asked is None:
-                raise NotPendingError("", "there is no such question", question_id=question)
+                raise NotPendingError("", "unknown question", question_id=question)
             decision = Decision(approve, reason, by, to_user=to_user)
             calls = dict(_single(asked, one, decision) for one in call or ())
             problem = problem_with_arguments([found], asked, calls)
@@ -179,7 +179,7 @@ def answer(  # noqa: PLR0913 - the options of the command
                 await importlib.import_module("agentkit_py.inngest").answer_question(
                     client, store, question, given, by=by
                 )
-                console.print("Sent: the run goes on as its Inngest function.")
+                console.print("Sent: the run continues as its Inngest function.")
                 return
             done: Any = await found.resume(asked.thread_id, {question: given}, by=by)
             if done.stop_reason == "pending":

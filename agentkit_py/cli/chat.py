@@ -61,7 +61,7 @@ def demo(  # noqa: PLR0913 - the options of the command
     ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Keep the temporary files.")] = False,
     report: Annotated[
-        bool, typer.Option("--report/--no-report", help="Show what each agent saw.")
+        bool, typer.Option("--report/--no-report", help="Show each agent's messages.")
     ] = True,
     delay: _Delay = True,
     resume: Annotated[
@@ -154,23 +154,23 @@ _PAGE = 500
 
 _HELP = """\
 /undo [N]  take back your last message and its answers, or the last N
-/fork [N]  go on in a fork of this thread, before your last message or the last N; 0: at the end
+/fork [N]  continue in a fork of this thread, before your last message or the last N; 0: at the end
 /agents    who can answer
-/why       who answered the last message, and why it ended there
-/context   what each agent saw in the last turn
+/why       who answered the last message, and why the run ended
+/context   the messages that each agent saw in the last turn
 /pending   answer what runs of this thread ask, whoever began them
 /current   this thread: messages, tokens, limits, workspace
 /threads   the threads that are stored
-/load ID   go on with another thread
+/load ID   continue another thread
 /clean     delete this thread and begin a new one
 /thread    this thread's id, and how to come back to it
 /quit      end (so does Ctrl-D)
-Ctrl-C     stop the agents; what they had finished stays in the thread"""
+Ctrl-C     stop the agents; finished work stays in the thread"""
 
 
 @dataclass(slots=True)
 class Chat:
-    """A conversation with one target, until its user ends it.
+    """A conversation with a target, until its user ends it.
 
     Attributes:
         thread_id: The thread; None before the first turn where the history makes ids itself.
@@ -227,7 +227,7 @@ class Chat:
     def _store(self) -> HistoryStore:
         store = self.target.history
         if not isinstance(store, HistoryStore):
-            raise HistoryError("Its history is no store of this library.")
+            raise HistoryError("Its history is not a store of this library.")
         return store
 
     def run(self) -> None:
@@ -313,7 +313,7 @@ class Chat:
             runner.run(interruptible(self._answer(line)))
         except KeyboardInterrupt:
             self.console.print()
-            self.console.print(Text("  ■ stopped; the thread keeps what was finished", "yellow"))
+            self.console.print(Text("  ■ stopped; finished work stays in the thread", "yellow"))
         except Exception as error:
             if self.debug:
                 raise
@@ -353,7 +353,7 @@ class Chat:
         state.thread_id = self.thread_id
         return state
 
-    async def _go_on_in(self, thread_id: str) -> None:
+    async def _continue_in(self, thread_id: str) -> None:
         """Go on in a thread, with the data that its last run left, where the store has it."""
         self.thread_id, self._reports, self._results, self._last = thread_id, (), (), None
         run = await self._store.load_run(thread_id) if isinstance(self._store, RunStore) else None
@@ -369,7 +369,7 @@ class Chat:
             return
         await self._store.rewind(self.thread_id, place)
         self._take_back(int(argument or 1))
-        await self._go_on_in(self.thread_id)
+        await self._continue_in(self.thread_id)
         await self._show_past(self.thread_id)
 
     async def _fork(self, argument: str) -> None:
@@ -379,7 +379,7 @@ class Chat:
             return
         made = await self._store.fork(self.thread_id, place, fork_id=str(uuid4()))
         self._take_back(int(count))
-        await self._go_on_in(made)
+        await self._continue_in(made)
         await self._show_past(made)
         await self._show_thread()
 
@@ -481,7 +481,7 @@ class Chat:
     async def _load(self, thread_id: str) -> None:
         await self._show_past(thread_id)
         self._data, self._before = None, []
-        await self._go_on_in(thread_id)
+        await self._continue_in(thread_id)
         await self._show_pending()
 
     async def _show_pending(self) -> list[Question]:
@@ -581,7 +581,7 @@ class TerminalApprover:
         while line == "":  # an extra key press is not an answer
             line = self._read()
         if line is None:
-            return Decision(approved=False, reason="Nobody was there to answer.")
+            return Decision(approved=False, reason="Nobody answered.")
         if line.lower() in ("y", "yes"):
             return Decision(approved=True)
         reason = "" if line.lower() in ("n", "no") else line

@@ -56,7 +56,7 @@ def dev(
         str,
         typer.Argument(
             metavar="[MODULE:OBJECT]",
-            help="A Network or Agent, or a function that makes one; the demo's network, which "
+            help="A Network or Agent, or a function that makes it; the demo's network, which "
             "needs no key, unless given.",
         ),
     ] = DEMO,

@@ -49,7 +49,7 @@ def doctor(  # noqa: PLR0913 - the options of the command
         str | None,
         typer.Option(
             metavar="MODULE:NAME",
-            help="The code that is deployed now: what would become of its runs that wait?",
+            help="The deployed code, to check its waiting runs against the new code.",
         ),
     ] = None,
     arguments: Annotated[

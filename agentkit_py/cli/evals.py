@@ -44,7 +44,7 @@ app: typer.Typer = typer.Typer(
 def run(
     ctx: typer.Context,
     suite: Annotated[
-        str, typer.Argument(metavar="MODULE:SUITE", help="A Suite, or a function that makes one.")
+        str, typer.Argument(metavar="MODULE:SUITE", help="A Suite, or a function that makes it.")
     ],
     *,
     repeat: Annotated[int, typer.Option(min=1, metavar="N", help="Run each case N times.")] = 1,

@@ -87,7 +87,7 @@ async def forget(
     known = {one.id for one in await mine.facts(replaced=True)}
     chosen = set(facts or known)
     if chosen - known:
-        raise ConfigurationError(f"There is no fact {min(chosen - known)!r}.")
+        raise ConfigurationError(f"Unknown fact {min(chosen - known)!r}.")
     if chosen and not yes:
         typer.confirm(f"Delete {counted(len(chosen), 'fact')} for good?", abort=True)
     for one in chosen:

@@ -93,7 +93,7 @@ class RunPrinter:
         if finish is None or finish.reason in ("stop", "tool_calls"):
             return
         if finish.reason == "pause":
-            self._detail("■", "the reply was paused, and goes on", "yellow")
+            self._detail("■", "the reply was paused, and continues", "yellow")
             return
         self._detail("■", f"the reply is not whole: {finish}", "yellow")
         for line in wrap(self._console, dumps(finish.details), 4) if finish.details else ():

@@ -95,8 +95,8 @@ def replay(  # noqa: PLR0913 - the options of the command
         bool,
         typer.Option(
             "--survival",
-            help="Run nothing; measure what policies keep of the values that later calls and "
-            "answers needed, and list the calls that lost some. With --network: its processors "
+            help="Run nothing; measure how many values needed by later calls and answers each "
+            "policy keeps, and list the calls that lost some. With --network: its processors "
             "and its agents' own.",
         ),
     ] = False,
@@ -341,7 +341,7 @@ def print_survival(
     found = run_interruptibly(measure())
     for tool in sorted({tool for one in found.values() for tool in one.unknown_tools}):
         typer.echo(
-            f"No agent has the tool {clean(tool)!r}; its calls count as the last one's.", err=True
+            f"No agent has the tool {clean(tool)!r}; its calls count as the last agent's.", err=True
         )
     if as_json:
         typer.echo(json.dumps({name: one.to_dict() for name, one in found.items()}, indent=2))

@@ -108,7 +108,7 @@ def _next_steps(events: dict[str, str], url: str) -> list[str]:
     event = next(iter(events.values())).split(", ")[0]
     body = f'{{"name": "{event}", "data": {{"input": "Hello"}}}}'
     return [
-        "Development mode. Start the Dev Server beside it, if it is not running:",
+        "Development mode. Start the Dev Server, too, if it is not running:",
         f"  inngest dev --no-discovery -u {url}",
         "and send an event, e.g. from its page or with",
         f"  curl http://127.0.0.1:8288/e/key -d '{body}'",

@@ -25,7 +25,7 @@ from agentkit_py.stores import MemoryHistory, SqliteHistory
 TargetArgument = Annotated[
     str,
     typer.Argument(
-        metavar="MODULE:OBJECT", help="A Network or Agent, or a function that makes one."
+        metavar="MODULE:OBJECT", help="A Network or Agent, or a function that makes it."
     ),
 ]
 DbOption = Annotated[
@@ -58,8 +58,8 @@ def load_target(spec: str) -> Target:
         if isinstance(found, type):
             kind = f"the class {found.__name__}"
         raise ConfigurationError(
-            f"{spec!r} is {kind}; a Network, an Agent, or a function without arguments "
-            "that returns one is needed."
+            f"{spec!r} is {kind}; give a Network, an Agent, or a function without "
+            "arguments that returns it."
         )
     return cast("Target", found)
 
@@ -73,7 +73,7 @@ def split_target(spec: str) -> tuple[str, str]:
 
 
 def find_object(spec: str, module: object, path: str) -> Any:
-    """Return what ``path`` names in a module; a function without arguments is called."""
+    """Return the object at ``path`` in a module; call it if it is a function."""
     found: Any = module
     for part in path.split("."):
         if not hasattr(found, part):
@@ -96,7 +96,7 @@ def import_module(name: str) -> object:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise ConfigurationError(f"{name!r} cannot be imported: {error}.") from error
-        raise ConfigurationError(f"There is no module {name!r} in {here} or installed.") from error
+        raise ConfigurationError(f"Module {name!r} is neither in {here} nor installed.") from error
     except SystemExit as error:  # a script that calls sys.exit(main()) without looking at __name__
         problem = f"it ends the program (SystemExit: {error})"
         raise ConfigurationError(f"{name!r} cannot be imported: {problem}") from error
@@ -107,7 +107,7 @@ def import_module(name: str) -> object:
 
 def _call(spec: str, factory: Callable[[], object]) -> object:
     if inspect.iscoroutinefunction(factory):
-        raise ConfigurationError(f"{spec!r} is an async function; give one that is not async.")
+        raise ConfigurationError(f"{spec!r} is an async function; give a sync function.")
     try:
         return factory()
     except Exception as error:
@@ -143,7 +143,7 @@ def with_history(target: Target, db: Path | None, *, create: bool = True) -> tup
     if db is not None:
         (check_file if create else check_is_file)(db)
         return replace(target, history=SqliteHistory(db)), f"Threads are kept in {db.absolute()}."
-    sentence = "It keeps no threads, so this one ends with the chat; --db FILE would keep it."
+    sentence = "It keeps no threads, so this thread ends with the chat; --db FILE would keep it."
     return replace(target, history=MemoryHistory()), sentence
 
 

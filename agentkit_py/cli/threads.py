@@ -318,7 +318,7 @@ def import_(
 ) -> None:
     """Add threads; stored messages are skipped, so that it can be repeated.
 
-    Besides the formats of export: requests of OpenAI, Claude and Gemini, tau2's simulations,
+    In addition to the formats of export: requests of OpenAI, Claude and Gemini, tau2's simulations,
     ShareGPT, BFCL's questions, trajectories of SWE-agent and OpenHands, as JSON Lines or as a
     document.
 
@@ -420,7 +420,7 @@ async def _delete(
     if workspace is not None:
         store.workspace = Workspace(workspace)
     if (found or user is not None) and not yes:
-        rest = "" if user is None else " and what is remembered"
+        rest = "" if user is None else " and the user's facts"
         typer.confirm(f"Delete {counted(len(found), 'thread')}{rest} for good?", abort=True)
     gone = 0
     with ProgressBar("delete", len(found)) as bar:
@@ -454,7 +454,7 @@ def _before(age: str) -> datetime:
         if match is not None:
             seconds = int(match[1]) * _SECONDS[match[2]]
             return datetime.now(UTC) - timedelta(seconds=seconds)
-    raise ConfigurationError(f"{age!r:.80} is no time; write 30m, 12h, 7d or 4w.")
+    raise ConfigurationError(f"{age!r:.80} is not a time; write 30m, 12h, 7d or 4w.")
 
 
 def print_threads(console: Console, threads: Iterable[ThreadInfo]) -> None:

@@ -174,7 +174,7 @@ class Report:
 
         Raises:
             InvalidRecordError: The file holds none.
-            ConfigurationError: There is no such file.
+            ConfigurationError: The file does not exist.
         """
         try:
             found = json.loads(Path(path).read_text("utf-8"))

@@ -38,7 +38,7 @@ EventName: TypeAlias = Literal[
 """Every event that a chunk may carry: those of the TypeScript package, version 0.13.2."""
 
 TOOL_PROGRESS = "tool_progress"
-"""The type of the ``metadata.updated`` that tells the progress of a tool."""
+"""The type of the ``metadata.updated`` with the progress of a tool."""
 
 TEXT_CHUNK = 50
 """UTF-16 units of text or arguments in a simulated delta, as in the TypeScript package."""

@@ -47,9 +47,9 @@ _REFUSED = "This was not approved."
 def result_for_user(content: Any, *, error_texts: bool = False) -> Any:
     """Return a call's result as the user gets it.
 
-    Of a refusal it is what the person wrote to the user. Of an error it is what the tool says to
-    the user (`ToolError`), else that something failed, with the reference under which the log has
-    it, if it has: the text of an error names hosts, tables and people.
+    A refusal becomes the person's text for the user. An error becomes the tool's text for the user
+    (`ToolError`), else a general failure, with its reference in the log, if logged: error texts
+    name hosts, tables and people.
 
     Args:
         content: The result.

@@ -166,7 +166,7 @@ class Projector:
         return chunks
 
     def _progress(self, event: ToolProgressed) -> Chunk:
-        """Return a chunk without a number: a replay does not repeat what happened in a step."""
+        """Return a chunk without a number: a replay does not repeat events inside a step."""
         data: dict[str, Any] = {
             "runId": event.run_id,
             "messageId": event.message_id,
@@ -224,7 +224,7 @@ class Projector:
             why = str(event.error) if isinstance(event, RunFailed) else "interrupted"
             for part in self._take_live(event.message_id):
                 name, data = self._failed(event, part, why)
-                # What was seen of a text stands; it is not taken back.
+                # The part of a text that was shown is not taken back.
                 yield name, {**data, "cut": "error"} if part.kind == "text" else data
         if isinstance(event, RunInterrupted):
             yield "run.interrupted", {**self._ended(event), "reason": "cancelled"}

@@ -71,7 +71,7 @@ class ReplyStatus:
     ``"queued"``: it waits for its turn, behind another run."""
 
     until: datetime | None = None
-    """The time until which a person may answer; None: there is no limit."""
+    """The time until which a person may answer; None: no limit."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON."""

@@ -170,7 +170,7 @@ class Progress:
     """Anything else for front ends, with a JSON form."""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what it has as JSON."""
+        """Return the values that are set as JSON."""
         found = {"text": self.text or None, "fraction": self.fraction, "data": self.data}
         return {name: value for name, value in found.items() if value is not None}
 

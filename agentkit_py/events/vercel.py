@@ -42,7 +42,7 @@ STATUS = "data-status"
 """The type of the passing part that says why the stream stays open."""
 
 PROGRESS = "data-progress"
-"""The type of the passing part that tells the progress of a tool."""
+"""The type of the passing part with the progress of a tool."""
 
 _FINISHES = {"completed": "stop", "asked": "tool-calls", "stopped": "interrupted"}
 

@@ -137,8 +137,8 @@ class HistoryConfig:
             self._warned = True
             _logger.warning(
                 "The client named the thread %r, and create_thread returned %r: that is the run's "
-                "thread. If it is a new one for each run, the conversation never continues: return "
-                "ctx.thread_id where there is one.",
+                "thread. If each run gets a new thread, the conversation never continues: return "
+                "ctx.thread_id where it is set.",
                 *(asked, returned),
             )
 

@@ -187,7 +187,7 @@ class Question:
         return self.closed(answer, at)
 
     def closed(self, answer: ApprovalAnswer | None, at: datetime) -> Question:
-        """Return the question with its answer; without one it has expired.
+        """Return the question with its answer; without an answer it has expired.
 
         Decisions on single calls that came before remain.
         """

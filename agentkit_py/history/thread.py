@@ -90,7 +90,7 @@ class QuestionRecord:
 class Thread:
     """One run's thread in its store. Without a store, every call does nothing."""
 
-    def __init__(  # noqa: PLR0913 - by name, but for what each thread has
+    def __init__(  # noqa: PLR0913 - by name, except what each thread has
         self,
         config: HistoryConfig | None,
         state: State[Any],
@@ -202,7 +202,7 @@ class Thread:
             if self.lease is None and keeps_state:
                 is_new = client_thread is None
                 self._stored_state = ThreadState.of(
-                    config, self.state, message.id, goes_on=resume, is_new=is_new
+                    config, self.state, message.id, resumes=resume, is_new=is_new
                 )
         if client_thread is not None and (self._is_answered or not self.state.is_seeded):
             await self.pages.load(config, self._stored_state)
@@ -439,9 +439,9 @@ class Thread:
         return found
 
     async def run_branch(self, step_id: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Do one of several things at a time; others may have the thread once it has ended.
+        """Run a parallel branch; later runs may have the thread once the branch has ended.
 
-        So it is where it has waited, since what runs beside it may wait on.
+        This holds if the branch has waited, since parallel branches may still wait.
         """
         try:
             found = await work()

@@ -63,7 +63,7 @@ class ThreadState:
     state: State[Any]
     thread_id: str
     run_id: str
-    goes_on: bool
+    resumes: bool
     """True if the run was given no state, so that it begins with the data of the run before."""
 
     is_new: bool
@@ -78,13 +78,13 @@ class ThreadState:
 
     @classmethod
     def of(
-        cls, store: object, state: State[Any], run_id: str, *, goes_on: bool, is_new: bool
+        cls, store: object, state: State[Any], run_id: str, *, resumes: bool, is_new: bool
     ) -> ThreadState | None:
         """Return the state of a run's thread; None where the store keeps no records of runs."""
         thread_id = state.thread_id
         if thread_id is None or not isinstance(store, RunStore):
             return None
-        return cls(store, state, thread_id, run_id, goes_on, is_new)
+        return cls(store, state, thread_id, run_id, resumes, is_new)
 
     def beside(self, opened: OpenedRun) -> JsonValue:
         """Return the number of results as their step keeps it: with the data, where there are any.
@@ -101,7 +101,7 @@ class ThreadState:
         record = as_object(kept)
         self._was_read = True
         self._next = None if record is None else as_object(record["state"])
-        self._found = self._next if self.goes_on else None
+        self._found = self._next if self.resumes else None
         return cast("int", kept if record is None else record["count"])
 
     async def begin(self, run_once: RunOnce, remembers: Callable[[str], bool]) -> None:
@@ -113,7 +113,7 @@ class ThreadState:
                 began did not read the data here, and still does not.
         """
         was_here = remembers("append-user-message") and not remembers("state")
-        if not self._was_read and self.goes_on and not self.is_new and not was_here:
+        if not self._was_read and self.resumes and not self.is_new and not was_here:
             self._found = await run_once("state", self._read)
         if self._found is not None:
             self._next = self._found
@@ -125,7 +125,7 @@ class ThreadState:
                     "not fit: %s",
                     *(self.thread_id, error),
                 )
-        elif self.goes_on:
+        elif self.resumes:
             self._next = self._plain()  # the default, and the initial state of each of its runs
 
     async def end(self, run_once: RunOnce, results: Sequence[str], stop_reason: str | None) -> None:
@@ -147,7 +147,7 @@ class ThreadState:
         await run_once("state.end", save)
 
     async def _read(self) -> JsonObject | None:
-        if not self.goes_on or self.is_new:
+        if not self.resumes or self.is_new:
             return None
         run = await self.store.load_run(self.thread_id)
         return None if run is None else run.state

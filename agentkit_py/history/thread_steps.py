@@ -16,13 +16,13 @@ T = TypeVar("T")
 
 
 class HookSteps(Steps):
-    """The steps of history hooks, which stand in a step themselves: ``run`` is part of that one.
+    """The steps of history hooks, which run inside a step: ``run`` is part of that step.
 
     Adapters for TypeScript do their queries in ``step.run(…)`` where there are steps.
     """
 
     async def run(self, step_id: str, handler: Callable[[], Awaitable[T]], /) -> T:
-        """Run a sync or async ``handler``; the hook's own step remembers what comes of it."""
+        """Run a sync or async ``handler``; the hook's own step records the result."""
         del step_id
         return await contained(handler)
 

@@ -67,9 +67,9 @@ class FunctionOptions:
             raise ConfigurationError(f"FunctionOptions(continue_as_new={given!r:.80}): {wrong}.")
         if self.batch_events is not None:
             raise ConfigurationError(
-                "FunctionOptions(batch_events=…): a run answers one message, so all other events "
-                "of a batch would be lost. Leave it out, or make a function of your own that reads "
-                "ctx.events."
+                "FunctionOptions(batch_events=…): a run answers a single message, so all other "
+                "events of a batch would be lost. Omit it, or write a function of your own that "
+                "reads ctx.events."
             )
         for name in _DROPPING if self.continue_as_new is not None else ():
             self._check_continues(name)
@@ -89,7 +89,7 @@ class FunctionOptions:
         )
 
     def __or__(self, other: FunctionOptions) -> FunctionOptions:
-        """Return both: what ``other`` sets wins, lists are joined."""
+        """Return both: options set in ``other`` win, lists are joined."""
         made: dict[str, Any] = {}
         for item in fields(self):
             own, its = getattr(self, item.name), getattr(other, item.name)

@@ -182,7 +182,7 @@ def _check_names(names: list[str], options: Mapping[str, FunctionOptions]) -> No
     unknown = sorted(options.keys() - set(names))
     if unknown:
         raise ConfigurationError(
-            f"options has {unknown[0]!r}, which is no agent or network here: {', '.join(names)}"
+            f"options has {unknown[0]!r}, which is not an agent or network here: {', '.join(names)}"
         )
     slugs: dict[str, str] = {}
     for name in names:

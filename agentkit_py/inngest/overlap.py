@@ -1,6 +1,6 @@
 """Overlaps: refuses a step that begins while another step runs, outside of a group.
 
-Inngest would record the output of one and run the other again.
+Inngest would record the output of either step and run the other again.
 """
 
 from __future__ import annotations

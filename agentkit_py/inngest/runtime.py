@@ -584,9 +584,9 @@ _NESTED = "Nested steps are not supported."
 """The SDK's error of a step inside a step."""
 
 _RUN_IN_A_STEP = (
-    "A run stands inside a ctx.step.run(…) of yours, and its model calls and tools are steps "
-    "themselves. Write await agent.run(…) without a step around it; or, to have all of it done in "
-    "your one step, agent.run(…, runtime=DirectRuntime()) with DirectRuntime of "
+    "A run is inside your ctx.step.run(…), but its model calls and tools are steps "
+    "themselves. Write await agent.run(…) without a step around it; or, to run all of it in "
+    "your step, agent.run(…, runtime=DirectRuntime()) with DirectRuntime of "
     "agentkit_py.runtime.direct."
 )
 

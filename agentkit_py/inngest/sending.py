@@ -192,13 +192,13 @@ async def answer_question(
     """
     if not isinstance(store, QuestionStore):
         raise ConfigurationError(
-            "answer_question: give it the store of the thread, one that keeps questions such as "
+            "answer_question: give it the store of the thread, which must keep questions, such as "
             f"SqliteHistory, not {store!r:.80}"
         )
     asked = await store.load_question(question_id)
     if asked is not None and asked.execution is None:
         raise ConfigurationError(
-            f"answer_question: no Inngest function asked question {question_id!r}; go on with its "
+            f"answer_question: no Inngest function asked question {question_id!r}; resume its "
             f"run by network.resume({asked.thread_id!r}, {{{question_id!r}: …}}, by=…)"
         )
     return await record_answer(store, question_id, answer, by, tell=Sender(client).answer)
@@ -277,7 +277,7 @@ def mailbox_function(
     """
     mail_store(store)
     if not events:
-        raise ConfigurationError("mailbox_function: name the events that are to be kept.")
+        raise ConfigurationError("mailbox_function: name the events to keep.")
 
     async def keep(ctx: inngest.Context) -> None:
         # No steps: all of this may be done again.
@@ -285,7 +285,7 @@ def mailbox_function(
             content = cast("JsonObject", event.data)
             key = content.get(events[event.name])
             if key is None:
-                problem = f"Event {event.name!r} has no data.{events[event.name]}: nobody gets it."
+                problem = f"Event {event.name!r} has no data.{events[event.name]}: no run gets it."
                 raise inngest.NonRetriableError(problem)
             try:
                 refuse_rounded(content, f"data of event {event.name!r}")

@@ -23,8 +23,8 @@ from agentkit_py.runtime.current import close_shared_runtime
 SERVE_PATH = "/api/inngest"
 
 _WANTED = (
-    "a list of Inngest functions, networks or agents, one of them, or a function without arguments "
-    "that gives them"
+    "an Inngest function, network or agent, a list of them, or a function without arguments "
+    "that returns them"
 )
 
 Servable: TypeAlias = Network | Agent[Any, Any] | inngest.Function[Any]
@@ -151,7 +151,7 @@ def client_of(module: object) -> inngest.Inngest | None:
     clients = {id(v): v for v in vars(module).values() if isinstance(v, inngest.Inngest)}
     if len(clients) > 1:
         raise ConfigurationError(
-            "The module has several Inngest clients; call the one to be used `client`."
+            "The module has several Inngest clients; name the client to use `client`."
         )
     return next(iter(clients.values()), None)
 

@@ -336,7 +336,7 @@ def _check_request(step_id: str, body: object) -> None:
     if size > MAX_OUTPUT:
         raise StepLimitError(
             f"Step {step_id!r} would send {size:,} bytes to Inngest, which takes at most "
-            f"{MAX_OUTPUT:,}. Let processors shorten what the model sees, or ask it from here: "
+            f"{MAX_OUTPUT:,}. Let processors shorten the model's input, or ask it from here: "
             'inference="local".',
             limit="request",
             size=size,

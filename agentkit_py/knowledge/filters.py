@@ -2,7 +2,7 @@
 
 A filter is two-valued: a document either passes or does not. It passes ``EQ``, ``GT`` and so on
 only if it has the key, with a single value (not a list) of the same kind (text, number, truth
-value); ``NEQ`` and ``NOT`` are the exact opposite of what they negate, so a document without the
+value); ``NEQ`` and ``NOT`` are the exact opposite of the negated filter, so a document without the
 key passes them.
 """
 
@@ -331,7 +331,7 @@ class Several(FilterExpr):
         """Check the filters.
 
         Raises:
-            FilterError: There is none, one is not a filter, or they are too many or too deep.
+            FilterError: Filters are missing, too many or too deeply nested, or of another type.
         """
         if not conditions:
             raise FilterError(f"{self.op}() needs at least one filter")
@@ -463,7 +463,7 @@ def _read(given: object, depth: int) -> FilterExpr:
             _only(fields, "condition")
             return NOT(_read(fields["condition"], depth + 1))
         case _:
-            raise FilterError(f"There is no operator {op!r:.40}; there are {', '.join(OPERATORS)}")
+            raise FilterError(f"Unknown operator {op!r:.40}; there are {', '.join(OPERATORS)}")
 
 
 def _only(fields: Mapping[str, Any], *names: str) -> None:

@@ -62,8 +62,8 @@ class PostgresKnowledge(SqlStore):
 
     Needs the extra ``postgres`` (psycopg 3). Tables, schema and extension are made when the store
     is first used. With a filter, and until 10,000 chunks were added, all vectors are compared,
-    which is exact. After that a search without a filter asks pgvector's HNSW index, which
-    misses one of a hundred (vectors of up to 2,000 numbers).
+    which is exact. After that a search without a filter asks pgvector's HNSW index, which misses 1
+    of 100 (vectors of up to 2,000 numbers).
     """
 
     _dialect = "postgres"

@@ -250,7 +250,7 @@ def _filter_of(given: Any, depth: int) -> FilterExpr:
         return _group(name, fields, depth)
     if name not in COMPARISONS and name != "IN":
         valid = ", ".join(OPERATORS)
-        raise FilterError(f"There is no operator {op!r:.40}; valid operators: {valid}")
+        raise FilterError(f"Unknown operator {op!r:.40}; valid operators: {valid}")
     value = fields.get("values", fields.get("value"))
     if "key" not in fields or value is None or fields.keys() & _GROUPED:
         raise FilterError(f"{name} needs a key and a value, and nothing else: {fields!r:.120}")

@@ -360,7 +360,7 @@ def checked_language(language: str | None) -> str | None:
         names = ", ".join(sorted(LANGUAGES))
         raise ConfigurationError(
             f"language={language!r} is not known. Pass None, which guesses it for each text, "
-            f"'simple', which leaves words as they are, or one of {names}."
+            f"'simple', which leaves words as they are, or a language: {names}."
         )
     return language
 

@@ -97,7 +97,7 @@ class ContextMatrix:
         """Return the matrix of results, in their order.
 
         Args:
-            results: The results of one or more runs of a thread, with their ``context``: those of
+            results: The results of runs of a thread, with their ``context``: those of
                 a run, or of `explain_thread`.
 
         Raises:
@@ -378,9 +378,9 @@ def _sources(entry: ReportEntry, by_id: Mapping[int, _Row]) -> Iterable[_Row]:
 def _opcodes(
     known: Sequence[object], new: Sequence[object]
 ) -> Iterable[tuple[str, int, int, int, int]]:
-    """Yield how ``known`` becomes ``new``, as `difflib` does; of equal messages the last are meant.
+    """Yield the edits from ``known`` to ``new``, like `difflib`; equal messages match from the end.
 
-    A run that has loaded only the end of its thread begins in the middle of what is known.
+    A run that has loaded only the end of its thread begins in the middle of ``known``.
     """
     begin = 0
     while begin < min(len(known), len(new)) and known[begin] == new[begin]:

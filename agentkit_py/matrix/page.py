@@ -1,4 +1,4 @@
-"""A page that shows a `ContextMatrix`: one file, to open or to send."""
+"""A page that shows a `ContextMatrix`: a single file, to open or to send."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Connections to MCP servers: a child process, streamable HTTP or SSE, and the session over it.
 
-An open session is a task group, and a step that ends a request must never raise through one. So
-a task of its own opens and closes it; runs only send requests through it.
+An open session is a task group, and a step that ends a request must never raise through a task
+group. So a task of its own opens and closes the session; runs only send requests through it.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ def as_transport(server: str, given: Transport | str | Mapping[str, Any]) -> Tra
         raise _no_websocket(server)
     if kind not in _KINDS:
         raise ConfigurationError(
-            f"MCP server {server!r}: there is no transport {kind!r}; there are stdio, "
+            f"MCP server {server!r}: unknown transport {kind!r}; there are stdio, "
             "streamable-http and sse"
         )
     try:

@@ -107,7 +107,7 @@ def _text_of(blocks: Sequence[ContentBlock]) -> str:
 def _is_repeated(structured: Any, blocks: Sequence[ContentBlock]) -> bool:
     """Return whether a text repeats the structured result, as servers do for older clients."""
     texts = [block.text for block in blocks if isinstance(block, TextContent)]
-    if structured == {"result": "\n".join(texts)}:  # how the SDKs wrap what is no object
+    if structured == {"result": "\n".join(texts)}:  # how the SDKs wrap other values than objects
         return bool(texts)
     found = [_json(text) for text in texts]
     return structured in found or structured in ({"result": one} for one in (*found, found))
@@ -367,7 +367,7 @@ class MCPServer:
             Its content blocks, and its structured content if that says more.
 
         Raises:
-            MCPCallError: There is no result; its subclasses say why.
+            MCPCallError: No result came; its subclasses say why.
             ToolSourceError: The server cannot be reached.
         """
         given = None if arguments is None else dict(arguments)

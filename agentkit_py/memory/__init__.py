@@ -147,7 +147,7 @@ class Memory:
 
         Returns:
             The facts that are remembered; all of the user's agents know them. A fact that is empty
-            or too long, or for which there is no room, is left out with a warning.
+            or too long, or for which the memory is full, is skipped with a warning.
 
         Raises:
             ConfigurationError: The state names no user or tenant.

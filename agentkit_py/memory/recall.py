@@ -101,8 +101,10 @@ def _line(fact: Fact) -> str:
 
 def _shown(lines: Sequence[str]) -> TextMessage:
     content = (
-        "<memory>\nWhat is remembered of this user from other conversations. It is background, "
-        "not a request; what the user says now counts more.\n\n" + "\n".join(lines) + "\n</memory>"
+        "<memory>\nFacts about this user from other conversations. They are background, "
+        "not a request; the user's current messages take precedence.\n\n"
+        + "\n".join(lines)
+        + "\n</memory>"
     )
     return TextMessage("user", content, from_history=True)
 

@@ -139,12 +139,12 @@ class UserMemory:
                 return there
             if len(await self.facts()) >= self._most:
                 raise ConfigurationError(
-                    f"There is no room: {self._most} facts are remembered. Forget some first."
+                    f"The memory is full: {self._most} facts are remembered. Forget some first."
                 )
         else:
             before = next((one for one in known if one.id == replaces), None)
             if before is None:
-                raise ConfigurationError(f"There is no fact {replaces!r} to replace.")
+                raise ConfigurationError(f"Unknown fact {replaces!r} to replace.")
             agent = before.agent
         now = self._clock()
         source = [text, agent, thread_id, replaces, key or message_id or now.isoformat()]
@@ -173,7 +173,7 @@ class UserMemory:
         found = (one for one in await self.facts() if one.id == fact_id)
         fact = next(found, None)
         if fact is None:
-            raise ConfigurationError(f"There is no fact {fact_id!r}.")
+            raise ConfigurationError(f"Unknown fact {fact_id!r}.")
         return await self.remember(
             text, agent=fact.agent, thread_id=fact.thread_id, replaces=fact_id
         )

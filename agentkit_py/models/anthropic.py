@@ -321,7 +321,7 @@ class AnthropicAdapter(Adapter):
         facts = [model, account_of(model, request), request.refused, has_tools]
         turns = written(request, every, reply, facts, partial(_Turns, model, request))
         turns.prefill = prefill if _takes_prefill(model, request) else ""
-        turns.end(request.agent, goes_on=bool(reply))
+        turns.end(request.agent, continues=bool(reply))
         if prefill and not _takes_prefill(model, request):
             turns.system.append(PREFILL.format(text=prefill))
         if not takes.forced_choice and (asked := asks_for_call(request)):

@@ -100,7 +100,7 @@ class ModelRequest:
 
     cache_key: str | None = None
     """A digest of the thread, under which providers cache its requests; empty: no thread;
-    None: no later request begins like this one."""
+    None: no later request has this beginning."""
 
     compaction: Compaction | None = None
     """A request that the provider summarises the conversation, if it can; or None."""
@@ -608,9 +608,9 @@ def checked_url(argument: str, value: object) -> str:
         )
     if _ADDRESS.match(value) is None:
         raise ConfigurationError(
-            f"{argument}: this URL (it is not shown here) has a user, a password or a port that is "
-            "no number before its path. Addresses appear in logs and errors: pass a key as "
-            "api_key=…, and a password as headers={'Authorization': 'Basic …'}."
+            f"{argument}: this URL (it is not shown here) has a user, a password or an invalid "
+            "port before its path. Addresses appear in logs and errors: pass a key as api_key=…, "
+            "and a password as headers={'Authorization': 'Basic …'}."
         )
     return value.rstrip("/")
 

@@ -155,7 +155,7 @@ class Standing:
             calls = message.tools if isinstance(message, ToolCallMessage) else ()
             self._barred |= {id(one): one for one in (message, *calls)}
 
-    def may_go_on(self, messages: Sequence[Message]) -> bool:
+    def may_continue(self, messages: Sequence[Message]) -> bool:
         """Return whether the checks hold if these messages follow: no refusal is marked there."""
         return not any(m.provider_metadata and _mark_of(m) for m in messages)
 

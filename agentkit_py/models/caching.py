@@ -65,8 +65,8 @@ def mark_for_claude(
             blocks = [{"type": "text", "text": system}] if isinstance(system, str) else system
             body["system"] = _marked(blocks, control) or system
     turns: list[WireTurn] = body["messages"]
-    goes_on = request.cache_key or tools or any(turn["role"] == "assistant" for turn in turns)
-    if not goes_on or "messages" in model.default_parameters:
+    continues = request.cache_key or tools or any(turn["role"] == "assistant" for turn in turns)
+    if not continues or "messages" in model.default_parameters:
         return
     for index in _ends(turns, asked, wanted):
         turn = turns[index]

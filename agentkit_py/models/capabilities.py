@@ -1,4 +1,4 @@
-"""Tables of what hosts and models take: the place to change when a provider's rules change.
+"""Tables of the features of hosts and models: change them when a provider's rules change.
 
 A host's row describes its server, for all models; a family's rows list the version from which
 its models support a feature. A version that is newer than all rows counts as the newest row.
@@ -428,10 +428,10 @@ _LITELLM = ":4000"
 
 
 def _is_own_server(host: str) -> bool:
-    """Return whether a host is in one's own network, where inference servers run.
+    """Return whether a host is in a private network, where inference servers run.
 
-    vLLM, SGLang, llama.cpp and Ollama read the member in which they give reasoning, LM Studio
-    leaves it out. What hosts elsewhere do is known of some only, and Groq refuses what it gives.
+    vLLM, SGLang, llama.cpp and Ollama read the member in which they return reasoning; LM Studio
+    ignores it. The behaviour of few public hosts is known, and Groq refuses its own member.
     """
     name = host.rpartition("@")[2]
     name = name[1:].partition("]")[0] if name.startswith("[") else name.partition(":")[0]
@@ -487,11 +487,11 @@ def _in_cloud(host: str, name: str) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=256)
 def capabilities_of(model: str, base_url: str = "") -> Capabilities:
-    """Return what requests to the model of this name may hold.
+    """Return the capabilities of the model of this name.
 
     Args:
         model: The provider's name of it.
-        base_url: The root of the API that is asked: hosts have rules of their own.
+        base_url: The root of the API: hosts have rules of their own.
     """
     found, host = _capabilities_by_name(model.lower()), host_of_url(base_url)
     if host and not host.endswith(_MAKERS):
@@ -526,7 +526,7 @@ _UNREAD: tuple[tuple[str, str], ...] = (
 
 
 def reads_thinking(model: str, made_by: str) -> bool:
-    """Return whether a Claude model can read the thinking of another one."""
+    """Return whether a Claude model can read the thinking of another model."""
     if model == made_by:
         return True
     unread = next(names for asked, names in _UNREAD if re.search(asked, model))
@@ -610,7 +610,7 @@ def window_of(model: str, overrides: Mapping[str, int] | None = None) -> int | N
     """Return the context window of a model in tokens; None: not known.
 
     Args:
-        model: The provider's name of it; what stands before the last ``/`` is left out.
+        model: The provider's name of it; the part before the last ``/`` is ignored.
         overrides: Windows by the beginning of a model's name, before those of the table.
     """
     name = model.rpartition("/")[2].lower()

@@ -110,7 +110,7 @@ EMPTY_RESULT = "(empty)"
 
 @dataclass(frozen=True, slots=True)
 class ChatAdapter(Adapter):
-    """Chat completions of one host."""
+    """The chat completions API of a host."""
 
     refused_parameters: ClassVar[Mapping[str, str]] = STREAMED
 
@@ -119,13 +119,13 @@ class ChatAdapter(Adapter):
     """Streams are asked for their usage by ``stream_options``, which the server must know."""
 
     cache_keys: bool = True
-    """Models that take a ``prompt_cache_key`` get one; Azure's dated versions are older than it."""
+    """Models that take a ``prompt_cache_key`` get it; Azure's dated versions are too old for it."""
 
     think_tags: ThinkTags | None = None
     """Tags around the reasoning at the beginning of a text; None: a text is text."""
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        """Return the body; the model's default parameters overwrite what is put here."""
+        """Return the body; the model's default parameters take precedence."""
         hosted_tools(model, request, FORMAT)  # refuses: this format has none
         body: dict[str, Any] = {"messages": self._turns(model, request).found}
         if request.tools:
@@ -183,8 +183,8 @@ class ChatAdapter(Adapter):
     def decode(self, model: Model, body: object) -> ModelReply:
         """Return the messages of a chat completion.
 
-        A refusal is text: the user has a right to it. Tool calls are one message with all of them.
-        A content list gives one message per chunk.
+        A refusal is text: the user has a right to it. All tool calls are a single message. A
+        content list gives a message per chunk.
         """
         found = checked_body(model, body)
         choices = as_list(found.get("choices"))
@@ -194,7 +194,7 @@ class ChatAdapter(Adapter):
         ends: list[dict[str, Any]] = []
         for choice in map(as_object, choices):
             if choice is None:
-                raise unexpected(model, body, "a choice is no object")
+                raise unexpected(model, body, "a choice is not an object")
             messages += _read_choice(model, choice, self.think_tags)
             ends.append(choice)
         usage = _usage(as_object(found.get("usage")))
@@ -206,7 +206,7 @@ class ChatAdapter(Adapter):
         return {**options, **body, "stream": True}
 
     def assembler(self, model: Model) -> ChatAssembler:
-        """Return the assembler of one reply."""
+        """Return the assembler of a reply."""
         return ChatAssembler(model, self.think_tags)
 
 
@@ -228,7 +228,7 @@ def taken_parameters(parameters: Mapping[str, Any], takes: Capabilities) -> dict
 
 
 class _Turns(Writer):
-    """The messages as they grow; what belongs to one reply is one of them."""
+    """The messages of the request; each reply is a single message."""
 
     def __init__(self, model: Model, host: Host, request: ModelRequest) -> None:
         takes = model.takes
@@ -263,7 +263,7 @@ class _Turns(Writer):
             self._add_text(message)
 
     def end(self) -> None:
-        """Write what a request has to end with."""
+        """Write the end that a request needs."""
         self._end()
         if self._is_strict and self.found and self.found[-1]["role"] not in ("user", "tool"):
             self._put({"role": "user", "content": closing_turn(self._author)})
@@ -271,7 +271,7 @@ class _Turns(Writer):
             self.found.append({"role": "user", "content": EMPTY_TURN})
 
     def _put(self, turn: dict[str, Any]) -> None:
-        """Add a turn, behind one of the other side where the host wants one, now and later."""
+        """Add a turn; where the host needs alternating sides, after a turn of the other side."""
         last = self.found[-1]["role"] if self._is_strict and self.found else ""
         if (last, turn["role"]) == ("assistant", "assistant"):
             self.found.append({"role": "user", "content": closing_turn(self._author)})
@@ -280,8 +280,8 @@ class _Turns(Writer):
         self.found.append(turn)
 
     def _begin(self, piece: Said | ToolExchange) -> None:
-        """End the reply before, unless this is more of it: see `_goes_on`."""
-        if self._reply and not _goes_on(self._reply[-1], piece):
+        """End the reply before, unless this is more of it: see `_continues`."""
+        if self._reply and not _continues(self._reply[-1], piece):
             self._end()
 
     def _end(self) -> None:
@@ -307,7 +307,7 @@ class _Turns(Writer):
             self.found.append({"role": "tool", "tool_call_id": one.id, "content": output})
 
     def _turn(self, said: list[Said]) -> dict[str, Any] | None:
-        """Return an assistant's message with what it said beside calls; None: nothing."""
+        """Return an assistant's message without its calls; None if it has nothing else."""
         chunks = [self._chunk(one) for one in said]
         if any(chunk is not None and chunk.get("type") != "text" for chunk in chunks):
             content = [chunk for chunk in chunks if chunk is not None]
@@ -347,10 +347,10 @@ class _Turns(Writer):
             self._put({"role": message.role, "content": content})
 
 
-def _goes_on(last: Said | ToolExchange, piece: Said | ToolExchange) -> bool:
-    """Return whether a piece is of the same reply as the one before it.
+def _continues(last: Said | ToolExchange, piece: Said | ToolExchange) -> bool:
+    """Return whether a piece is of the same reply as the previous piece.
 
-    Reasoning leads on to what it led to, and text to the calls for which the model stopped.
+    Reasoning continues with its result, and text with the calls that ended the model's reply.
     """
     if isinstance(last, ToolExchange):
         return False
@@ -443,9 +443,9 @@ _BESIDE = ("native_finish_reason", "content_filter_results", "stop_reason")
 
 
 def _finish(model: Model, messages: Sequence[Message], choices: list[dict[str, Any]]) -> Finish:
-    """Return why the first of the choices that is cut ended, else the first that says why.
+    """Return why the first choice that is cut off ended, else the first stated reason.
 
-    A refusal is one whatever it says.
+    A refusal counts as such whatever its reason.
     """
     ends = [_end(model, messages, choice) for choice in choices]
     return min(ends, key=_weight)
@@ -489,7 +489,7 @@ def _read_choice(model: Model, choice: dict[str, Any], tags: ThinkTags | None) -
 
 
 def _calls_in(message: dict[str, Any]) -> list[Any]:
-    """Return the tool calls of a message, or its one call in the form before there were tools."""
+    """Return the tool calls of a message, or its single call in the older form of functions."""
     old = as_object(message.get("function_call"))
     return as_list(message.get("tool_calls")) or ([{"function": old}] if old else [])
 
@@ -497,7 +497,7 @@ def _calls_in(message: dict[str, Any]) -> list[Any]:
 def _media_in(model: Model, message: dict[str, Any]) -> list[OpaqueMessage]:
     """Return the audio of a message, and its pictures (OpenRouter), which are not sent back.
 
-    The words of an audio are a text beside it, a picture is named where it stood.
+    The transcript of an audio is a text of its own; a picture is named at its place.
     """
     audio = as_object(message.get("audio"))
     found = [opaque(model, AUDIO, {"type": "audio", "audio": audio})] if audio else []
@@ -516,7 +516,7 @@ def _text_of(message: dict[str, Any]) -> str:
 
 
 def _read_chunk(model: Model, chunk: Block) -> Message:
-    """Return one item of a content list as a message."""
+    """Return an item of a content list as a message."""
     metadata = kept(model, FORMAT, chunk)
     match chunk.get("type"):
         case "text":
@@ -528,7 +528,7 @@ def _read_chunk(model: Model, chunk: Block) -> Message:
 
 
 def _activity(chunk: Block) -> Activity | None:
-    """Return that a chunk is no hosted tool's; None: it is no chunk, or one of a type of ours.
+    """Return an activity without a hosted tool for an unknown chunk; None for known types.
 
     A chunk's data is named after its type: `image_url`, or `reference_ids` of a `reference`.
     """
@@ -637,7 +637,7 @@ class _Choice:
     annotations: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     splitter: ThinkTagSplitter | None = None
     chunks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    """Items of content lists that are no texts, which Mistral sends beside these."""
+    """Items of content lists that are not texts, which Mistral sends, too."""
 
     images: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     audio: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -649,8 +649,8 @@ class _Choice:
     def call_for(self, found: dict[str, Any]) -> _WrittenCall:
         """Return the call that a piece belongs to, by its index.
 
-        Some servers leave that out, some give all calls of a reply the same one; a new id tells
-        new calls apart there.
+        Some servers omit the index, some give all calls of a reply the same index; a new id then
+        marks a new call.
         """
         call_id = text_or_empty(found.get("id"))
         index = found.get("index")
@@ -683,7 +683,7 @@ class _Choice:
         if calls:
             message["tool_calls"] = [call.whole() for call in calls]
         filled = {"index": self.number, "finish_reason": None, **self.rest}
-        # Some servers send the whole message, too, or null in its place: what was said counts.
+        # Some servers send the whole message, too, or null in its place: the pieces count.
         lists = (calls, self.details, self.thoughts, self.chunks, self.audio, self.images)
         said = any(lists) or any(content.values())
         message = message if said else as_object(self.rest.get("message")) or message
@@ -691,7 +691,7 @@ class _Choice:
 
 
 class ChatAssembler(BaseAssembler):
-    """Puts the chunks of one chat completion together."""
+    """Assembles the chunks of a chat completion."""
 
     def __init__(self, model: Model, think_tags: ThinkTags | None = None) -> None:
         super().__init__(model)

@@ -2,8 +2,8 @@
 
 OpenAI has no member for it. Others give ``reasoning_content`` (DeepSeek, Kimi, vLLM), ``reasoning``
 (vLLM, Groq, OpenRouter) or a list ``reasoning_details`` (OpenRouter, MiniMax); some of them refuse
-tool calls that come back without it, others refuse the member. `Capabilities.reasoning_fields` says
-what a host takes back; it gets its own reasoning only.
+tool calls that come back without it, others refuse the member. `Capabilities.reasoning_fields`
+lists the members that a host takes back; it gets its own reasoning only.
 
 Source: api-docs.deepseek.com, platform.moonshot.ai, platform.minimax.io, openrouter.ai/docs and
 docs.vllm.ai on reasoning (read October and November 2026).
@@ -65,7 +65,7 @@ def _text_of(detail: dict[str, Any]) -> str:
 
 
 def join_details(whole: list[dict[str, Any]], pieces: object) -> None:
-    """Add the pieces of one streamed chunk to the list as it is without streaming."""
+    """Add the pieces of a streamed chunk to the list, as it is without streaming."""
     for piece in objects(pieces):
         last = whole[-1] if whole else None
         same = last is not None and all(
@@ -75,8 +75,8 @@ def join_details(whole: list[dict[str, Any]], pieces: object) -> None:
             whole.append(dict(piece))
             continue
         for name, value in piece.items():
-            goes_on = name in ("text", "summary", "data") and isinstance(value, str)
-            if goes_on:
+            continues = name in ("text", "summary", "data") and isinstance(value, str)
+            if continues:
                 last[name] = text_or_empty(last.get(name)) + value
             elif value is not None:
                 last[name] = value
@@ -124,7 +124,7 @@ class ReasoningFields:
         given = [
             name for m in own for name in as_list(_kept(m.provider_metadata).get("fields")) or []
         ]
-        # Of two it is the newer one: servers to which both are one refuse both together.
+        # Of two names the newer: servers for which both mean the same refuse both together.
         return (*[name for name in reversed(TEXT_FIELDS) if name in given][:1], DETAILS)
 
     def _is_own(self, message: ReasoningMessage) -> bool:

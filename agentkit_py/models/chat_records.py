@@ -152,7 +152,7 @@ def _id_in(message: Mapping[str, Any]) -> str:
 
 
 def _call(call: ChatMessage) -> ChatMessage:
-    """Return a call in OpenAI's form; a flat one has its name and arguments next to its id."""
+    """Return a call in OpenAI's form; a flat call has its name and arguments next to its id."""
     function = as_object(call.get("function")) or call
     arguments = function.get("arguments", function.get("parameters"))
     written = arguments if isinstance(arguments, str) else dumps(arguments or {})

@@ -103,7 +103,7 @@ def read_conversation(
 
 @dataclass(frozen=True, slots=True)
 class ReadTurn:
-    """Messages that one side sent together, or the result of a call."""
+    """Messages that a side sent together, or the result of a call."""
 
     index: int
     """The number of the item of the record that it was read from."""

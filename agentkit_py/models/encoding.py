@@ -173,7 +173,7 @@ def closing_turn(author: str | None) -> str:
 
     Anthropic and Gemini take a conversation that ends with an assistant for a reply to continue,
     or refuse it. The turn names the last author, for every reader, and stays in its place when the
-    conversation continues (see `blocks.turn_mark`): a message has one form on the wire for ever.
+    conversation continues (see `blocks.turn_mark`): a message keeps its form on the wire for ever.
     """
     return CLOSING_TURN if author is None else AUTHOR_TURN.format(agent=encodable(author))
 
@@ -266,7 +266,7 @@ def asks_for_call(request: ModelRequest) -> str:
 def openai_choice(
     request: ModelRequest, takes: Capabilities, typed: Callable[[str, Encoded], Encoded]
 ) -> object:
-    """Return OpenAI's ``tool_choice``, of objects with a type; one format nests their members."""
+    """Return OpenAI's ``tool_choice``; ``typed`` makes its objects, which chat completions nest."""
     allowed = request.allowed_tools
     if allowed is not None and not allowed:
         return "none"

@@ -109,7 +109,7 @@ if TYPE_CHECKING:
     from agentkit_py.models.settings import GeminiSettings
 
 PLACEHOLDER_SIGNATURE = "skip_thought_signature_validator"
-"""Google's word for "this call was made by another model": Gemini 3 refuses calls without one."""
+"""Google's word for "this call was made by another model": Gemini 3 refuses unsigned calls."""
 
 _IN_URL = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 _MALFORMED = "MALFORMED_FUNCTION_CALL"
@@ -311,11 +311,11 @@ class _Turns(TurnWriter):
     def _text(self, text: str) -> Part:
         return {"text": text}
 
-    def end(self, reader: str, *, goes_on: bool = False) -> None:
+    def end(self, reader: str, *, continues: bool = False) -> None:
         """Write the required end of a request."""
         if self._ends_with_assistant and all(p.get("thought") for p in self.found[-1]["parts"]):
             self.found.pop()  # nothing but thoughts: the last word is the user's
-        super().end(reader, goes_on=goes_on)
+        super().end(reader, continues=continues)
 
     def _own(self, of: Message | ToolCall) -> Part:
         """Return the part that something was read from, signed if the signature still counts."""
@@ -334,7 +334,7 @@ class _Turns(TurnWriter):
 
     def _say(self, message: Said) -> None:
         if nothing := origin_of_block(message.provider_metadata).get(EMPTY):
-            # A model's turn of thoughts alone is none, so a user's turn stands in its place.
+            # A model's turn of thoughts alone is dropped, so a user's turn replaces it.
             self._add("user", [self._text(CLOSING_TURN)] if nothing == "end" else [])
             return
         if message.role == "assistant":
@@ -457,7 +457,7 @@ def _media_part(part: MediaContent) -> Part | None:
         kind = media_type(part)
         fits = _MEDIA.fullmatch(kind)
         return {"inlineData": {"mimeType": kind, "data": part.data}} if fits else None
-    # A link needs a type; without one, the usual type.
+    # A link needs a type; the usual type unless given.
     usual = "image/jpeg" if isinstance(part, ImageContent) else "application/pdf"
     return {"fileData": {"mimeType": part.media_type or usual, "fileUri": part.url}}
 

@@ -245,7 +245,7 @@ class ResponsesAdapter(Adapter):
 
         Items of which our own form would lose something are kept in `provider_metadata`, and those
         without a type of ours as `OpaqueMessage`s. Items after reasoning name it, since the API
-        refuses the one without the other.
+        refuses either without the other.
         """
         found = checked_body(model, body)
         items = as_list(found.get("output"))
@@ -396,7 +396,7 @@ class _Items(Writer):
             self._put(opaque_block(message))
 
     def _id(self, beginning: str, own: dict[str, Any]) -> dict[str, str]:
-        """Return an item's id if it follows reasoning: the API refuses one without the other.
+        """Return an item's id if it follows reasoning: the API refuses either without the other.
 
         "Expected an ID that begins with 'msg'": an item may as well have none.
         """
@@ -473,7 +473,7 @@ def _own_reasoning(message: ReasoningMessage, host: str, *, stored: bool) -> Enc
 
 
 def _name_of(reasoning: Block) -> str:
-    """Return the name by which later items refer to a reasoning item: its id, if it has one.
+    """Return the name by which later items refer to a reasoning item: its id, if any.
 
     Some hosts give no id, and with encrypted content none is needed.
     """

@@ -426,7 +426,7 @@ class _StrictConverter:
         resolved(node, self._root)  # a broken reference is an error here, not at the provider
         siblings = {key: node[key] for key in ("title", "description") if key in node}
         ref = {"$ref": node["$ref"]}
-        # "$ref cannot have keywords": an annotated reference becomes a union with one member.
+        # "$ref cannot have keywords": an annotated reference becomes a union with a single member.
         return {"anyOf": [ref], **siblings} if siblings else ref
 
     def _definitions(self, result: dict[str, Any]) -> None:
@@ -480,7 +480,7 @@ class _StrictConverter:
 
 
 def _one_union(node: dict[str, Any]) -> dict[str, Any]:
-    """Write ``oneOf`` as ``anyOf`` and unwrap an ``allOf`` with one member, as in old pydantic."""
+    """Write ``oneOf`` as ``anyOf``, and unwrap a single-member ``allOf``, as in old pydantic."""
     result = dict(node)
     parts = as_list(result.pop("allOf", None))
     if parts is not None:
@@ -719,10 +719,10 @@ _FREE_FORM = "A JSON object, written as text."
 def gemini_schema(schema: Schema) -> dict[str, Any] | None:
     """Return the schema for a Gemini function declaration; None without properties.
 
-    References are replaced by their targets, ``const`` becomes an enum with one value, unions with
-    null become ``nullable``, and keywords that Gemini does not know are left out. Values that are
-    no text cannot be enumerated, so they are listed in the description. Objects without named
-    properties are refused by Gemini; they are asked for as JSON text (see `restore_arguments`).
+    References are replaced by their targets, ``const`` becomes an enum with a single value, unions
+    with null become ``nullable``, and keywords unknown to Gemini are omitted. Only texts can be
+    enumerated, so other values are listed in the description. Objects without named properties are
+    refused by Gemini; they are asked for as JSON text (see `restore_arguments`).
 
     Raises:
         ToolDefinitionError: The arguments are not an object, or the schema refers to itself.

@@ -313,7 +313,7 @@ def _problem(kind: Any, settings: object, error: ValidationError) -> str:
 
 
 def _place(value: object, location: tuple[int | str, ...]) -> tuple[list[int | str], object]:
-    """Return the part of a location that is in the value, and what is there.
+    """Return the part of a location that exists in the value, and the value there.
 
     Locations also hold the names of types.
     """

@@ -267,7 +267,7 @@ class Writer(ABC):
         same = same and all(old.role == "system" and old == new for old, new in others)
         if not same or not _is_between(messages, count):
             return False
-        return self._standing.may_go_on(messages[count:])
+        return self._standing.may_continue(messages[count:])
 
 
 class TurnWriter(Writer):
@@ -324,11 +324,11 @@ class TurnWriter(Writer):
             self._close()
         self._opened = mark or self._opened
 
-    def end(self, reader: str, *, goes_on: bool = False) -> None:
+    def end(self, reader: str, *, continues: bool = False) -> None:
         """Write the required end of an agent's request, unless a reply continues."""
         if not self.found:
             self._add("user", [self._text(OPENING_TURN)])
-        if self._ends_with_assistant and not goes_on and not self.is_continued(reader):
+        if self._ends_with_assistant and not continues and not self.is_continued(reader):
             self.closed = digest_of([len(self.found), self.found[-1][self._parts]])
             self._close()
 
@@ -347,8 +347,8 @@ def written(
 ) -> W:
     """Return a writer that has written a request's conversation, for the caller to end.
 
-    A message has one form on the wire whatever follows it. So the next request of a run extends
-    the written form of the last request, where that is its beginning.
+    A message has the same form on the wire whatever follows it. So the next request of a run
+    extends the written form of the last request, where that is its beginning.
 
     Args:
         request: The request.

@@ -57,7 +57,7 @@ _REPEATED = frozenset(
         *("listing.began", "listing.ended", "taken.back"),
     }
 )
-"""What a run that goes on does again in a replay, where nothing is really done."""
+"""Events that a resumed run repeats in its replay, without their effects."""
 
 T = TypeVar("T")
 
@@ -101,8 +101,8 @@ class Recorder(Instrumentation):
     state: dict[str, Any] | None = None
     """The state's data at last."""
 
-    goes_on_after: str | None = None
-    """The question with whose answer the run goes on: what it did before is not recorded again."""
+    resumes_after: str | None = None
+    """The question whose answer resumes the run: earlier events are not recorded again."""
 
     wants_rehearsals: bool = field(default=True, init=False)
     wants_tokens: bool = field(default=True, init=False)
@@ -120,7 +120,7 @@ class Recorder(Instrumentation):
 
     def record(self, kind: str, **facts: Any) -> None:
         """Emit an event of this moment."""
-        if self.goes_on_after is not None and kind in _REPEATED:
+        if self.resumes_after is not None and kind in _REPEATED:
             return
         self.emit({"kind": kind, "at": self.now, **facts})
 
@@ -294,15 +294,15 @@ class Recorder(Instrumentation):
                 pass
 
     async def progress(self, event: ToolProgressed) -> None:
-        """Record what a tool reports."""
+        """Record the progress of a tool."""
         running = self._running[event.run_id, event.call.id]
         key = running[0] if running else event.call.id
         self.record("tool.progressed", tool=key, runId=event.run_id, **event.progress.to_dict())
 
     def _tool_event(self, event: ToolStarted | ToolFinished | HitlResolved) -> None:
         if isinstance(event, HitlResolved):
-            if event.request.id == self.goes_on_after:
-                self.goes_on_after = None
+            if event.request.id == self.resumes_after:
+                self.resumes_after = None
             return
         if isinstance(event, ToolFinished):
             call_id = event.result.tool.id
@@ -476,7 +476,7 @@ class RecordingRuntime(DirectRuntime):
         journal: Mapping[str, Any] | None,
         answers: Mapping[str, ApprovalAnswer | None],
     ) -> JournalRuntime:
-        """Return the runtime of one run that may pause for a person, which is recorded too."""
+        """Return the runtime of a run that may pause for a person, with recording."""
         return _RecordingJournal(self._recorder, self, journal, answers)
 
 

@@ -23,7 +23,7 @@ from agentkit_py.stores.base import HistoryStore
 
 Status: TypeAlias = Literal["running", "completed", "waiting", "failed", "cancelled"]
 """``"waiting"``: the run is stored and waits for a person; its answer begins another recorded run,
-which goes on with it."""
+which continues it."""
 
 MAX_RUNS = 50
 """Number of runs whose details are kept; the threads of older ones stay in the store."""
@@ -224,12 +224,12 @@ class Playground:
             run.recorder.record("decided", request=request.id, resolution=resolution, reason=reason)
 
     async def questions(self, thread_id: str) -> list[Question]:
-        """Return the open questions of a thread that can be answered here, whoever's run asks."""
+        """Return a thread's open questions that can be answered here, of any process's runs."""
         found = await self.target.pending(thread_id)
         return [question for question in found if question.execution is None]
 
     async def _note_questions(self, run: RecordedRun) -> bool:
-        """Record what a run that has paused asks; return whether it asks anything."""
+        """Record the questions of a paused run; return whether there are any."""
         if self.store is None or run.thread_id is None:
             return False
         shown = {question for one in self.runs.values() for question in one.asked}
@@ -265,7 +265,7 @@ class Playground:
         for run in [run for run in self.runs.values() if request_id in run.asked]:
             run.recorder.record("decided", **facts)
         run = self._record("", thread)
-        run.recorder.goes_on_after = request_id
+        run.recorder.resumes_after = request_id
         run.ready.set()
         run.task = asyncio.create_task(
             self._run(run, partial(self._resume, run, thread, {request_id: answer}))

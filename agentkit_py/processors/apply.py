@@ -562,13 +562,13 @@ class Restored:
 
 
 def restore_held(before: Messages, after: Messages, held: frozenset[int]) -> Restored:
-    """Put held messages of ``before`` that are not in ``after`` back where they were.
+    """Put held messages of ``before`` that are missing in ``after`` back in place.
 
     The model asked for its calls and waits for their results, so a history without them makes it
-    ask again. A message that the processor rewrote (a new one with the same calls, or with the same
-    call's result) counts as there; a text only if it was rewritten in its place, in a list as long
-    as before, or made by `derived`. A call message that was made smaller becomes whole again.
-    If the held messages came into another order, all are put back into their own.
+    ask again. A rewritten message (a new message with the same calls, or with the same call's
+    result) counts as present; a text only if it was rewritten in its place, in a list as long as
+    before, or made by `derived`. A call message that lost calls gets them back. If the held
+    messages came into another order, all are put back into their own.
     """
     if [id(m) for m in before if id(m) in held] == [id(m) for m in after if id(m) in held]:
         return Restored(tuple(after))
@@ -638,10 +638,10 @@ def _rewritten_texts(ours: Messages, before: Messages, after: Messages) -> dict[
 
 
 def _originals(before: Messages, after: Messages) -> dict[int, int]:
-    """Return of which message each new call or result was made: index in ``after`` → `id()`.
+    """Return the original of each new call or result: index in ``after`` → `id()`.
 
     Providers repeat ids, so equal calls and results are identified by their places:
-    a new message stays between the same messages as the old one. The rest is matched from the
+    a new message stays between the same messages as its original. The rest is matched from the
     end, since limits remove the oldest. `derived` messages know their sources.
     """
     places = _first_positions(before)
@@ -711,8 +711,8 @@ def _insert(
 ) -> list[Message]:
     """Put each missing message after its nearest predecessor that is still there.
 
-    Without one it comes before its nearest successor, or at the end. Messages in place are never
-    passed: the order of all of them together is as it was.
+    Without a predecessor it comes before its nearest successor, or at the end. Messages in place
+    are never passed: the order of all of them together is as it was.
     """
     positions = _first_positions(after)
     found = [positions.get(id(standing.get(id(m), m))) for m in before]

@@ -325,7 +325,7 @@ class ProcessorContext:
 
     @property
     def view(self) -> str:
-        """A digest of the processors that hide messages before this one; empty: none."""
+        """A digest of the processors that hide messages before this processor; empty if none."""
         if not self.hiding:
             return ""
         by_agent = any(one.by_agent for one in self.hiding)
@@ -370,7 +370,7 @@ class HistoryProcessor(ABC):
 
     @property
     def hides(self) -> bool:
-        """True: the messages it removes may not be seen in any form, not as part of a text either.
+        """True if the messages it removes must not appear in any form, not even as part of a text.
 
         So it runs before the first processor that `makes_text` of messages, whatever the levels of
         the two. It has to decide by each message with its calls and results, not by its place. A

@@ -263,7 +263,7 @@ def processor_from_settings(
     processor = PROCESSORS.get(kind) if isinstance(kind, str) else None
     if processor is None:
         raise ConfigurationError(
-            f"type: there is no processor {kind!r}; there are: {', '.join(sorted(PROCESSORS))}."
+            f"type: unknown processor {kind!r}; there are: {', '.join(sorted(PROCESSORS))}."
         )
     return processor.from_settings(found, parts)
 

@@ -19,7 +19,7 @@ Finder: TypeAlias = Callable[[str], Iterator[Span]]
 
 _BYTE = r"(?:25[0-5]|2[0-4]\d|1?\d?\d)"
 _DOT = r"(?: ?\[ ?\. ?\] ?| ?\( ?\. ?\) ?| ?[\[({] ?dot ?[\])}] ?| dot | \. |\.)"
-"""A dot, also a disguised one."""
+"""A dot, perhaps disguised."""
 
 _GAP = r"(?: - | ?\. ?|[ -])"
 """Characters that may be between the groups of a number."""
@@ -114,7 +114,7 @@ _USUAL_LENGTHS = (16, 15, 19)
 
 
 def _spaced_cards(text: str) -> Iterator[Span]:
-    """Find cards whose digits are written one by one; more digits may follow."""
+    """Find cards whose digits are written separately; more digits may follow."""
     for match in _SPACED.finditer(text):
         places = [i for i in range(*match.span()) if text[i].isdigit()]
         for length in (len(places), *_USUAL_LENGTHS):

@@ -299,7 +299,7 @@ class _LeftOutTurn:
     """The day (UTC) on which it began, if that matters and is known."""
 
     def is_of(self, asked: Sequence[Period]) -> bool:
-        """Return whether the turn is of any of these days, or mentions one of them."""
+        """Return whether the turn is of any of these days, or mentions any of them."""
         if self.day is None or not asked:
             return False
         own = [Period(self.day, self.day), *periods(self.text, self.day)]

@@ -332,7 +332,7 @@ def _bounded(pattern: object) -> BoundedPattern:
         if re.fullmatch(r"[a-z_]+", pattern):
             # A single word without a space is a mistyped name of a pattern.
             raise ConfigurationError(
-                f"There is no pattern {pattern!r}; built in are: {', '.join(sorted(BUILT_IN))}. "
+                f"Unknown pattern {pattern!r}; built in are: {', '.join(sorted(BUILT_IN))}. "
                 "Mask a word with re.compile."
             )
         try:

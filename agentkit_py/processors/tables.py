@@ -173,8 +173,8 @@ def _as_table(
 def table_of(value: JsonValue, *, owner: NamedBy | None = None, said: object = None) -> str:
     """Return JSON as lines of ``key=value`` pairs and tables.
 
-    A record that does not name itself gets the key and value of its ``owner``. Of long lists, rows
-    stay whose ids are in ``said``; None: all.
+    A record that does not name itself gets the key and value of its ``owner``. Long lists keep only
+    rows whose ids are in ``said``; None: all.
     """
     if isinstance(value, dict):
         by_id = _records_by_id(value)

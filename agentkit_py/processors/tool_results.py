@@ -597,7 +597,7 @@ class Deduplicate(ConfiguredProcessor):
         """The results it replaces, for reports."""
         what = "results and texts" if self.texts else "results"
         older = ", and older states of records" if self.records else ""
-        return f"{what} that stand further down again{older}"
+        return f"{what} that are repeated further down{older}"
 
     async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
         """Return the messages with references in place of older equal results."""

@@ -1,10 +1,9 @@
-"""Making calls and results whole, so that no request is refused after a processor or hook.
+"""Repair of calls and results, so that no request is refused after a processor or hook.
 
-A list is valid when every call message stands together with the other calls of its reply (what the
-model said or thought else may stand between them, and what it said after them), when directly after
-the reply come the results, exactly one per call in any order, and when there are no other results
-and no empty call messages. Roles, alternation and ids
-are rules of single providers, and their encoders' business.
+A list is valid if the call messages of a reply are together (other parts of the reply may be
+between and after them), if the results follow directly, exactly one per call in any order, and if
+there are no other results and no empty call messages. Roles, alternation and ids are rules of
+single providers, which their encoders apply.
 """
 
 from __future__ import annotations
@@ -154,7 +153,7 @@ class _Scan:
 
 def _no_message(value: object) -> ProcessorError:
     return ProcessorError(
-        f"the list holds {type(value).__name__} {value!r:.80}, which is no message",
+        f"the list holds {type(value).__name__} {value!r:.80}, which is not a message",
         processor="validity",
         level="validity",
     )

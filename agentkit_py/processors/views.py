@@ -55,7 +55,7 @@ class ByAuthor(ConfiguredProcessor):
     def __post_init__(self) -> None:
         super().__post_init__()
         if (self.keep is None) == (self.drop is None):
-            raise ConfigurationError("ByAuthor takes keep=… or drop=…: exactly one of them.")
+            raise ConfigurationError("ByAuthor takes either keep=… or drop=….")
 
     @property
     def reason(self) -> str:

@@ -161,7 +161,7 @@ def read_reply(
 
         if (other := reader_of_other_api(model, body)) is None:
             raise
-        said = "A reply that is remembered is one of %s, not of %s: the model was exchanged since"
+        said = "A recorded reply is in the format of %s, not of %s: the model was exchanged since"
         logger.warning(said, other.provider, model.provider)
         return other, read(other, body)
 

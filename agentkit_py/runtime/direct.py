@@ -148,7 +148,7 @@ class DirectRuntime(Runtime):
         if other == key:
             raise refused
         logger.warning(
-            "%s refused the key of model %r (HTTP %d); asked again with the one that api_key=… "
+            "%s refused the key of model %r (HTTP %d); asked again with the key that api_key=… "
             "gives now",
             *(model.provider, model.model, refused.status),
         )
@@ -195,7 +195,7 @@ class DirectRuntime(Runtime):
             raise ConfigurationError(
                 f"No API key for {model.provider} model {model.model!r}: set {variable} or pass "
                 "api_key=… to the function that makes the model. Without a key, "
-                "agentkit_py.testing.ScriptedModel plays one."
+                "agentkit_py.testing.ScriptedModel plays a model."
             )
         return key or None
 

@@ -166,7 +166,7 @@ class Runtime(ABC):
         return
 
     def decide(self, key: str, value: Callable[[], JsonValue], what: str) -> None:
-        """Record a decision of the user's code; ``what`` names the decision in errors.
+        """Record a decision of the user's code, which errors describe as ``what``.
 
         Raises:
             ReplayError: The first execution decided otherwise here.

@@ -312,11 +312,11 @@ def _expect_functions(calls: Sequence[object]) -> None:
         return
     if isinstance(wrong, list | tuple):
         raise ConfigurationError(
-            "ctx.step.parallel(…) takes functions one by one: write ctx.step.parallel(*calls)"
+            "ctx.step.parallel(…) takes its functions unpacked: write ctx.step.parallel(*calls)"
         )
     raise ConfigurationError(
         f"ctx.step.parallel(…) takes functions, got {wrong!r:.80}: write "
-        'lambda: ctx.step.run("name", function) for each, not what ctx.step.run(…) gives'
+        'lambda: ctx.step.run("name", function) for each, not the result of ctx.step.run(…)'
     )
 
 

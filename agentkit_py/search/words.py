@@ -21,7 +21,7 @@ import snowballstemmer  # pyright: ignore[reportMissingTypeStubs] - it has none
 _snowball: Any = snowballstemmer
 
 MAX_WORD = 256
-"""Letters of a word that are searched for and stored; the rest is cut off."""
+"""The letters of a word that are searched for and stored; the rest is cut off."""
 
 MAX_WORDS = 32
 """Words of a query that are searched for."""

@@ -1,7 +1,7 @@
 """Access: who may answer a question, take a thread over, and act on other users' data.
 
-Each endpoint and each stream asks here. Where the server has tenants, another user's data is out
-of reach unless both are of one tenant; only then are the lists and rules of the application asked.
+Each endpoint and each stream asks here. Where the server has tenants, another user's data is out of
+reach unless both have the same tenant; only then are the lists and rules of the application asked.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ def create_app(
 ) -> Starlette:
     """Return an ASGI app with the endpoints that the npm package ``@inngest/use-agent`` calls.
 
-    Without ``client``, runs are tasks of this process; with one, they are the functions that
+    Without ``client``, runs are tasks of this process; with it, they are the functions that
     `agentkit_py.inngest.create_functions` makes of the same networks and agents.
 
     Args:
@@ -298,8 +298,8 @@ def _middleware(origins: Sequence[str]) -> list[Middleware]:
 class OneLength:
     """Refuses requests with two lengths, and closes their connection (RFC 9112, 6.1).
 
-    Servers take either of the two. A proxy before them may take the other, and then forward what an
-    attacker wrote as the next request, of another user.
+    Servers use either length. A proxy before them may use the other, and then forward an attacker's
+    text as the next request, of another user.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -161,7 +161,7 @@ class StreamTokens:
         if secret is not None and len(secret.strip()) < _SHORTEST_SECRET:
             raise ConfigurationError(
                 f"create_app: secret must have at least {_SHORTEST_SECRET} characters, since "
-                "a guessed secret opens every channel. `openssl rand -hex 32` prints one"
+                "a guessed secret opens every channel. `openssl rand -hex 32` prints a secret"
             )
         self._key = secrets.token_bytes(32) if secret is None else secret.encode()
         self._seconds = seconds

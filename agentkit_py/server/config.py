@@ -232,7 +232,7 @@ class ServerSettings:
     realtime_url: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse clients that could name another user, and approvals that nobody could give."""
+        """Refuse clients that could name another user, and approvals without approvers."""
         self._check_kinds()
         if self.across_tenants and self.tenant_of is None:
             raise ConfigurationError("across_tenants: pass tenant_of=…; tenants need it")

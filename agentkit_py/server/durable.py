@@ -123,7 +123,7 @@ class InngestRuns(Backend):
             "answerableBy": job.user_id,
             "extended": self._settings.extended,
             "state": {"data": state.dump(), "messages": messages},
-            # Another run may change the thread's data before this one has the thread.
+            # Another run may change the thread's data before this run has the thread.
             GOES_ON_WITH: given_by_client(job, self._settings, state),
         }
         if job.on_busy is not None:

@@ -272,7 +272,7 @@ def _check_alone(store: HistoryStore) -> None:
         os.close(lock)
         raise ConfigurationError(
             f"create_app: another worker process serves already, and {type(store).__name__} does "
-            "not carry streams from one process to another: answers of a worker would be missing "
-            "in the others. Use SqliteHistory (one machine) or PostgresHistory, or one worker."
+            "not carry streams between processes: answers of a worker would be missing "
+            "in the others. Use SqliteHistory (one machine) or PostgresHistory, or a single worker."
         ) from error
     _held.append(lock)

@@ -768,7 +768,7 @@ def _of_owner(
 ) -> T:
     """Do work on a thread of a user, and on no other."""
     if thread_id is None:
-        raise HistoryError("A store of one user can only be asked for that user's threads.")
+        raise HistoryError("A store of a single user can only be asked for that user's threads.")
     if not _is_known(session, thread_id, owner):
         raise ThreadNotFoundError(thread_id)
     return work(session)

@@ -27,7 +27,7 @@ from agentkit_py.stores._sql_session import JsonText, Session
 from agentkit_py.stores.rows import ALL, decode_row, first_title_of
 
 BRANCH = "COALESCE((SELECT branch FROM {threads} WHERE id = ?), ?)"
-"""The branch of a thread that two threads will share; its id if there is no such thread."""
+"""The branch of a thread that two threads will share; its id if the thread does not exist."""
 
 ROW = (
     "r.position, {bytes:r.json}, {bytes:r.metadata}, {bytes:r.tokens}, r.messages, r.size, r.system"
@@ -125,7 +125,7 @@ def between(session: Session, thread_id: str, first: int, end: int) -> list[Any]
 
 
 def with_ids(session: Session, branches: Sequence[Branch], ids: Sequence[str]) -> list[Any]:
-    """Return id and JSON of the results of a thread with one of these ids."""
+    """Return id and JSON of a thread's results with these ids."""
     # The plus sign keeps SQLite from choosing the index of positions, which has the whole thread.
     query = (
         "SELECT id, {bytes:json} FROM {results} WHERE thread_id = ? AND +position < ? AND id {ids}"

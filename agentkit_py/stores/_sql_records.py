@@ -1,7 +1,7 @@
 """The queries of thread data: leases, questions, staff, mail, facts, spending.
 
 Each function is a transaction. Those of the same execution, and those of the same thread, wait for
-each other: the execution is locked before the thread, so that there is no deadlock.
+each other: the execution is locked before the thread, which prevents deadlocks.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ logger: logging.Logger = get_logger("agentkit_py.stores")
 T = TypeVar("T")
 
 APPLICATION_ID = 0x41674B74
-"""Marks our files ("AgKt"), so that another program's file is not taken for one of ours."""
+"""Marks our files ("AgKt"), so that another program's file is not taken for ours."""
 
 VERSION = len(STEPS)
 """The version of the tables; files say theirs in ``PRAGMA user_version``."""
@@ -227,7 +227,7 @@ class SqliteFile:
                 return work(_SqliteSession(connection))
 
     def _write(self, work: Callable[[Session], T]) -> T:
-        """Make a change, and the others in line: one commit for all."""
+        """Make all queued changes in a single commit."""
         change = _QueuedChange(work)
         asked = time.monotonic()
         with self._lock:
@@ -392,7 +392,7 @@ class SqliteMemory:
         self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
     ) -> T:
         """Run ``work`` in a transaction."""
-        del write, repeatable  # there are no concurrent writers, and nothing is done twice
+        del write, repeatable  # there are no concurrent writers, and nothing is repeated
         try:
             with self._lock, _transaction(self._connection, "BEGIN"):
                 return work(_SqliteSession(self._connection))

@@ -287,7 +287,7 @@ def _insert(session: Session, key: UUID, row: Row) -> None:
     state = metadata.get("state")
     session.execute(
         # Theirs sorts by time alone, and a client's clock may be behind or ahead: each row is later
-        # than those before it, but not later than what TypeScript writes next.
+        # than those before it, but not later than TypeScript's next row.
         "INSERT INTO {ts_messages} (thread_id, message_id, message_type, agent_name, content, "
         "data, client_state, checksum, created_at) SELECT ?, ?, ?, ?, ?, ?::jsonb, ?::jsonb, ?, "
         "GREATEST(LEAST(?::timestamptz, clock_timestamp()), max(created_at) "

@@ -655,7 +655,7 @@ class HistoryStore(HistoryConfig, ABC):
 
     async def _append_users_turn(self, context: HistoryContext) -> str | None:
         if context.user_result is None:
-            raise HistoryError("There is no user message to save; user_result is not set.")
+            raise HistoryError("The context has no user message to save: user_result is not set.")
         state = context.user_message.state if context.user_message else None
         thread_id = _thread_of(context)
         metadata = None if state is None else {"state": state}

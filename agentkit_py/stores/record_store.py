@@ -1,4 +1,4 @@
-"""RecordStore: the base class of stores that keep everything beside threads as records."""
+"""RecordStore: the base class of stores that keep all data except threads as records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Record: the form in which a store keeps everything that lies beside threads.
+"""Record: the form in which a store keeps all data except threads.
 
 Questions, runs, leases, notes of calls, mail, takeovers, facts, counters, summaries and vectors are
 records of different kinds. A database implements `Records` within a transaction, and no more.
@@ -112,8 +112,8 @@ class RecordViews(ABC):
     async def transact(self, work: Callable[[Records], T]) -> T:
         """Return the result of ``work``, which runs in a transaction of its own.
 
-        Its writes are kept whole, or not at all where it raises or the process dies. Of two
-        transactions one sees what the other wrote, or nothing of it, also between processes.
+        Its writes are kept whole, or not at all where it raises or the process dies. Transactions
+        see all writes of another transaction or none, also between processes.
 
         Args:
             work: Reads and writes; called again where the database has to repeat the transaction.

@@ -128,7 +128,7 @@ class Workspace:
         """Return the content of a file.
 
         Raises:
-            HistoryError: The name leads out of the folder, or there is no such file.
+            HistoryError: The name leads out of the folder, or the file does not exist.
         """
         path = self.path(thread_id, name)
         if not path.is_file():

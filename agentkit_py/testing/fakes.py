@@ -189,7 +189,7 @@ def _source(
     function = functions[0]
     if len(replies) > 1:
         raise ConfigurationError(
-            f"ScriptedModel takes replies, or one function of the request alone; got {function!r} "
+            f"ScriptedModel takes replies, or a single function of the request; got {function!r} "
             f"among {len(replies)}"
         )
 
@@ -270,7 +270,7 @@ class HashingEmbedder:
         return f"hashing:{self.dimensions}"
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return one vector for each text."""
+        """Return a vector for each text."""
         self.texts.extend(texts)
         return [self._vector(text) for text in texts]
 
@@ -302,12 +302,12 @@ class EventLog:
         self.events.append(event)
 
     def of(self, kind: type[E]) -> list[E]:
-        """Return the events of one kind, in order."""
+        """Return the events of a kind, in order."""
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
     def story(self) -> list[str]:
-        """The events, one line each: ``"RunStarted network support"``."""
+        """The events, a line each: ``"RunStarted network support"``."""
         return [
             " ".join(filter(None, (type(one).__name__, getattr(one, "scope", None), one.name)))
             for one in self.events

@@ -1,4 +1,4 @@
-"""A provider to test against: it answers from a script and refuses what the real ones refuse.
+"""A provider to test against: it answers from a script and refuses what real providers refuse.
 
 ```python
 with FakeProvider([tool_call("search", {"q": "refund"}), "Done."]) as provider:

@@ -157,7 +157,7 @@ def test_a_question_of_an_inngest_function_is_answered_there(tmp_path: Path) -> 
             done = agentkit(*command, "hats_app:later", asked.id)
         assert (done.exit_code, done.output) == (
             0,
-            "Sent: the run goes on as its Inngest function.\n",
+            "Sent: the run continues as its Inngest function.\n",
         )
         asyncio.run(executor.advance(1))
         assert (run.status, run.output["text"]) == ("completed", "On its way.")

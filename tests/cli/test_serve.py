@@ -178,7 +178,7 @@ def test_with_a_signing_key_requests_must_be_signed(serving: Serve) -> None:
     ("arguments", "variables", "sentence"),
     [
         (["hat_shop:number"], {}, "has nothing to serve"),
-        (["json"], {}, "has nothing to serve: it takes a list of Inngest functions"),
+        (["json"], {}, "has nothing to serve: it takes an Inngest function"),
         (["hat_shop:nothing"], {}, "has no 'nothing'"),
         (["hat_shop.py"], {}, "is a file; name the module"),
         (["hat_shop:mixed"], {}, "serve either Inngest functions, or networks and agents"),

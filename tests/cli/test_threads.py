@@ -636,7 +636,7 @@ def test_ages_and_names_that_cannot_be_are_said(db: Path, tmp_path: Path) -> Non
     """They were tracebacks."""
     for age in ("99999999999d", f"{10**30}w"):
         said = threads("clean", "--db", db, "--older-than", age, "--yes", code=2)
-        assert "is no time" in said
+        assert "is not a time" in said
     assert "there is no file" in threads("list", "--db", "a" * 5000, code=2)
     out = ("eval", "from-thread", db, "a", "--out")
     for path in (db, tmp_path, tmp_path / "none" / "cases.jsonl"):

@@ -67,7 +67,7 @@ async def test_model_corrects_and_forgets(runner: Runner) -> None:
     assert len(await memory.of(user="bob", tenant="acme").facts()) == 1
     seen = str(model.requests[-1].body)
     assert "No such fact." in seen
-    assert f"There is no fact '{other.id}' to replace." in seen or other.id in seen
+    assert f"Unknown fact '{other.id}' to replace." in seen or other.id in seen
     (coffee,) = await mine.facts()
     model.reply(tool_call("forget", {"id": coffee.id}), "Forgotten.")
     await runner.run(agent, "Forget that.", state={"data": ADA})

@@ -239,4 +239,4 @@ async def test_a_new_thread_in_the_place_of_the_one_the_client_named_is_logged_o
         await take_turn(thread_of(config, State(thread_id="t1")))
     (record,) = caplog.records
     assert "named the thread 't1'" in record.getMessage()
-    assert "return ctx.thread_id where there is one" in record.getMessage()
+    assert "return ctx.thread_id where it is set" in record.getMessage()

@@ -163,8 +163,8 @@ def test_invalid_environment_variable_is_refused(text: str, said: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({}, "type: there is no processor None"),
-        ({"type": "Window"}, "there is no processor 'Window'; there are: "),
+        ({}, "type: unknown processor None"),
+        ({"type": "Window"}, "unknown processor 'Window'; there are: "),
         ({"type": "Chain", "processors": "x"}, "Chain: processors must be a list"),
         ({"type": "Threshold", "trigger": -1, "then": []}, "trigger must be"),
         ({"type": "Threshold", "then": []}, "needs trigger"),

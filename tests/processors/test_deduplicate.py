@@ -115,7 +115,7 @@ def test_another_part_of_a_record_is_not_its_older_state() -> None:
 def test_settings_and_reason() -> None:
     """Both are made from a plain dict."""
     assert Deduplicate.from_settings({"reads": ["a"]}).reads == {"a"}
-    assert Deduplicate().reason == "results that stand further down again"
+    assert Deduplicate().reason == "results that are repeated further down"
     assert Deduplicate.from_settings({"records": True}).reason.endswith("older states of records")
     messages = turns(3)
     assert processed(Deduplicate(), messages) is messages

@@ -155,5 +155,5 @@ def test_settings_are_checked() -> None:
         Redact.from_settings({"pattern": []})
     with pytest.raises(ConfigurationError, match="patterns must be a list"):
         Redact.from_settings({"patterns": "email"})
-    with pytest.raises(ConfigurationError, match="patterns: There is no pattern 'emial'"):
+    with pytest.raises(ConfigurationError, match="patterns: Unknown pattern 'emial'"):
         Redact.from_settings({"patterns": ["emial"]})

@@ -74,7 +74,7 @@ async def test_a_function_that_gives_no_reply_is_an_error() -> None:
 
 def test_a_function_among_replies_is_refused() -> None:
     """Which of them would be asked?"""
-    with pytest.raises(ConfigurationError, match="one function of the request alone"):
+    with pytest.raises(ConfigurationError, match="a single function of the request"):
         ScriptedModel("Hi.", lambda _request: "Bye.")
 
 

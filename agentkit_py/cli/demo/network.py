@@ -69,7 +69,7 @@ def _customer(ctx: ToolContext) -> str:
     """Return the run's customer: models name bookings and invoices, but not whose they are."""
     found: str = ctx.state.data.customer_id
     if not found:
-        raise TravelError("Triage has not said who the customer is.")
+        raise TravelError("Triage has not identified the customer.")
     return found
 
 
@@ -102,7 +102,7 @@ class SupportTools:
         Args:
             desk: The desk.
             customer_id: The customer, as find_customer gave it.
-            reason: What the customer wants, in one sentence.
+            reason: The customer's request, in a sentence.
             ctx: The run.
         """
         name = self._data.name_of(customer_id)
@@ -110,11 +110,11 @@ class SupportTools:
         return f"{desk} takes over."
 
     def list_invoices(self, ctx: ToolContext) -> list[dict[str, Any]]:
-        """List the customer's invoices: what for, how much, and how much is paid."""
+        """List the customer's invoices: purpose, amount and payments."""
         return self._data.invoices(_customer(ctx))
 
     def list_payments(self, invoice_id: str, ctx: ToolContext) -> list[dict[str, Any]]:
-        """List the payments of one invoice; a refunded one has the refund's reference."""
+        """List the payments of an invoice, with the references of refunds."""
         return self._data.payments(_customer(ctx), invoice_id)
 
     def refund_payment(self, payment_id: str, ctx: ToolContext) -> dict[str, Any]:

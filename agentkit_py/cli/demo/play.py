@@ -181,7 +181,7 @@ def _introduce(console: Console, options: DemoOptions) -> None:
         console.print(
             "At its support desk: triage, billing, bookings, handoff. The model is a script "
             "behind a strict fake provider, asked over HTTP on this machine; tokens are "
-            "estimated. --model openai:gpt-4.1 asks a real one."
+            "estimated. --model openai:gpt-4.1 asks a real model."
         )
     else:
         console.print(

@@ -24,7 +24,7 @@ class TravelError(ToolError):
 
 
 class TravelData:
-    """Customers, departures, bookings, invoices, payments and tickets in one file.
+    """Customers, departures, bookings, invoices, payments and tickets in a file.
 
     Args:
         path: The file; it is created from the bundled data at the first use.
@@ -140,7 +140,7 @@ class TravelData:
         ]
 
     def payments(self, customer_id: str, invoice_id: str) -> list[dict[str, Any]]:
-        """Return the payments of one invoice, including refunded ones."""
+        """Return the payments of an invoice, including refunded payments."""
         query = """
             SELECT p.id AS payment, p.cents, paid_on, refund
             FROM payments p JOIN invoices i ON i.id = p.invoice_id

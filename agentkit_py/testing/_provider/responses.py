@@ -390,7 +390,7 @@ def reasoning_without_following(request: Request) -> Iterator[Problem]:
 
 @_rule("the answer of gpt-5; gpt-5.5 takes calls without an id", "observed", models=_is_openai)
 def reasoning_before_message_without_id(request: Request) -> Iterator[Problem]:
-    """A message right after a reasoning item has its id, where the reasoning has one.
+    """A message right after a reasoning item with an id has its own id.
 
     Reasoning without an id goes without (23 recorded exchanges of 2026, gpt-5-nano and grok-4.3).
     """

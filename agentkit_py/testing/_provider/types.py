@@ -166,7 +166,7 @@ def tool_call(
     name: str,
     arguments: Mapping[str, Any] | str | None = None,
     *,
-    id: str | None = None,  # noqa: A002 - what providers call it
+    id: str | None = None,  # noqa: A002 - the providers' name
 ) -> dict[str, Any]:
     """Return a reply that calls a tool; arguments of type `str` are sent unchanged."""
     return {"tool_calls": [_call(name, {} if arguments is None else arguments, id)]}

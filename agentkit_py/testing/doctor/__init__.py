@@ -1,4 +1,4 @@
-"""The doctor: runs a network as an Inngest function and reports what breaks there."""
+"""The doctor: runs a network as an Inngest function and reports failures."""
 
 from agentkit_py.testing.doctor.examination import examine
 from agentkit_py.testing.doctor.report import (

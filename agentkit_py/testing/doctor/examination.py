@@ -86,20 +86,19 @@ async def examine(
     before: Target | None = None,
     **options: Unpack[ExamineOptions],
 ) -> DoctorReport:
-    """Run a network or an agent as an Inngest function, and report what breaks there.
+    """Run a network or an agent as an Inngest function, and report failures.
 
-    Runs are made in pairs; in the first run each request for the next step is sent twice. Without
-    a model and a script, the number of pairs is what it takes to call each reachable tool and make
-    each reachable handoff; an agent without a turn is then mentioned as ``@name`` in a run. Tools
-    are really called, so let them work on data for tests. Threads are
-    memory, independent of the network's history.
+    Runs are made in pairs; in the first run each request for the next step is sent twice. Without a
+    model and a script, there are enough pairs to call each reachable tool and make each reachable
+    handoff; a run then mentions an agent without a turn as ``@name``. Tools are really called, so
+    let them work on data for tests. Threads are memory, independent of the network's history.
 
     Args:
         target: The network, or an agent by itself.
-        input: What the user says.
+        input: The user's message.
         model: A real model; None: a fake that calls each tool once, with made-up arguments.
         approve: The answer to every question of approval.
-        before: The code that is deployed now. Runs begin with it and continue with the target, once
+        before: The deployed code. Runs begin with it and continue with the target, once
             for each of their requests; tools run as often.
         options: See `ExamineOptions`.
 
@@ -167,7 +166,7 @@ def _check_names(
     for name in names:
         if name not in known:
             raise ConfigurationError(
-                f"There is no tool, handoff or agent {name!r}; there are {', '.join(sorted(known))}"
+                f"Unknown tool, handoff or agent {name!r}; there are {', '.join(sorted(known))}"
             )
 
 

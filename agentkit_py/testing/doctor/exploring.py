@@ -192,7 +192,7 @@ class Explorer:
         return new + self._handoff(agent, [name for name in tools if name in handoffs])
 
     def _handoff(self, agent: str, tools: Sequence[str]) -> list[str]:
-        """Return the handoff to make: an unexplored handoff, or a handoff that leads to one."""
+        """Return the next handoff: an unexplored handoff, or a handoff on the way to it."""
         known = self._known
         left = [name for name in tools if (agent, name) not in self._used]
         new = [name for name in left if (agent, name) not in known.edges]

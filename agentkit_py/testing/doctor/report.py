@@ -241,7 +241,7 @@ def store_findings(
             yield Finding("no-mailbox", "error", received, str(error))
     if isinstance(history, HistoryStore) and history.lease is None:
         text = (
-            "two messages on one thread run at the same time, and a stopped run does not store "
+            "two messages on a thread run in parallel, and a stopped run does not store "
             f"its tools' work: {type(history).__name__}(…, lease=ThreadLease())."
         )
         yield Finding("no-lease", "warning", where, text)

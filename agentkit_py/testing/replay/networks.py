@@ -63,7 +63,7 @@ _NO_SYSTEM = "You are a helpful assistant."
 
 
 class Script:
-    """Plays one recorded turn at a time: the model's replies, and the tools' answers.
+    """Plays the recorded turns in sequence: the model's replies, and the tools' answers.
 
     The provider's thread asks for replies and the run's for answers, but never at the same time: a
     run waits for its model.
@@ -181,7 +181,7 @@ def _tool(name: str, conversation: Conversation, script: Script) -> Tool:
 def deal_out(conversation: Conversation) -> dict[str, str]:
     """Return which agent has which tool of the conversation.
 
-    Tools that a reply calls together go to one agent, the agent of the first of them.
+    Tools that a reply calls together go to the agent of the first of them.
     """
     groups: list[list[str]] = [[name] for name in conversation.tools]
     for reply in conversation.replies:

@@ -1,4 +1,4 @@
-"""Recorded conversations, one JSON object per line: OpenAI's chat format, or a provider's request.
+"""Recorded conversations, a JSON object per line: OpenAI's chat format, or a provider's request.
 
 Read line by line, so that a file may be larger than memory. A line that cannot be used is an error
 that names line and field; the lines after it are read all the same.
@@ -103,7 +103,7 @@ class Conversation:
     def messages(self) -> list[dict[str, Any]]:
         """Return the messages without the system's, in the form that threads are compared in.
 
-        Results of one reply are in the order of its calls.
+        Results of a reply are in the order of its calls.
         """
         found = [message for reply in self.opening for message in _reply_messages(reply)]
         for turn in self.turns:

@@ -78,7 +78,7 @@ async def positions_count_from_zero_without_gaps(store: HistoryStore) -> None:
     for names in ("ab", "ac", "b", "d"):
         await store.append("t", [said(name) for name in names])
     found = [(record.position, record.result.id) for record in await store.stored_results("t")]
-    same(found, [(n, f"said {name}") for n, name in enumerate("abcd")], "positions and ids")
+    same(found, [(n, f"user {name}") for n, name in enumerate("abcd")], "positions and ids")
     same(await store.count_results("t"), 4, "count_results")
 
 
@@ -232,7 +232,7 @@ Program: TypeAlias = Callable[[], Awaitable[Any]]
 """A run; it may be started again from the top."""
 
 Drive: TypeAlias = Callable[[Sequence[Program]], Awaitable[None]]
-"""Runs programs one after another, each until it returns or fails."""
+"""Runs programs in sequence, each until it returns or fails."""
 
 
 async def _directly(programs: Sequence[Program]) -> None:

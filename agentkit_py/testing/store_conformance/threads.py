@@ -95,7 +95,7 @@ async def a_fork_begins_with_what_was_before_a_message(store: HistoryStore) -> N
     """Fork and thread are independent; the fork survives the thread, but not its user."""
     await store.add_thread("t", user_id="u", metadata={"n": 1})
     await store.append("t", [said("one"), reply("a"), said("two"), reply("b")])
-    fork = await store.fork("t", "said two")
+    fork = await store.fork("t", "user two")
     same(await store.load(fork), (await store.load("t"))[:2], "the results of the fork")
     info = await store.get_thread(fork)
     same((info.user_id, info.metadata), ("u", {"n": 1}), "user and metadata of the fork")
@@ -103,13 +103,13 @@ async def a_fork_begins_with_what_was_before_a_message(store: HistoryStore) -> N
     same(await store.count_results("t"), 4, "the number of results of the thread")
     whole = await store.fork("t")
     same(await store.load(whole), await store.load("t"), "a fork of the whole thread")
-    await raises(MessageNotFoundError, store.fork("t", "said three"), "fork at another message")
+    await raises(MessageNotFoundError, store.fork("t", "user three"), "fork at another message")
     await raises(MessageNotFoundError, store.fork("t", 1), "fork at a reply")
     await raises(ThreadNotFoundError, store.fork("nope"), "fork of no thread")
     await raises(HistoryError, store.fork("t", fork_id="t"), "fork to a thread that is there")
     holds(await store.delete_thread("t"), "delete_thread")
     found = [one.id for one in await store.load(fork)]
-    same(found, ["said one", "result-a", "said other"], "the fork of a deleted thread")
+    same(found, ["user one", "result-a", "user other"], "the fork of a deleted thread")
     same(await store.delete_user("u"), 2, "delete_user")
     same(await store.list_threads(), [], "the threads that are left")
 
@@ -120,17 +120,17 @@ async def a_rewound_thread_goes_on_before_a_message(store: HistoryStore) -> None
     await store.append("t", [said("one"), reply("a"), said("two"), reply("b")])
     fork = await store.fork("t")
     try:
-        await store.rewind("t", "said two")
+        await store.rewind("t", "user two")
     except ConfigurationError:
         same(await store.count_results("t"), 4, "the number of results")
         return
     same(
-        [one.id for one in await store.load("t")], ["said one", "result-a"], "the remaining results"
+        [one.id for one in await store.load("t")], ["user one", "result-a"], "the remaining results"
     )
     await store.append("t", [said("two")])
     same(await store.count_results("t"), 3, "the number of results")
     same(await store.count_results(fork), 4, "the number of results of a fork made before")
-    await raises(MessageNotFoundError, store.rewind("t", "said three"), "another message")
+    await raises(MessageNotFoundError, store.rewind("t", "user three"), "another message")
     await raises(ThreadNotFoundError, store.rewind("nope", 0), "rewind of no thread")
 
 
@@ -199,7 +199,7 @@ async def ids_are_data_whatever_stands_in_them(store: HistoryStore) -> None:
         await store.append(key, [said(key)])
         (info,) = await store.list_threads(user_id=key)
         same((info.id, info.title, info.metadata), (key, key, {key: key}), f"thread {key!r}")
-        same([r.id for r in await store.load(key)], [f"said {key}"], f"results of {key!r}")
+        same([r.id for r in await store.load(key)], [f"user {key}"], f"results of {key!r}")
 
 
 async def ids_that_are_empty_or_no_unicode_are_refused(store: HistoryStore) -> None:

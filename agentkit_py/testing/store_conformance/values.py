@@ -23,7 +23,7 @@ ODD_TEXTS = (
 
 def said(text: str, name: str | None = None) -> AgentResult:
     """Return a user's turn; its id is made of ``name``, or of the text."""
-    return AgentResult.from_user(text, id=f"said {text if name is None else name}")
+    return AgentResult.from_user(text, id=f"user {text if name is None else name}")
 
 
 def reply(name: str) -> AgentResult:
