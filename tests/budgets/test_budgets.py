@@ -103,7 +103,7 @@ async def test_cost_needs_prices_and_counts_by_them() -> None:
     model = ScriptedModel({"text": "Hi.", "usage": usage})
     await Agent(name="a", system="", model=model).run("Hi", budget=budget)
     assert (await budget.used())["user:u"]["cost"] == pytest.approx(0.0028)
-    with pytest.raises(ConfigurationError, match="no price of model 'gpt-5'"):
+    with pytest.raises(ConfigurationError, match="No price is known for model 'gpt-5'"):
         await Agent(name="a", system="", model=ScriptedModel("x", model="gpt-5")).run(
             "Hi", budget=budget
         )
@@ -143,7 +143,7 @@ def test_wrong_budgets_are_refused_where_they_are_made() -> None:
         with pytest.raises(ConfigurationError, match="UsageLimit"):
             UsageLimit(**wrong)
     budgets = Budgets(MemoryHistory(), {"user": lambda name: None})
-    with pytest.raises(ConfigurationError, match="no plan 'tenant'"):
+    with pytest.raises(ConfigurationError, match="unknown plan 'tenant'"):
         budgets.of(tenant="t")
     with pytest.raises(ConfigurationError, match="Budgets"):
         Budgets(openai("gpt-4.1"), {})  # type: ignore[arg-type] - on purpose: it is refused

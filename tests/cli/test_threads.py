@@ -198,7 +198,7 @@ def test_cleaning_takes_what_is_older_than_asked_for(db: Path) -> None:
     """Times are written like 7d."""
     assert "0 threads deleted" in threads("clean", "--db", db, "--older-than", "7d", "--yes")
     assert "3 threads deleted" in threads("clean", "--db", db, "--older-than", "0s", "--yes")
-    assert "no time" in threads("clean", "--db", db, "--older-than", "soon", code=2)
+    assert "not a time" in threads("clean", "--db", db, "--older-than", "soon", code=2)
 
 
 @pytest.mark.parametrize("number", [0, -1])

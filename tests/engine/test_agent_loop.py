@@ -239,7 +239,7 @@ def test_two_tools_of_one_name_are_refused() -> None:
 @pytest.mark.parametrize("tools", [[], [other]])
 def test_a_tool_choice_that_the_agent_does_not_have_is_refused(tools: list[Any]) -> None:
     """The error comes when the agent is made, not when the provider gets it."""
-    with pytest.raises(ConfigurationError, match="tool_choice='look' names no tool"):
+    with pytest.raises(ConfigurationError, match="tool_choice='look' is not among its tools"):
         Agent(name="a", system="S", tools=tools, tool_choice="look")
 
 

@@ -335,7 +335,7 @@ class NoSchema:
         (TICKET, "it is an object; give its type Ticket"),
         (Refusal("x"), "it is an object; give its type Refusal"),
         ("Ticket", "it is the name of a type; give the type itself"),
-        ([[Ticket]], "one list of them"),
+        ([[Ticket]], "a flat list of them"),
         ({"type": "object"}, "give a type, a function, or a flat list of them"),
         ([NativeOutput(Ticket), str], r"NativeOutput goes around the whole list"),
         ([], "the list is empty"),

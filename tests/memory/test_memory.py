@@ -94,11 +94,11 @@ async def test_facts_that_cannot_be_kept_are_refused() -> None:
         with pytest.raises(ConfigurationError, match="1 to 1,000 characters"):
             await mine.remember(text)
     fact = await mine.remember("Likes tea.")
-    with pytest.raises(ConfigurationError, match="There is no room: 1 "):
+    with pytest.raises(ConfigurationError, match="The memory is full: 1 "):
         await mine.remember("Likes cake.")
     await mine.correct(fact.id, "Likes coffee.")
     for change in (mine.correct("nope", "x"), mine.remember("x", replaces="nope")):
-        with pytest.raises(ConfigurationError, match="no fact 'nope'"):
+        with pytest.raises(ConfigurationError, match="Unknown fact 'nope'"):
             await change
     with pytest.raises(ThreadNotFoundError):
         await mine.remember("x", replaces=fact.id, thread_id="nope")
@@ -239,7 +239,7 @@ async def test_found_facts_that_cannot_be_kept_are_left_out_with_a_warning(
     assert [one.text for one in found] == ["one", "two"]
     warnings = [record.message for record in caplog.records if "learn: " in record.message]
     assert len(warnings) == 3
-    assert "no room" in warnings[2]
+    assert "is full" in warnings[2]
 
 
 async def test_extractor_asks_a_model_with_messages_and_known_facts() -> None:

@@ -151,7 +151,7 @@ def test_processors_are_made_from_the_environment() -> None:
         ("[", "AGENTKIT_PROCESSORS: Expecting value"),
         ("7", "AGENTKIT_PROCESSORS: .* must be a dict"),
         ('{"type": "MessageWindow", "max_messages": 0}', "AGENTKIT_PROCESSORS: .*max_messages"),
-        ('[{"type": "Window"}]', "AGENTKIT_PROCESSORS: .*no processor 'Window'"),
+        ('[{"type": "Window"}]', "AGENTKIT_PROCESSORS: .*unknown processor 'Window'"),
     ],
 )
 def test_invalid_environment_variable_is_refused(text: str, said: str) -> None:

@@ -128,7 +128,7 @@ def test_masking_twice_changes_nothing_more(before: str, after: str) -> None:
         ([], "needs patterns"),
         ("email", "as a list"),
         (["e-mail("], "not a regular expression"),
-        (["emial"], "no pattern 'emial'; built in are"),
+        (["emial"], "Unknown pattern 'emial'; built in are"),
         ([5], "not 5"),
         ({"x": ""}, "not ''"),
     ],

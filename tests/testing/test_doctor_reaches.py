@@ -257,7 +257,7 @@ async def test_what_is_skipped_is_not_listed() -> None:
     """A name that is not there is an error."""
     target = network(agent("clerk", good, bad_order))
     assert (await examine(target, skip=["bad_order"])).passed
-    with pytest.raises(ConfigurationError, match="no tool, handoff or agent 'bad_ordre'"):
+    with pytest.raises(ConfigurationError, match="Unknown tool, handoff or agent 'bad_ordre'"):
         await examine(target, skip=["bad_ordre"])
 
 
