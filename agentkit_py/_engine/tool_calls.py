@@ -273,7 +273,7 @@ class ToolRunner:
         Args:
             prepared: The calls of the reply.
             asked: The calls that a person was asked about in an earlier execution, whatever the
-            tools require now; None if there was no question, or nothing was done since.
+                tools require now; None if there was no question, or nothing was done since.
         """
         runtime = self.run.runtime
         if asked is None and any(runtime.remembers(one.step_id) for one in prepared):

@@ -163,19 +163,16 @@ class NetworkRun(Generic[StateT, RunOutputT]):
         state: The run's state.
         agents: The agents of this run by name: the network's, and those a router brought in.
         stack: Names of the scheduled agents, the next first; a tuple of names for agents that run
-        in
-            parallel.
+            in parallel.
         call_count: How many agent turns there were.
         stop_reason: Why the run ended: ``"done"`` (the router named no agent), ``"pending"`` (it
-        waits
-            for a person), ``"taken_over"`` (a member of staff answers), ``"interrupted"`` (a
+            waits for a person), ``"taken_over"`` (a member of staff answers), ``"interrupted"`` (a
             message of the user ended it), ``"steered"`` (another run has the message, and waits for
-            a person or a time), ``"max_iter"``,
-            ``"unknown_agent"``, ``"disabled_agent"``, the name of a limit, or why the last reply
+            a person or a time), ``"max_iter"``, ``"unknown_agent"``, ``"disabled_agent"``, the name of a limit, or why the last reply
             was cut (``"length"``, ``"refusal"``, …); None while it runs.
         pending: The questions that it waits for; `Network.resume` takes the answers.
         limit_reached: The limit that kept a routing agent from being asked, or why its reply was
-        cut off.
+            cut off.
         stopped_at: The agent name that was unknown or disabled.
         last_result: The last agent's last result.
         routing_results: Results of routing agents; they are not part of the state.
