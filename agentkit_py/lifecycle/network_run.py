@@ -168,8 +168,9 @@ class NetworkRun(Generic[StateT, RunOutputT]):
         stop_reason: Why the run ended: ``"done"`` (the router named no agent), ``"pending"`` (it
             waits for a person), ``"taken_over"`` (a member of staff answers), ``"interrupted"`` (a
             message of the user ended it), ``"steered"`` (another run has the message, and waits for
-            a person or a time), ``"max_iter"``, ``"unknown_agent"``, ``"disabled_agent"``, the name of a limit, or why the last reply
-            was cut (``"length"``, ``"refusal"``, …); None while it runs.
+            a person or a time), ``"max_iter"``, ``"unknown_agent"``,
+            ``"disabled_agent"``, the name of a limit, or why the last reply was cut (``"length"``,
+            ``"refusal"``, …); None while it runs.
         pending: The questions that it waits for; `Network.resume` takes the answers.
         limit_reached: The limit that kept a routing agent from being asked, or why its reply was
             cut off.
