@@ -14,7 +14,7 @@ from agentkit_py._core.json import dumps
 from agentkit_py._core.validation import meant
 from agentkit_py._engine.handoffs import Handoff
 from agentkit_py._engine.network_loop import Routed, RouterContext, RouterFunction, Together
-from agentkit_py._engine.option_checks import expect_context
+from agentkit_py._engine.option_checks import expect_bool, expect_context
 from agentkit_py.agent import Agent, RoutingAgent
 from agentkit_py.errors import ConfigurationError, RoutingError
 from agentkit_py.lifecycle.hooks import AgentContext, Lifecycle, ResultContext
@@ -145,7 +145,13 @@ def once(agent: Agent[StateT, Any] | str) -> RouterFunction[StateT]:
 
 
 def sequence(*agents: Agent[StateT, Any] | Together | str) -> RouterFunction[StateT]:
-    """Return a router that gives each agent a turn, in this order."""
+    """Return a router that gives each agent a turn, in this order.
+
+    Raises:
+        ConfigurationError: There is no agent.
+    """
+    if not agents:
+        raise ConfigurationError("sequence() needs agents or their names, at least one")
 
     def route(context: RouterContext[StateT]) -> Routed:
         return list(agents) if context.call_count == 0 else None
@@ -163,7 +169,11 @@ def handoffs(start: Agent[StateT, Any] | str, *, stay: bool = False) -> RouterFu
         start: The first agent.
         stay: Whether later runs on a thread begin with the agent that gave its last answer, if
             the network has it and it is enabled, as OpenAI Agents' ``last_agent`` would.
+
+    Raises:
+        ConfigurationError: ``stay`` is neither True nor False.
     """
+    expect_bool("handoffs()", "stay", stay)
     if not stay:
         return sequence(start)
 

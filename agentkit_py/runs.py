@@ -13,7 +13,7 @@ from agentkit_py._core.tracebacks import is_own_code
 from agentkit_py._engine.driver import RunBody, RunPlan, drive
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py._engine.limits import RunLimits
-from agentkit_py._engine.option_checks import OnThread, check_answers, id_of_thread
+from agentkit_py._engine.option_checks import OnThread, check_answers, expect_text, id_of_thread
 from agentkit_py._engine.pausing import (
     PENDING,
     Beginning,
@@ -120,6 +120,12 @@ class Runnable(Generic[T]):
         """
         thread_id = id_of_thread("resume", thread)
         check_answers(answers)
+        expect_text("resume()", "by", by)
+        if options.get("thread_id") not in (None, thread_id):
+            raise ConfigurationError(
+                f"resume() goes on with the thread {thread_id!r}; leave thread_id="
+                f"{options.get('thread_id')!r:.80} out"
+            )
         taken = await resume_with(self.history, thread_id, answers, by)
         return await self.go_on(taken, options)
 

@@ -17,16 +17,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.mistakes.cases import TAKES, VALUES, found
+from tests.mistakes import setups
+from tests.mistakes.cases import TAKES, VALUES, found, mistakes
 
 
 def main() -> int:
     """Count; return 1 if a mistake is silent or late."""
     logging.disable(logging.CRITICAL)
-    outcomes = asyncio.run(found())
+    outcomes = asyncio.run(found([*mistakes(), *setups.more()]))
     if "--table" in sys.argv:
         print("| parameter | takes | mistakes are found |\n| --- | --- | --- |")
-        for of, parameters in TAKES.items():
+        for of, parameters in (TAKES | setups.TAKES).items():
             for parameter, kinds in parameters.items():
                 own = [f"{of}: {parameter} is a {kind}" for kind in VALUES]
                 when = Counter(outcomes[name][0] for name in own if name in outcomes)

@@ -30,6 +30,11 @@ def wrong_number(
     return f"pass {kind}, {f'more than {least:g}' if above else f'{least:g} or more'}"
 
 
+def wrong_bool(value: object) -> str | None:
+    """Return the advice for a value that is neither True nor False; None: it is one of them."""
+    return None if isinstance(value, bool) else f"pass True or False, not {value!r:.80}"
+
+
 def wrong_word(name: str, value: object, known: Sequence[object]) -> str | None:
     """Return the problem of a value that is not among the known words; None: it is known."""
     if value in known:

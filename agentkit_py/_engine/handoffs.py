@@ -13,7 +13,7 @@ from typing_extensions import TypeVar
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import as_object, dumps
 from agentkit_py._core.validation import TOOL_NAME, slugify
-from agentkit_py._engine.option_checks import expect_count
+from agentkit_py._engine.option_checks import expect_count, expect_text, expect_type_form
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.lifecycle.hooks import AgentContext
 from agentkit_py.lifecycle.network_run import AgentLike, HandedOver, HandoffHistory
@@ -81,6 +81,9 @@ class Handoff(Generic[T]):
                 f"{history!r:.80}"
             )
         expect_count(where, "max_repeats", self.max_repeats)
+        expect_type_form(where, "input_type", self.input_type)
+        expect_text(where, "name", self.name)
+        expect_text(where, "description", self.description)
         if self.on_handoff is not None:
             given = ("ctx",) if self.input_type is None else ("ctx", "given")
             try:

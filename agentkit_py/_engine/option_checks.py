@@ -127,6 +127,17 @@ def expect_type(where: str, name: str, value: object) -> None:
         raise wrong(where, name, "a class, e.g. a dataclass", value)
 
 
+def expect_type_form(where: str, name: str, value: object) -> None:
+    """Refuse anything but a type or a form of types such as ``list[str]``; None is allowed.
+
+    Raises:
+        ConfigurationError: It is something else.
+    """
+    is_form = isinstance(value, type) or get_origin(value) is not None
+    if value is not None and not is_form and not hasattr(value, "__supertype__"):
+        raise wrong(where, name, "a type, e.g. str or a pydantic model", value)
+
+
 def expect_callback(where: str, name: str, value: object, *parameters: str) -> None:
     """Refuse anything but a function that takes these parameters; None is allowed.
 

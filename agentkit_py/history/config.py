@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from agentkit_py._core.spellings import options_spelled_here, spelled_here
+from agentkit_py._core.validation import wrong_bool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.runs import LeaseClaim, RunStore
@@ -121,6 +122,21 @@ class HistoryConfig:
         lease: ThreadLease | None = None,
         lazy: bool = False,
     ) -> None:
+        where = type(self).__name__
+        callbacks = {
+            "create_thread": create_thread,
+            "get": get,
+            "append_user_message": append_user_message,
+            "append_results": append_results,
+        }
+        for name, callback in callbacks.items():
+            if callback is not None and not callable(callback):
+                raise ConfigurationError(
+                    f"{where}: {name} must be a function, not {callback!r:.80}"
+                )
+        for name, flag in {"save_each": save_each, "lazy": lazy}.items():
+            if problem := wrong_bool(flag):
+                raise ConfigurationError(f"{where}: {name}: {problem}")
         self.create_thread = create_thread
         self.get = get
         self.append_user_message = append_user_message

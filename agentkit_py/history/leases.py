@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar, ca
 import anyio
 
 from agentkit_py._core.json import JsonObject
+from agentkit_py._core.validation import wrong_bool, wrong_number
 from agentkit_py.errors import (
     ConfigurationError,
     MessageConflictError,
@@ -77,10 +78,13 @@ class ThreadLease:
     dead."""
 
     def __post_init__(self) -> None:
-        if self.seconds <= 0:
+        if problem := wrong_number(self.seconds, above=True):
             raise ConfigurationError(
-                f"ThreadLease: the lease must last more than 0 seconds, not {self.seconds}."
+                f"ThreadLease: the lease must last more than 0 seconds, not {self.seconds!r:.80}: "
+                f"{problem}"
             )
+        if problem := wrong_bool(self.steering):
+            raise ConfigurationError(f"ThreadLease: steering: {problem}")
         if self.on_busy not in get_args(OnBusy):
             known = ", ".join(map(repr, get_args(OnBusy)))
             raise ConfigurationError(f"on_busy must be one of {known}, not {self.on_busy!r:.80}")

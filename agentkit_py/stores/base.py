@@ -101,7 +101,7 @@ class HistoryStore(HistoryConfig, ABC):
             processors=processors,
             save_each=True,
             lease=lease,
-            lazy=lazy is not False,
+            lazy=lazy if lazy is not None else True,
         )
         self.counts_tokens = lazy is True
         self._cleaned_at = -_PAUSE

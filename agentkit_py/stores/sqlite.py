@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentkit_py._core.validation import wrong_bool, wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.processors.base import Processors
@@ -54,10 +55,15 @@ class SqliteHistory(SqlHistory):
                 and each search reads every message.
 
         Raises:
-            ConfigurationError: ``path`` is not a path of a file, e.g. ``":memory:"``.
+            ConfigurationError: ``path`` is not a path of a file, e.g. ``":memory:"``, or another
+                value is of a wrong kind.
         """
         super().__init__(processors=processors, lease=lease, lazy=lazy)
         self._path: Path = _checked(path)
+        if problem := wrong_number(busy_timeout):
+            raise ConfigurationError(f"SqliteHistory: busy_timeout={busy_timeout!r:.80}: {problem}")
+        if problem := wrong_bool(full_text):
+            raise ConfigurationError(f"SqliteHistory: full_text: {problem}")
         self._busy_timeout = busy_timeout
         self._full_text = full_text
 
@@ -93,6 +99,9 @@ class SqliteHistory(SqlHistory):
 
 
 def _checked(path: str | os.PathLike[str]) -> Path:
+    given: object = path
+    if not isinstance(given, str | os.PathLike):
+        raise ConfigurationError(f"SqliteHistory needs the path of a file, got {given!r:.80}")
     name = os.fspath(path)
     if name == ":memory:":
         raise ConfigurationError(

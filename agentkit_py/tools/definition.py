@@ -31,8 +31,7 @@ from typing_extensions import ParamSpec, TypeVar
 from agentkit_py._core.awaiting import generator_kind, is_async_callable
 from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonValue, as_object, copied
-from agentkit_py._core.spellings import option_hint, spelled_here
-from agentkit_py._core.validation import TOOL_NAME, wrong_number
+from agentkit_py._core.spellings import spelled_here
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer, ApprovalRequest
 from agentkit_py.history.staff import Takeover
@@ -50,6 +49,7 @@ from agentkit_py.processors.redaction import Redactor
 from agentkit_py.runtime.steps import ToolSteps
 from agentkit_py.state import State, StateT
 from agentkit_py.tools.argument_repair import Reading, repaired
+from agentkit_py.tools.trait_checks import check_handler, check_traits
 from agentkit_py.tools.values import Arguments, InvalidArguments
 
 if TYPE_CHECKING:
@@ -439,6 +439,7 @@ def create_tool(
     """
     from agentkit_py.tools.schema import arguments_of  # noqa: PLC0415 - loads pydantic
 
+    check_handler(name, handler)
     arguments = arguments_of(name, parameters)
     return _build(name, description, arguments, _by_position(name, handler), handler, traits)
 
@@ -553,29 +554,7 @@ def _build(
     handler: Callable[..., Any],
     traits: ToolTraits,
 ) -> Tool:
-    if not TOOL_NAME.fullmatch(name):
-        raise ToolDefinitionError(
-            name, "a name has 1 to 64 letters, digits, _ or -, and begins with a letter or _"
-        )
-    unknown = sorted(traits.keys() - ToolTraits.__optional_keys__)
-    if unknown:
-        known = ", ".join(["name", "description", *sorted(ToolTraits.__optional_keys__)])
-        hint = option_hint(unknown[0], ToolTraits.__optional_keys__)
-        said = f"a tool has no option {unknown[0]!r}" + (f": {hint}" if hint else "")
-        raise ToolDefinitionError(name, f"{said}; it has {known}")
-    repairs: object = traits.get("repair_arguments", True)
-    if not isinstance(repairs, bool):
-        raise ToolDefinitionError(name, f"repair_arguments must be True or False, got {repairs!r}")
-    most: object = traits.get("max_calls")
-    wrong = None if most is None else wrong_number(most, whole=True, above=True)
-    if wrong:
-        raise ToolDefinitionError(name, f"max_calls={most!r}: {wrong}, or None")
-    for option in ("approval_timeout", "escalate_after"):
-        given: object = traits.get(option)
-        if given is not None and not isinstance(given, timedelta):
-            raise ToolDefinitionError(
-                name, f"{option} must be a timedelta, e.g. timedelta(hours=4), got {given!r:.80}"
-            )
+    check_traits(name, description, traits, ToolTraits.__optional_keys__)
     return Tool(
         name,
         description,

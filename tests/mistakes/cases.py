@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -33,6 +33,10 @@ ONLY_IN_RUNS = ("Network: a tool schedules nobody",)
 
 WARNED = ("run: state is a dict",)
 """Mistakes that the log warns of, since TypeScript's programs make them."""
+
+
+OF_PYTHON = ("unexpected keyword argument", "positional argument but", "positional arguments but")
+"""Words of the errors with which Python itself refuses a call."""
 
 
 class Thing:
@@ -180,6 +184,7 @@ TAKES: dict[str, dict[str, str]] = {
         "hub_limits": "",
         "run_limits": "",
         "leases": "bool",
+        "page": "",
         "extended": "bool",
         "secret": "text",
         "realtime": "",
@@ -393,7 +398,7 @@ async def outcome(mistake: Mistake) -> tuple[Outcome, str]:
     except AgentKitError as error:
         return "at once", str(error)
     except Exception as error:  # noqa: BLE001 - an error that names nothing of the mistake
-        is_python = "unexpected keyword argument" in str(error)
+        is_python = any(words in str(error) for words in OF_PYTHON)
         return "at once" if is_python else "late", f"{type(error).__name__}: {error}"
     if mistake.run is None or not hasattr(target, "run"):
         return "silent", ""
@@ -404,10 +409,11 @@ async def outcome(mistake: Mistake) -> tuple[Outcome, str]:
         is_late = asked(target) and mistake.name not in ONLY_IN_RUNS
         return "late" if is_late else "before a model call", str(error)
     except Exception as error:  # noqa: BLE001 - an error that names nothing of the mistake
-        return "late", f"{type(error).__name__}: {error}"
+        is_python = any(words in str(error) for words in OF_PYTHON)
+        return "at once" if is_python else "late", f"{type(error).__name__}: {error}"
     return ("warned" if mistake.name in WARNED else "silent"), ""
 
 
-async def found() -> dict[str, tuple[Outcome, str]]:
-    """Make all mistakes; return when each is found, by its name."""
-    return {mistake.name: await outcome(mistake) for mistake in mistakes()}
+async def found(made: Iterable[Mistake]) -> dict[str, tuple[Outcome, str]]:
+    """Make mistakes; return when each is found, by its name."""
+    return {mistake.name: await outcome(mistake) for mistake in made}
