@@ -118,7 +118,7 @@ class A2AAgent(Agent[Any, None]):
         parts = urlsplit(self.url) if isinstance(self.url, str) else None
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigurationError(
-                f"A2AAgent {self.name!r}: url={self.url!r} is no http:// or https:// address"
+                f"A2AAgent {self.name!r}: url={self.url!r} is not an http:// or https:// address"
             )
         if parts.username or parts.password or parts.query or parts.fragment:
             raise ConfigurationError(

@@ -233,7 +233,7 @@ def result_of(text: str) -> JsonValue:
 
 
 def parts_in_result(parts: Sequence[ContentPart]) -> JsonValue:
-    """Return a tool's result that was sent in parts: a text, or the parts if one is no text."""
+    """Return a tool's result that was sent in parts: a text if all parts are, else the parts."""
     texts = [part.text for part in parts if isinstance(part, TextContent)]
     if len(texts) == len(parts):
         return result_of("\n".join(texts))

@@ -215,7 +215,7 @@ async def the_nearest_chunks_come_first(store: KnowledgeStore) -> None:
 
 
 async def a_vector_of_zeros_is_near_to_nothing(store: KnowledgeStore) -> None:
-    """A text without words may have such a vector: no error, and no score that is no number."""
+    """A text without words may have such a vector: no error, and every score a number."""
     document = _document("a")
     await store.put(document, [_chunk("zero", (0, 0, 0)), _chunk("one")], EMBEDDER)
     assert (await _near(store))[0].text == "one"
@@ -319,7 +319,7 @@ async def a_document_that_is_put_by_several_at_once_is_there_once(store: Knowled
 
 
 async def a_closed_store_is_opened_by_its_next_use(store: KnowledgeStore) -> None:
-    """Closing twice is no error either."""
+    """Closing twice is allowed."""
     await _add(store, "a", "apple")
     await store.close()
     await store.close()

@@ -285,7 +285,7 @@ async def test_an_image_is_an_error_and_not_left_out() -> None:
 
 def test_an_address_that_is_none_is_refused_where_the_agent_is_made() -> None:
     """The error names the agent and the value."""
-    with pytest.raises(ConfigurationError, match="'b': url='billing' is no http"):
+    with pytest.raises(ConfigurationError, match="'b': url='billing' is not an http"):
         A2AAgent(name="b", url="billing")
 
 
