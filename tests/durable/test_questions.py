@@ -395,7 +395,7 @@ async def test_answer_question_says_what_it_cannot_answer() -> None:
     """No store of questions, no such question, and one whose run is none of Inngest's."""
     client = inngest.Inngest(app_id="app", is_production=False)
     store = MemoryHistory()
-    with pytest.raises(ConfigurationError, match="keeps questions"):
+    with pytest.raises(ConfigurationError, match="must keep questions"):
         await answer_question(client, None, "q", answer=True)
     with pytest.raises(NotPendingError, match="question does not exist"):
         await answer_question(client, store, "q", answer=True)
