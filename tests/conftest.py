@@ -12,6 +12,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -108,14 +109,34 @@ GARBAGE = GarbageClock()
 gc.callbacks.append(GARBAGE)
 
 
+def times_of_children(process: str = "self") -> dict[str, float]:
+    """Return the processor time so far of each child of a process, with those below it (Linux)."""
+    found: dict[str, float] = {}
+    for names in Path(f"/proc/{process}/task").glob("*/children"):
+        with suppress(OSError):  # the thread or the process has just ended
+            for name in names.read_text(encoding="utf-8").split():
+                fields = Path(f"/proc/{name}/stat").read_text(encoding="utf-8").rpartition(")")[2]
+                ticks = sum(map(int, fields.split()[11:15]))  # with those that it waited for
+                below = sum(times_of_children(name).values())
+                found[name] = ticks / os.sysconf("SC_CLK_TCK") + below
+    return found
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    """Note the processor time of a test and of the processes that it waited for."""
+    """Note the processor time of a test and of the processes that it started and waited for.
+
+    A process of an earlier test, e.g. a browser of its module, may end in any test.
+    """
+    children = times_of_children()
     before = sum(os.times()[:4]) - GARBAGE.seconds
     try:
         return (yield)
     finally:
         taken = sum(os.times()[:4]) - GARBAGE.seconds - before
+        if children:
+            left = times_of_children()
+            taken -= sum(spent for name, spent in children.items() if name not in left)
         item.user_properties.append(("cpu", round(taken, 3)))
 
 
