@@ -417,7 +417,8 @@ class HeldLease:
     def _other_execution(self, record: RunRecord | None) -> str | None:
         """Return the execution of another run that has the message, if it can be stopped."""
         owner = None if record is None else record.owner
-        return None if owner in (None, self.owner) else execution_of(owner)
+        execution = None if owner is None else execution_of(owner)
+        return None if execution == execution_of(self.owner) else execution
 
     async def _take_over(self, record: RunRecord | None) -> bool:
         """Stop another run that has begun the message and lost its lease; whether there was one.
@@ -425,6 +426,8 @@ class HeldLease:
         Its server may try it again much later. It makes no more calls then; what it did is in the
         thread before this run reads it.
         """
+        if not isinstance(self.store, QuestionStore):
+            return False  # it cannot store that a run waits, which has the message all the same
         execution = self._other_execution(record)
         if execution is None or record is None or record.is_waiting(time.time()):
             return False
@@ -480,13 +483,9 @@ class HeldLease:
                     raise NonRetriableError(self._stopped)
                 return
             await self._save_heard(run)
-            if status != "completed" and self.is_stoppable:
-                # An error before the calls that the run made has kept nothing of them. The notes
-                # stay for who receives that the run failed.
-                await self.store.save_run(self.thread_id, run)
-                await self.release_now()
-                return
             if isinstance(self.store, RunOpener):
+                if status != "completed" and self.is_stoppable:
+                    await self._land_notes(self.store)
                 await self._pass_on(await self.store.end_run(self.thread_id, self.owner, run))
                 return
             await self.store.save_run(self.thread_id, run)
@@ -501,17 +500,37 @@ class HeldLease:
         if not await self.was_stopped():
             return False
         known = await self.store.load_run(self.thread_id, self.run_id)
-        return known is not None and known.owner != self.owner
+        return known is not None and known.owner not in (None, self.owner)
+
+    async def _land_notes(self, store: RunOpener) -> None:
+        """Add the results in the run's notes that the thread does not have.
+
+        An error that ends a replay before it comes to the calls that were made keeps none of them.
+        """
+        from agentkit_py.history.stopping import add_noted  # noqa: PLC0415 - stores load this module
+
+        notes = await store.notes_of(self.thread_id, self.owner)
+        await add_noted(cast("StoppableStore", store), self.thread_id, notes)
 
     def _record(self, status: str, **facts: Any) -> RunRecord:
-        return RunRecord(id=self.run_id, status=status, results=tuple(self.results), **facts)
+        owner = self.owner if self.is_stoppable else None
+        results = tuple(self.results)
+        return RunRecord(id=self.run_id, status=status, results=results, owner=owner, **facts)
 
     async def _save_heard(self, run: RunRecord) -> None:
         """Save the run's record for the messages it took, so that their runs find them answered."""
         for other in self.heard:
             known = await self.store.load_run(self.thread_id, other)
-            if known is None or known.stop_reason == STEERED:
+            if is_free(known) or (known is not None and known.stop_reason == STEERED):
                 await self.store.save_run(self.thread_id, replace(run, id=other))
+
+
+def is_free(run: RunRecord | None) -> bool:
+    """Return whether no run has a message: none has begun it, or the run that has was lost.
+
+    It is asked by the run that holds the thread's lease, so a run that works has not begun it.
+    """
+    return run is None or (run.status == "waiting" and not run.is_waiting(time.time()))
 
 
 class _Appends(Protocol):

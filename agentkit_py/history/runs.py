@@ -51,8 +51,9 @@ class RunRecord:
     """The id of the user's message that began it."""
 
     status: str
-    """``"running"``, ``"waiting"`` (without the lease, in a process or as a function), ``"paused"``
-    (it waits for a person, and is stored whole), ``"completed"``, ``"failed"`` or ``"stopped"``."""
+    """``"running"``, ``"waiting"`` (it has begun as a function, or waits in a process without the
+    lease), ``"paused"`` (it waits for a person, and is stored whole), ``"completed"``,
+    ``"failed"`` or ``"stopped"``."""
 
     state: JsonObject | None = None
     """The state's data when it ended."""
@@ -65,7 +66,7 @@ class RunRecord:
     """Everything that a paused run needs to resume: its message, target, state and steps so far."""
 
     owner: str | None = None
-    """The owner of the thread's lease that has the message while it waits."""
+    """The owner of the thread's lease that has the message, or had it last."""
 
     waits: Mapping[str, float] = field(default_factory=dict[str, float])
     """The waits of a running run, by step id, each with the time (seconds since 1970) until
@@ -287,6 +288,10 @@ class RunOpener(RunStore, Protocol):
         Raises:
             ThreadNotFoundError: The thread does not exist.
         """
+        ...
+
+    async def notes_of(self, thread_id: str, owner: str) -> Mapping[str, JsonObject]:
+        """Return the notes of an owner, in order."""
         ...
 
     async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:

@@ -308,6 +308,15 @@ def results_of(notes: Mapping[str, JsonObject]) -> list[AgentResult]:
     return [reply.so_far() for reply in replies.values()]
 
 
+async def add_noted(store: StoppableStore, thread_id: str, notes: Mapping[str, JsonObject]) -> None:
+    """Add the results in notes to a thread, without those that it has."""
+    results = results_of(notes)
+    if results:
+        _, stored = await store.newest(thread_id, _RECENT)
+        known = {row.result.id for row in stored}
+        await store.append(thread_id, [result for result in results if result.id not in known])
+
+
 async def stop_run(
     store: StoppableStore, execution: str, signal: Callable[[str], Awaitable[None]]
 ) -> int:
@@ -318,11 +327,7 @@ async def stop_run(
     """
     unfinished = await store.stop_execution(execution)
     for one in unfinished:
-        results = results_of(one.notes)
-        if results:
-            _, stored = await store.newest(one.thread_id, _RECENT)
-            known = {row.result.id for row in stored}
-            await store.append(one.thread_id, [r for r in results if r.id not in known])
+        await add_noted(store, one.thread_id, one.notes)
         await store.drop_notes(one.thread_id, one.owner)
         after = await store.unlock_thread(one.thread_id, one.owner)
         if after is not None:

@@ -20,7 +20,13 @@ from agentkit_py.history.config import (
     HistoryContext,
     RunView,
 )
-from agentkit_py.history.leases import HeldLease, OnBusy, ThreadLease, refuse_other_text
+from agentkit_py.history.leases import (
+    HeldLease,
+    OnBusy,
+    ThreadLease,
+    is_free,
+    refuse_other_text,
+)
 from agentkit_py.history.loading import ThreadPages
 from agentkit_py.history.mail import MailStore, inbox_name, inbox_of, mail_store
 from agentkit_py.history.paging import Older
@@ -298,7 +304,7 @@ class Thread:
             ]
             runs = [await lease.store.load_run(lease.thread_id, one.id) for one in new]
             both = zip(new, runs, strict=True)
-            return [user_message_to_dict(one) for one, run in both if run is None]
+            return [user_message_to_dict(one) for one, run in both if is_free(run)]
 
         taken = await self.steps.runtime.effect(step_id, take, self.steps.changes)
         if taken is None:

@@ -79,6 +79,13 @@ class LeaseRecords(RecordViews):
 
         return await self.transact(work)
 
+    async def notes_of(self, thread_id: str, owner: str) -> dict[str, JsonObject]:
+        found = await self.transact(
+            lambda records: records.find(NOTE, thread=thread_id, status=key(owner))
+        )
+        stored = [record.data for record in found]
+        return {note["name"]: note["note"] for note in stored}
+
     async def drop_notes(self, thread_id: str, owner: str) -> None:
         def work(records: Records) -> None:
             for record in records.find(NOTE, thread=thread_id, status=key(owner)):

@@ -533,6 +533,10 @@ class SqlHistory(HistoryStore):
         note = partial(records.add_note, thread_id=thread_id, owner=owner, texts=texts)
         return await self._transact(note, write=True, thread_id=thread_id)
 
+    async def notes_of(self, thread_id: str, owner: str) -> Mapping[str, JsonObject]:
+        read = partial(records.find_notes, thread_id=thread_id, owner=owner)
+        return await self._transact(read, thread_id=thread_id)
+
     async def drop_notes(self, thread_id: str, owner: str) -> None:
         await self._change(_DROP_NOTES, thread_id, owner, thread_id=thread_id)
 

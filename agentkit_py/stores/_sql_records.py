@@ -485,6 +485,13 @@ def add_note(session: Session, *, thread_id: str, owner: str, texts: Mapping[str
     return True
 
 
+def find_notes(session: Session, *, thread_id: str, owner: str) -> dict[str, JsonObject]:
+    """Return the notes of an owner, in order."""
+    query = "SELECT key, {text:json} FROM {notes} WHERE thread_id = ? AND owner = ? ORDER BY number"
+    rows = session.execute(query, thread_id, owner).fetchall()
+    return {session.given(key): json.loads(text) for key, text in rows}
+
+
 def stop_run(session: Session, *, execution: str) -> list[Unfinished]:
     """Mark an execution as stopped, and find its calls."""
     session.execute("{serialize}", execution)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Self, cast
@@ -398,6 +398,11 @@ class HistoryStore(HistoryConfig, ABC):
         own, previous = [await store.load_run(thread_id, one) for one in (run_id, None)]
         asked = await store.list_questions(user_id=user_id, limit=most)
         return Known(own=own, previous=previous, questions=len(asked))
+
+    async def notes_of(self, thread_id: str, owner: str) -> Mapping[str, JsonObject]:
+        """Return the notes of an owner, in order; see `RunOpener`. Here there are none."""
+        del thread_id, owner
+        return {}
 
     async def end_run(self, thread_id: str, owner: str, run: RunRecord) -> str | None:
         """Save the record of a run, drop its notes, and end its lease; see `RunOpener`."""

@@ -219,6 +219,7 @@ class _WrappedStore(_WrappedThreads):
     wait_in_line = _about_thread(RunStore.wait_in_line)
     unlock_thread = _about_thread(RunStore.unlock_thread)
     note_calls = _about_thread(RunStore.note_calls)
+    notes_of = _about_thread(HistoryStore.notes_of)
     drop_notes = _about_thread(RunStore.drop_notes)
     stop_execution = _passed_on(RunStore.stop_execution)
     is_stopped = _passed_on(RunStore.is_stopped)

@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import inspect
 from array import array
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import anyio
 
@@ -42,6 +41,7 @@ from agentkit_py.knowledge import (
     Hit,
     KnowledgeStore,
 )
+from agentkit_py.testing.store_conformance import StoreCheck
 
 __all__ = ["KnowledgeCheck", "knowledge_checks"]
 
@@ -58,7 +58,7 @@ _METADATA: Sequence[Mapping[str, Any]] = (
     {"kind": "%_'; --", "a.b": "é", "tags": ["%"]},
     {"kind": "STRASSE \U0001f600", "a.b": "straße"},
 )
-"""Metadata of documents that filters tell apart."""
+"""Metadata that filters distinguish."""
 
 _LEAVES: Sequence[FilterExpr] = (
     *(EQ("n", value) for value in (1, 1.0, True, "1", 1.5)),
@@ -82,26 +82,8 @@ _FILTERS: Sequence[FilterExpr] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class KnowledgeCheck:
-    """One promise of a store of documents."""
-
-    name: str
-    promise: str
-    """The promise in a sentence."""
-
-    function: Callable[[KnowledgeStore], Awaitable[None]] = field(repr=False)
-
-    async def __call__(self, store: KnowledgeStore) -> None:
-        """Run the check on a new, empty store.
-
-        Raises:
-            AssertionError: The promise is not kept.
-        """
-        await self.function(store)
-
-    def __str__(self) -> str:
-        return self.name
+KnowledgeCheck: TypeAlias = StoreCheck[KnowledgeStore]
+"""One promise of a store of documents."""
 
 
 def knowledge_checks() -> list[KnowledgeCheck]:
@@ -111,7 +93,7 @@ def knowledge_checks() -> list[KnowledgeCheck]:
         for name, value in globals().items()
         if inspect.iscoroutinefunction(value) and not name.startswith("_")
     ]
-    return [KnowledgeCheck(f.__name__, (f.__doc__ or "").strip(), f) for f in found]
+    return [KnowledgeCheck.of(function) for function in found]
 
 
 def _document(name: str, metadata: Mapping[str, Any] | None = None, content: str = "1") -> Document:
@@ -215,7 +197,7 @@ async def the_nearest_chunks_come_first(store: KnowledgeStore) -> None:
 
 
 async def a_vector_of_zeros_is_near_to_nothing(store: KnowledgeStore) -> None:
-    """A text without words may have such a vector: no error, and every score a number."""
+    """A text without words may have such a vector. It is no error; all scores are numbers."""
     document = _document("a")
     await store.put(document, [_chunk("zero", (0, 0, 0)), _chunk("one")], EMBEDDER)
     assert (await _near(store))[0].text == "one"
@@ -224,7 +206,7 @@ async def a_vector_of_zeros_is_near_to_nothing(store: KnowledgeStore) -> None:
 
 
 async def all_methods_take_what_passes_a_filter(store: KnowledgeStore) -> None:
-    """Exactly the documents that `Document.passes` says, by case and type as Python has them."""
+    """Exactly the documents that `Document.passes` allows, by Python's rules for case and type."""
     documents = [
         await _add(store, f"doc-{number}", "one word", metadata=metadata)
         for number, metadata in enumerate(_METADATA)

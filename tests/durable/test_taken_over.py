@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import inngest
 import pytest
 
-from agentkit_py import Agent, MemoryHistory, ToolContext, openai, tool
+from agentkit_py import (
+    Agent,
+    MemoryHistory,
+    Network,
+    RouterContext,
+    ToolContext,
+    UserMessage,
+    openai,
+    tool,
+)
+from agentkit_py.errors import NonRetriableError
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.inngest import create_functions
+from agentkit_py.history.questions import QuestionStore
+from agentkit_py.history.runs import RunRecord
+from agentkit_py.inngest import AgentKitMiddleware, create_functions
 from agentkit_py.stores import HistoryStore
-from agentkit_py.testing import FakeProvider, ReceivedRequest, tool_call
+from agentkit_py.testing import FakeProvider, ReceivedRequest, ScriptedModel, tool_call
 from agentkit_py.testing.executor import ReplayExecutor, Run
 from tests.durable.world import at
 
@@ -108,6 +121,9 @@ async def test_a_run_whose_message_another_run_took_over_makes_no_more_calls(
     desk.queue.extend(later)
     await desk.executor.finish(first)
     assert first.status == "failed"
+    record: Any = await store.load_run("t", "m1")
+    assert record.status == "completed", "the first run leaves the second's record as it is"
+    assert await store.stop_execution(first.id) == [], "and no notes"
     third = await desk.executor.finish(desk.deliver())
     assert third.output["text"] == "Done.", "the message is answered"
     assert set(desk.effects) >= {"charge", "reserve"}
@@ -117,3 +133,92 @@ async def test_a_run_whose_message_another_run_took_over_makes_no_more_calls(
     if "transfer" not in desk.effects:  # the model was told, and asked for nothing more
         assert "Whether it took effect is not known" in desk.read[-1]["wire"][0]
         assert '"done":{"reserve":"reserve"}' in desk.read[-1]["wire"][0]
+
+
+class RunsOnly(MemoryHistory):
+    """A store that keeps runs and leases, and no questions: it cannot say that a run waits."""
+
+    load_question: Any = None
+
+
+async def test_a_store_that_cannot_say_that_a_run_waits_stops_no_run_that_waits() -> None:
+    """The message comes again while its run rests, the lease released."""
+    store = RunsOnly(lease=ThreadLease(seconds=1e5))
+    assert not isinstance(store, QuestionStore)
+    desk = Desk(store)
+    first = desk.deliver()
+    while not desk.effects["reserve"]:
+        await desk.executor.do_next(timeouts=True)
+    desk.deliver()
+    await desk.executor.finish(first)
+    assert first.status == "completed", first.error
+    assert desk.effects["transfer"] == 1
+
+
+class Shop:
+    """A function of one's own, without a stop function, whose network pays."""
+
+    def __init__(self) -> None:
+        self.store = MemoryHistory(lease=ThreadLease())
+        self.paid = 0
+        self.is_broken = False
+        self.earlier: RunRecord | None = None
+        client = inngest.Inngest(
+            app_id="k",
+            is_production=False,
+            middleware=[AgentKitMiddleware.configured(inference="local")],
+        )
+        network = self.network()
+
+        @client.create_function(fn_id="own", trigger=inngest.TriggerEvent(event="k/own"), retries=0)
+        async def own(ctx: inngest.Context) -> str:
+            async def begun_before() -> None:
+                if self.earlier is not None:
+                    owner = f"{ctx.run_id}/before"
+                    await self.store.add_thread("t")
+                    await self.store.save_run("t", replace(self.earlier, owner=owner))
+
+            await ctx.step.run("begun before", begun_before)
+            await network.run(UserMessage("Pay.", id="m1"), thread_id="t")
+            return "Done."
+
+        self.executor = ReplayExecutor(client, [own], seed=None, check=False)
+
+    def network(self) -> Network:
+        @tool
+        def pay() -> str:
+            """Pay."""
+            self.paid += 1
+            return "receipt"
+
+        def router(context: RouterContext) -> str | None:
+            if self.is_broken:
+                raise NonRetriableError("the table of desks is gone")
+            return None if context.call_count else "clerk"
+
+        model = ScriptedModel(tool_call("pay"), "Done.")
+        clerk = Agent(name="clerk", system="S", tools=[pay], model=model, max_iter=3)
+        return Network(name="shop", agents=[clerk], router=router, history=self.store)
+
+
+async def test_a_failed_run_leaves_its_calls_in_the_thread_and_no_notes() -> None:
+    """Nobody else would read the notes where no stop function is served."""
+    shop = Shop()
+    shop.executor.receive({"name": "k/own", "data": {}})
+    (run,) = shop.executor.runs
+    while not shop.paid:
+        await shop.executor.do_next(timeouts=True)
+    shop.is_broken = True
+    await shop.executor.finish(run)
+    assert run.status == "failed"
+    [row] = [row for row in await shop.store.load("t") if row.tool_calls]
+    assert row.tool_calls[0].content == {"data": "receipt"}
+    assert await shop.store.stop_execution(run.id) == []
+
+
+async def test_a_function_that_runs_a_message_again_does_not_stop_itself() -> None:
+    """The earlier run of the message belonged to the same execution."""
+    shop = Shop()
+    shop.earlier = RunRecord(id="m1", status="waiting")
+    run = await shop.executor.run("k/own", {})
+    assert (run.status, run.output, shop.paid) == ("completed", "Done.", 1)

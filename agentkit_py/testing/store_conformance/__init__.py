@@ -20,24 +20,34 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from types import ModuleType
+from typing import Generic, Self
+
+from typing_extensions import TypeVar  # with a default, as in Python 3.13
 
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing.store_conformance import results, thread_data, threads
 
 __all__ = ["ConformanceReport", "StoreCheck", "checks_for", "run_checks"]
 
+S_contra = TypeVar("S_contra", contravariant=True, default=HistoryStore)
+
 
 @dataclass(frozen=True, slots=True)
-class StoreCheck:
+class StoreCheck(Generic[S_contra]):
     """One promise of a store."""
 
     name: str
     promise: str
     """The promise in a sentence."""
 
-    function: Callable[[HistoryStore], Awaitable[None]] = field(repr=False)
+    function: Callable[[S_contra], Awaitable[None]] = field(repr=False)
 
-    async def __call__(self, store: HistoryStore) -> None:
+    @classmethod
+    def of(cls, function: Callable[[S_contra], Awaitable[None]]) -> Self:
+        """Return the check that a function with the promise as its docstring makes."""
+        return cls(function.__name__, (function.__doc__ or "").strip(), function)
+
+    async def __call__(self, store: S_contra) -> None:
         """Run the check on a new, empty store.
 
         Raises:
@@ -63,7 +73,7 @@ def checks_for(kind: type[HistoryStore]) -> list[StoreCheck]:
     found = [*_checks_in(threads), *_checks_in(results)]
     for needed, checks in thread_data.CHECKS.items():
         found += checks if issubclass(kind, needed) else ()
-    return [StoreCheck(f.__name__, (f.__doc__ or "").strip(), f) for f in found]
+    return [StoreCheck.of(function) for function in found]
 
 
 def _checks_in(module: ModuleType) -> Iterator[Callable[[HistoryStore], Awaitable[None]]]:
