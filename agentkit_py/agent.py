@@ -598,7 +598,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         model, max_iter = options.get("model"), options.get("max_iter")
 
         def body(context: RunContext) -> AgentRun:
-            if model is None and self.model is None:
+            if model is None and self.resolve().model is None:
                 raise MissingModelError(self.name)  # before a thread is made for nothing
             turn = TurnOptions(context.prefix, model, max_iter=max_iter)
             return AgentRun(context, self, turn, run_agent)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -14,6 +15,7 @@ import httpx
 from a2a.client import A2ACardResolver, A2AClientError, Client, ClientConfig, ClientFactory
 from a2a.helpers import new_text_part
 from a2a.types import (
+    Artifact,
     CancelTaskRequest,
     GetTaskRequest,
     Message,
@@ -24,21 +26,23 @@ from a2a.types import (
     Task,
     TaskState,
 )
-from a2a.utils.errors import A2AError
+from a2a.utils.errors import A2AError, TaskNotFoundError, UnsupportedOperationError
 from google.protobuf.json_format import MessageToDict
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps
 from agentkit_py._core.spellings import options_spelled_here, spelled_here
-from agentkit_py._core.untrusted import clean
-from agentkit_py._engine.agent_spec import ModelChoice, System
+from agentkit_py._core.validation import wrong_number
+from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, System
+from agentkit_py._engine.option_checks import expect_texts, wrong
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError, ModelError
 from agentkit_py.messages import Finish, TextMessage
 from agentkit_py.models.base import ModelReply, ModelRequest
 from agentkit_py.models.function_model import function_model
+from agentkit_py.runtime.model_requests import ACCEPTED, bound
 
 _PROVIDER = "a2a"
-"""The key of what a reply says about its task, in its ``provider_metadata``."""
+"""The key in ``provider_metadata`` that holds the facts about a reply's task."""
 
 _ENDED: Mapping[int, str] = {
     TaskState.TASK_STATE_FAILED: "failed",
@@ -47,22 +51,25 @@ _ENDED: Mapping[int, str] = {
 }
 _WAITING = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_AUTH_REQUIRED})
 _AT_REST = frozenset({TaskState.TASK_STATE_COMPLETED, *_ENDED, *_WAITING})
-_SERVERS_OWN = (
+_NOT_SENT = (
     *("system", "instructions", "assistant", "tools", "mcp_servers", "knowledge", "handoffs"),
     *("hosted_tools", "output_type"),
 )
-"""Options of agents that would reach nobody."""
+"""Options of agents that are not sent to the server, so they are refused."""
 
 _POLL_SECONDS = 1.0
 _CANCEL_SECONDS = 5.0
 _CONNECT_SECONDS = 15.0
-_MOST_BYTES = 64 * 2**20
-_MOST_WORDS = 2000
-"""Characters of a server's words in an error."""
+_MOST_CHARACTERS = 2000
+"""Characters of a server's text in an error."""
+
+_PORTS: Mapping[str, int] = {"http": 80, "https": 443}
+_TEMPORARY = frozenset({408, 425, 429, 500, 502, 503, 504})
+"""HTTP statuses after which the card may be asked for again."""
 
 
 class A2ATaskError(ModelError):
-    """A task of an agent behind A2A failed, was rejected or cancelled, or cannot be reached.
+    """A task of an agent behind A2A failed, was rejected or cancelled, or got no reply.
 
     Attributes:
         task_id: The task; empty where there is none.
@@ -93,7 +100,7 @@ class A2AAgent(Agent[Any, None]):
     """Not sent: the server has its own."""
 
     model: ModelChoice = None
-    """What answers in place of the server, e.g. a `ScriptedModel` in a test; None: the server."""
+    """The model used in place of the server, e.g. a `ScriptedModel` in a test; None: the server."""
 
     url: str
     """The server, whose card is at ``/.well-known/agent-card.json``."""
@@ -108,13 +115,13 @@ class A2AAgent(Agent[Any, None]):
     """Bytes of a reply's text."""
 
     other_hosts: Sequence[str] = ()
-    """Hosts beside that of ``url`` to which its card may send messages, and so the headers."""
+    """Hosts other than that of ``url`` to which its card may send messages, with the headers."""
 
     transport: httpx.AsyncBaseTransport | None = field(default=None, repr=False)
     """The transport of requests, e.g. ``httpx.ASGITransport(app)`` in a test."""
 
     def __post_init__(self) -> None:
-        """Check what was given."""
+        """Check the options."""
         parts = urlsplit(self.url) if isinstance(self.url, str) else None
         if parts is None or parts.scheme not in ("http", "https") or not parts.hostname:
             raise ConfigurationError(
@@ -125,14 +132,29 @@ class A2AAgent(Agent[Any, None]):
                 f"A2AAgent {self.name!r}: url has a user, a query or a fragment, which logs would "
                 "show; put credentials into headers={…}"
             )
-        for name in _SERVERS_OWN:
+        for name in _NOT_SENT:
             if getattr(self, name):
                 raise ConfigurationError(
-                    f"A2AAgent {self.name!r}: {name} is the server's to say; its agent gets texts"
+                    f"A2AAgent {self.name!r}: {name} cannot be set: the server has its own"
                 )
-        if self.model is None:
-            self.model = function_model(self._answer, model=self.url)
+        where = f"A2AAgent {self.name!r}"
+        expect_texts(where, "other_hosts", self.other_hosts, "a list of host names")
+        for name in ("timeout", "max_reply_bytes"):
+            problem = wrong_number(getattr(self, name), above=True)
+            if problem:
+                raise ConfigurationError(f"{where}: {name}: {problem}")
+        headers: object = self.headers
+        if not isinstance(headers, Mapping):
+            raise wrong(where, "headers", "a mapping of texts", headers)
+        expect_texts(where, "headers", list(headers), "a mapping of texts")
+        expect_texts(where, "headers", list(self.headers.values()), "a mapping of texts")
         super().__post_init__()
+
+    def _as_spec(self) -> AgentSpec:
+        spec = super()._as_spec()
+        if spec.model is None:
+            return replace(spec, model=function_model(self._answer, model=self.url))
+        return spec
 
     async def _answer(self, request: ModelRequest) -> ModelReply:
         before, texts = self._unseen(request)
@@ -143,16 +165,17 @@ class A2AAgent(Agent[Any, None]):
             context_id=str(before.get("contextId", "")),
             task_id=str(before.get("taskId", "")),
         )
-        limits = httpx.Timeout(None, connect=min(self.timeout, _CONNECT_SECONDS))
-        async with httpx.AsyncClient(
-            headers=dict(self.headers),
-            timeout=limits,
-            transport=_Bounded(self.transport or httpx.AsyncHTTPTransport()),
-        ) as http:
+        async with self._client() as http:
             call = _Call(await self._connect(http))
             try:
                 async with asyncio.timeout(self.timeout):
-                    answer = await call.send(message)
+                    try:
+                        answer = await call.send(message)
+                    except (TaskNotFoundError, UnsupportedOperationError):
+                        if not message.task_id:
+                            raise
+                        message.task_id = ""  # the task is gone: the context continues without it
+                        answer = await call.send(message)
             except asyncio.CancelledError:
                 await call.cancel()
                 raise
@@ -164,26 +187,42 @@ class A2AAgent(Agent[Any, None]):
                 raise self._error(str(error) or type(error).__name__, call.task_id) from error
         return self._reply(answer, before)
 
+    def _client(self) -> httpx.AsyncClient:
+        async def limit(response: httpx.Response) -> None:
+            bound(response)  # the server is not trusted
+
+        return httpx.AsyncClient(
+            headers={**self.headers, "accept-encoding": ACCEPTED},
+            timeout=httpx.Timeout(None, connect=min(self.timeout, _CONNECT_SECONDS)),
+            transport=None if self.transport is None else _KeptOpen(self.transport),
+            event_hooks={"response": [limit]},
+        )
+
     async def _connect(self, http: httpx.AsyncClient) -> Client:
         try:
             async with asyncio.timeout(min(self.timeout, _CONNECT_SECONDS)):
                 card = await A2ACardResolver(http, self.url).get_agent_card()
-            for interface in card.supported_interfaces:
-                self._check_host(interface.url)
-            return ClientFactory(ClientConfig(httpx_client=http)).create(card)
+            client = ClientFactory(ClientConfig(httpx_client=http)).create(card)
         except (A2AError, httpx.HTTPError, TimeoutError, ValueError) as error:
             words = f"its card cannot be read: {error or type(error).__name__}"
-            raise self._error(words, retriable=not isinstance(error, ValueError)) from error
+            raise self._error(words, retriable=_is_temporary(error)) from error
+        for interface in card.supported_interfaces:
+            self._check_host(interface.url)
+        return client
 
     def _check_host(self, url: str) -> None:
         """Refuse an address that would get our headers, and is not the server's own."""
-        given, own = urlsplit(url), urlsplit(self.url)
-        is_own = (given.scheme, given.netloc) == (own.scheme, own.netloc)
-        if not is_own and given.hostname not in self.other_hosts:
-            raise ValueError(f"it sends messages to {given.hostname!r}, which is another host")
+        given, own = _origin(url), _origin(self.url)
+        is_named = given[1] in [host.lower() for host in self.other_hosts]
+        is_safe = given[0] == "https" or own[0] == "http"
+        if given != own and not (is_named and is_safe):
+            raise self._error(
+                f"its card sends messages to {url!r}, which is not at {self.url!r}; name the host "
+                "in other_hosts=[…] if it is right (https only, where url is)"
+            )
 
     def _unseen(self, request: ModelRequest) -> tuple[JsonObject, list[str]]:
-        """Return what the last own reply says about its context, and the texts after it."""
+        """Return the facts of the agent's last reply, and the texts since."""
         before: JsonObject = {}
         texts: list[str] = []
         for message in request.messages:
@@ -195,14 +234,14 @@ class A2AAgent(Agent[Any, None]):
             else:
                 texts.append(self._text_of(message))
         if not texts:
-            raise self._error("the conversation has nothing that it has not seen")
+            raise self._error("there is no new message since its last reply")
         return before, texts
 
     def _text_of(self, message: TextMessage) -> str:
         if not isinstance(message.content, str):
             kinds = sorted({part.type for part in message.content} - {"text"})
             if kinds:
-                raise self._error(f"it takes texts, and a message has {', '.join(kinds)}")
+                raise self._error(f"it takes only texts; a message has {', '.join(kinds)}")
         if message.role == "assistant" and message.agent:
             return f"{message.agent}: {message.text}"
         return message.text
@@ -216,70 +255,39 @@ class A2AAgent(Agent[Any, None]):
             if state in _ENDED:
                 words = _status(answer) or "no reason is given"
                 raise self._error(f"its task {_ENDED[state]}: {words}", answer.id)
-            seen: list[str] = []
-            if before.get("taskId") == answer.id:
-                seen = [str(each) for each in as_list(before.get("artifacts")) or ()]
-            texts = [_text(one.parts) for one in answer.artifacts if one.artifact_id not in seen]
+            known = as_list(before.get("artifacts")) if before.get("taskId") == answer.id else None
+            shown = {_digest(artifact): _text(artifact.parts) for artifact in answer.artifacts}
+            texts = [text for digest, text in shown.items() if digest not in (known or ())]
             if state in _WAITING:
-                shown: list[JsonValue] = [one.artifact_id for one in answer.artifacts]
-                facts |= {"taskId": answer.id, "artifacts": shown}
-            if state in _WAITING or not any(texts):
+                digests: list[JsonValue] = list(shown)
+                facts |= {"taskId": answer.id, "artifacts": digests}
+            if _status(answer) not in texts:
                 texts.append(_status(answer))
-            text = "\n\n".join(one for one in texts if one)
+            text = "\n\n".join(filter(None, texts))
         if len(text.encode()) > self.max_reply_bytes:
             raise self._error(f"its reply has more than {self.max_reply_bytes} bytes")
-        said = TextMessage(
+        reply = TextMessage(
             "assistant", text, stop_reason="stop", provider_metadata={_PROVIDER: facts}
         )
-        return ModelReply(messages=(said,), finish=Finish("stop"))
+        return ModelReply(messages=(reply,), finish=Finish("stop"))
 
     def _error(self, words: str, task_id: str = "", *, retriable: bool = False) -> A2ATaskError:
-        shown = clean(words)[:_MOST_WORDS]
+        shown = words[:_MOST_CHARACTERS]
         return A2ATaskError(shown, model=self.url, task_id=task_id, retriable=retriable)
 
 
-class _Bounded(httpx.AsyncBaseTransport):
-    """Refuses replies that are compressed or too long: the server is a stranger's."""
+class _KeptOpen(httpx.AsyncBaseTransport):
+    """A transport that belongs to its owner, who closes it."""
 
     def __init__(self, transport: httpx.AsyncBaseTransport) -> None:
         self._transport = transport
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send a request, and return the response with its body counted."""
-        request.headers["accept-encoding"] = "identity"
-        response = await self._transport.handle_async_request(request)
-        if response.headers.get("content-encoding", "identity") != "identity":
-            await response.aclose()
-            raise httpx.DecodingError("its reply is compressed", request=request)
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        response.stream = _Counted(response.stream)
-        return response
-
-    async def aclose(self) -> None:
-        """Close the transport."""
-        await self._transport.aclose()
-
-
-class _Counted(httpx.AsyncByteStream):
-    """A body of at most `_MOST_BYTES`."""
-
-    def __init__(self, body: httpx.AsyncByteStream) -> None:
-        self._body = body
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        count = 0
-        async for piece in self._body:
-            count += len(piece)
-            if count > _MOST_BYTES:
-                raise httpx.DecodingError(f"its reply has more than {_MOST_BYTES} bytes")
-            yield piece
-
-    async def aclose(self) -> None:
-        await self._body.aclose()
+        return await self._transport.handle_async_request(request)
 
 
 class _Call:
-    """One message to a server, and the task that answers it."""
+    """A message to a server, and the task that answers it."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -316,8 +324,26 @@ class _Call:
                     await self._client.cancel_task(CancelTaskRequest(id=self.task_id))
 
 
+def _origin(url: str) -> tuple[str, str, int | None]:
+    """Return the scheme, host and port of an address."""
+    parts = urlsplit(url)
+    return parts.scheme, (parts.hostname or "").lower(), parts.port or _PORTS.get(parts.scheme)
+
+
+def _is_temporary(error: Exception) -> bool:
+    """Return whether a card may be there a little later."""
+    status = getattr(error, "status_code", None)
+    return not isinstance(error, ValueError) and (status is None or status in _TEMPORARY)
+
+
+def _digest(artifact: Artifact) -> str:
+    """Return a digest of an artifact, which changes with its text."""
+    text = f"{artifact.artifact_id}\0{_text(artifact.parts)}"
+    return hashlib.blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
+
+
 def _status(task: Task) -> str:
-    """Return what a task's status says; its data are for programs, where it has texts, too."""
+    """Return the text of a task's status; its data only if it has no text."""
     parts = task.status.message.parts
     return "\n".join(part.text for part in parts if part.HasField("text")) or _text(parts)
 

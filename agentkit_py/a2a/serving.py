@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -81,7 +81,7 @@ _HOW_TO_ANSWER = (
 )
 _PUSH_SECONDS = 10.0
 _PARKED_SECONDS = 600.0
-"""Seconds after which a task that waits for input is in the store alone."""
+"""Seconds after which a task that waits for input is kept only in the store."""
 
 
 def create_a2a_app(
@@ -92,14 +92,14 @@ def create_a2a_app(
     push_url_check: PushUrlCheck = validate_push_notification_url,
     http_client: httpx.AsyncClient | None = None,
 ) -> Starlette:
-    """Return an app that serves over A2A what ``api`` answers with, and ``api`` beside it.
+    """Return an app that serves the default target of ``api`` over A2A, and ``api`` itself.
 
     A context of A2A is a thread: it belongs to the user that the API's ``auth`` names, and runs,
     limits, tenants and questions are those of the API. Its default network or agent answers.
 
     Args:
         api: The app that `create_app` made, with runs in this process.
-        url: The address at which clients reach the app, for its card.
+        url: The address at which clients call the app, for its card.
         task_store: The store of tasks, e.g. the SDK's ``DatabaseTaskStore``; in this process's
             memory unless given, the last `MOST_TASKS`.
         push_url_check: Says whether push notifications may go to a client's URL; public addresses
@@ -139,11 +139,12 @@ def create_a2a_app(
 
     @asynccontextmanager
     async def both(_app: Starlette) -> AsyncGenerator[None]:
-        async with lifespan(api):
-            yield
-            await handler.aclose()
+        async with AsyncExitStack() as stack:
             if http_client is None:
-                await client.aclose()
+                stack.push_async_callback(client.aclose)
+            stack.push_async_callback(handler.aclose)
+            await stack.enter_async_context(lifespan(api))
+            yield
 
     routes = [
         *create_agent_card_routes(card),
@@ -174,7 +175,7 @@ def _card(target: Target, url: str) -> AgentCard:
 
 
 class _RecentTasks(InMemoryTaskStore):
-    """The tasks that changed last, in memory, with what their clients want to be told."""
+    """The tasks that changed last, in memory, with the configurations of their notifications."""
 
     def __init__(self, configs: PushNotificationConfigStore) -> None:
         super().__init__()
@@ -205,8 +206,6 @@ class _Executor(AgentExecutor):
 
     def __init__(self, api: Api) -> None:
         self._api = api
-        self._cancelled = set[str]()
-        """Tasks whose end is written by `cancel`."""
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Answer a message, or take it as the answer to a task's questions."""
@@ -229,15 +228,11 @@ class _Executor(AgentExecutor):
         async with aclosing(self._events(user_id, body)) as events:
             async for event in events:
                 await reply.take(event)
-        if message.task_id in self._cancelled:
-            self._cancelled.discard(message.task_id)
-            return
-        await reply.finish()
+        await reply.finish(questions)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Stop the user's runs in the task's context."""
         task_id, thread_id = context.task_id or "", context.context_id or ""
-        self._cancelled.add(task_id)
         await self._api.backend.cancel(context.call_context.user.user_name, thread_id)
         await TaskUpdater(event_queue, task_id, thread_id).cancel()
 
@@ -285,12 +280,12 @@ async def _no_disconnect() -> AsgiMessage:
 
 
 def _message_body(message: Message) -> JsonObject | str:
-    """Return the request that says a message, or why it cannot be said."""
+    """Return the request for a message, or the reason why it is refused."""
     texts = [part.text for part in message.parts if part.HasField("text")]
     if len(texts) < len(message.parts) or not any(text.strip() for text in texts):
-        return "Only parts of text are understood here, and there has to be some."
-    said = {"content": "\n".join(texts), "id": message.message_id}
-    return {"userMessage": said, "threadId": message.context_id}
+        return "Send text parts only, and at least one that is not empty."
+    user_message = {"content": "\n".join(texts), "id": message.message_id}
+    return {"userMessage": user_message, "threadId": message.context_id}
 
 
 def _answer_body(message: Message, questions: list[JsonObject]) -> JsonObject | str:
@@ -311,8 +306,8 @@ def _questions_in(task: Task | None) -> list[JsonObject]:
     """Return the questions that a task waits for."""
     if task is None or task.status.state != TaskState.TASK_STATE_INPUT_REQUIRED:
         return []
-    told = [as_object(one) or {} for one in get_data_parts(task.status.message.parts)]
-    found = [as_object(one) or {} for each in told for one in as_list(each.get("questions")) or ()]
+    sent = [as_object(one) or {} for one in get_data_parts(task.status.message.parts)]
+    found = [as_object(one) or {} for each in sent for one in as_list(each.get("questions")) or ()]
     return [one for one in found if isinstance(one.get("id"), str)]
 
 
@@ -329,7 +324,7 @@ def _message(updater: TaskUpdater, text: str, questions: list[JsonObject] | None
 
 
 class _Reply:
-    """Writes a reply into a task: each text is an artifact, what agents do is its status."""
+    """Writes a reply into a task: each text is an artifact; calls and progress are its status."""
 
     def __init__(self, updater: TaskUpdater) -> None:
         self._updater = updater
@@ -354,7 +349,7 @@ class _Reply:
                 await self._rewrite(self._parts)
             case "reply.status":
                 if data["status"] == "waiting":
-                    await self._say("A person is asked.")
+                    await self._show("Waiting for a person's decision.")
             case "reply.ended":
                 self._end = data
             case "state.updated":
@@ -363,8 +358,12 @@ class _Reply:
                 for change in self._reader.feed(event):
                     await self._change(change)
 
-    async def finish(self) -> None:
-        """Write how it ended."""
+    async def finish(self, questions: list[JsonObject]) -> None:
+        """Write how it ended.
+
+        Args:
+            questions: The questions that the message answers; they stay open if it is refused.
+        """
         updater, words = self._updater, str(self._end.get("error") or "")
         match self._end["reason"]:
             case "completed":
@@ -377,6 +376,8 @@ class _Reply:
                 await updater.requires_input(_message(updater, words, asked))
             case "stopped":
                 await updater.cancel()
+            case "refused" if questions:
+                await updater.requires_input(_message(updater, words, questions))
             case "refused":
                 await updater.reject(_message(updater, words))
             case _:
@@ -402,10 +403,10 @@ class _Reply:
             case PartChange(kind="ended", part=part) if part.type == "text":
                 await self._write(change.place, part.agent, part.text, cut=part.cut)
             case PartChange(kind="opened", part=part) if part.type == "tool-call":
-                await self._say(f"{part.agent} calls {part.tool}")
+                await self._show(f"{part.agent} calls {part.tool}")
             case Progressed(facts=facts):
                 words = facts.get("text") or facts["toolName"]
-                await self._say(str(words), dict(facts))
+                await self._show(str(words), dict(facts))
             case Rewritten(parts=parts):
                 await self._rewrite([part_to_dict(part) for part in parts])
             case _:
@@ -433,6 +434,6 @@ class _Reply:
             if text != self._written.get(place) or cut:
                 await self._write(place, str(part.get("agentName", "")), text, cut=cut)
 
-    async def _say(self, words: str, facts: dict[str, Any] | None = None) -> None:
+    async def _show(self, words: str, facts: dict[str, Any] | None = None) -> None:
         message = self._updater.new_agent_message([new_text_part(words)], metadata=facts)
         await self._updater.update_status(TaskState.TASK_STATE_WORKING, message)

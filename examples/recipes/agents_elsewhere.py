@@ -21,9 +21,12 @@ async def main() -> None:
     """Ask the agent behind A2A, here without a network."""
     transport = httpx.ASGITransport(served)
     elsewhere = A2AAgent(
-        name="billing", url="http://billing", headers={"x-user": "desk"}, transport=transport
+        name="billing",
+        description="Knows invoices.",
+        url="http://billing",
+        headers={"x-user": "desk"},
+        transport=transport,
     )
-    elsewhere.description = "Knows invoices."
     clerk = Agent(name="clerk", system="You help.", model=model, tools=[elsewhere.as_tool()])
     async with served.router.lifespan_context(served):  # uvicorn does that
         print((await clerk.run("What about invoice 7?")).text)

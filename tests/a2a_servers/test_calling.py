@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gzip
 import os
 import re
@@ -68,6 +69,18 @@ class Foreign(AgentExecutor):
                 await asyncio.Event().wait()
             case "long":
                 await task.add_artifact([new_text_part("x" * 100)])
+                await task.complete()
+            case "note":
+                await task.add_artifact([new_text_part("Order 7.")])
+                await task.complete(words)
+            case "draft":
+                await task.add_artifact([new_text_part("Draft.")], "a")
+                await task.requires_input(words)
+            case "more":
+                await task.add_artifact([new_text_part("More.")], "b")
+                await task.complete()
+            case "final":
+                await task.add_artifact([new_text_part("Final.")], "a")
                 await task.complete()
             case text:
                 await task.add_artifact([new_text_part("You said "), new_text_part(text)])
@@ -164,6 +177,123 @@ async def test_a_question_of_the_task_is_answered_by_the_next_message() -> None:
     assert first == second
 
 
+@pytest.mark.parametrize(("then", "shown"), [("final", "Final."), ("more", "More.")])
+async def test_after_a_question_only_new_texts_are_shown(then: str, shown: str) -> None:
+    """A text that was rewritten is new, though its artifact keeps its id."""
+    agent = remote(foreign_app(Foreign()), history=MemoryHistory())
+    first = await agent.run("draft", state=State(thread_id="t"))
+    second = await agent.run(then, state=State(thread_id="t"))
+    assert (first.text, second.text) == ("Draft.\n\nFor which order?", shown)
+
+
+async def test_what_a_completed_task_adds_to_its_text_is_shown() -> None:
+    """A message in the status of a task that has artifacts."""
+    result = await remote(foreign_app(Foreign())).run("note")
+    assert result.text == "Order 7.\n\nFor which order?"
+
+
+async def test_a_task_that_is_gone_is_continued_by_its_context() -> None:
+    """The server has restarted since it asked."""
+    store = MemoryHistory()
+    await remote(foreign_app(Foreign()), history=store).run("ask", state=State(thread_id="t"))
+    executor = Foreign()
+    agent = remote(foreign_app(executor), history=store)
+    result = await agent.run("number 7", state=State(thread_id="t"))
+    assert result.text == "You said number 7"
+    assert len(executor.said) == 1
+
+
+async def test_a_copy_with_another_url_asks_the_other_server() -> None:
+    """And sends its own headers there."""
+    asked: list[tuple[str, str | None]] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append((request.url.host, request.headers.get("x-key")))
+        return httpx.Response(503)
+
+    agent = A2AAgent(name="b", url="https://a.example", transport=httpx.MockTransport(answer))
+    with pytest.raises(A2ATaskError):
+        await agent.run("Hello")
+    copy = dataclasses.replace(agent, url="https://b.example", headers={"x-key": "b"})
+    with pytest.raises(A2ATaskError):
+        await copy.run("Hello")
+    assert asked == [("a.example", None), ("b.example", "b")]
+
+
+async def test_the_transport_of_the_caller_stays_open() -> None:
+    """It is closed by its owner."""
+
+    class Owned(httpx.MockTransport):
+        async def aclose(self) -> None:
+            raise AssertionError("closed")
+
+    transport = Owned(lambda _: httpx.Response(503))
+    for _ in range(2):
+        with pytest.raises(A2ATaskError, match="503"):
+            await A2AAgent(name="b", url=URL, transport=transport).run("a")
+
+
+@pytest.mark.parametrize(
+    ("card", "others", "is_taken"),
+    [
+        (f"{URL}:80/rpc", [], True),
+        ("http://LOCALHOST/rpc", [], True),
+        ("http://localhost:81/rpc", [], False),
+        ("http://ef.ex/rpc", ["thief.example"], False),
+    ],
+)
+async def test_the_server_of_a_card_is_compared_as_browsers_do(
+    card: str, others: list[str], *, is_taken: bool
+) -> None:
+    """Scheme, host and port count, the port of the scheme where none is given."""
+    app = foreign_app(Foreign())
+    app.state.card.supported_interfaces[0].url = card
+    agent = remote(app, other_hosts=others)
+    if is_taken:
+        assert (await agent.run("a")).text == "You said a"
+    else:
+        with pytest.raises(A2ATaskError, match="which is not at"):
+            await agent.run("a")
+
+
+async def test_headers_leave_no_encrypted_connection() -> None:
+    """A named host gets them by https only, where the server itself has it."""
+    asked: list[str] = []
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url.scheme)
+        app = foreign_app(Foreign())
+        app.state.card.supported_interfaces[0].url = "http://b.example/rpc"
+        return await httpx.ASGITransport(app).handle_async_request(request)
+
+    agent = A2AAgent(
+        name="b",
+        url="https://a.example",
+        other_hosts=["b.example"],
+        transport=httpx.MockTransport(answer),
+    )
+    with pytest.raises(A2ATaskError, match="https only"):
+        await agent.run("a")
+    assert asked == ["https"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"other_hosts": "thief.example"}, "other_hosts"),
+        ({"timeout": "x"}, "timeout"),
+        ({"timeout": -1}, "timeout"),
+        ({"max_reply_bytes": 0}, "max_reply_bytes"),
+        ({"headers": {"a": 1}}, "headers"),
+        ({"headers": "a"}, "headers"),
+    ],
+)
+def test_values_of_a_wrong_kind_are_refused(options: dict[str, Any], words: str) -> None:
+    """Where the agent is made; the error names the option."""
+    with pytest.raises(ConfigurationError, match=f"'b': {words}"):
+        A2AAgent(name="b", url=URL, **options)
+
+
 async def test_texts_of_other_agents_are_sent_under_their_names() -> None:
     """In a network it sees the conversation, and no calls of tools."""
 
@@ -224,11 +354,15 @@ async def test_a_failed_task_is_an_error_with_the_servers_words() -> None:
     assert not caught.value.retriable
 
 
-async def test_a_server_without_a_card_may_be_tried_again() -> None:
-    """Nothing was sent to it yet."""
+@pytest.mark.parametrize(("status", "retriable"), [(503, True), (429, True), (401, False)])
+async def test_a_card_is_asked_for_again_where_that_may_help(
+    status: int, *, retriable: bool
+) -> None:
+    """Nothing was sent to the server yet."""
+    transport = httpx.MockTransport(lambda _: httpx.Response(status))
     with pytest.raises(A2ATaskError, match="its card cannot be read") as caught:
-        await remote(Starlette()).run("a")
-    assert caught.value.retriable
+        await A2AAgent(name="b", url=URL, transport=transport).run("a")
+    assert caught.value.retriable is retriable
 
 
 async def test_a_reply_that_is_too_long_is_an_error() -> None:
@@ -241,19 +375,20 @@ async def test_a_card_that_names_another_host_gets_no_headers() -> None:
     """Whoever changes a card would get the caller's key; the caller may name the host."""
     app = foreign_app(Foreign())
     app.state.card.supported_interfaces[0].url = "http://thief.example/rpc"
-    with pytest.raises(A2ATaskError, match=r"sends messages to 'thief\.example'"):
+    with pytest.raises(A2ATaskError, match=r"sends messages to 'http://thief\.example/rpc'"):
         await remote(app).run("a")
     result = await remote(app, other_hosts=["thief.example"]).run("a")
     assert result.text == "You said a"
 
 
-async def test_a_compressed_reply_is_refused() -> None:
-    """A small body could become one that fills the memory."""
+async def test_a_reply_compressed_in_an_unknown_way_is_refused() -> None:
+    """A small body could become a large body that fills the memory."""
 
     async def answer(_request: httpx.Request) -> httpx.Response:
-        return httpx.Response(
-            200, content=gzip.compress(b"{}"), headers={"content-encoding": "gzip"}
-        )
+        async def body() -> AsyncIterator[bytes]:
+            yield gzip.compress(b"{}")
+
+        return httpx.Response(200, content=body(), headers={"content-encoding": "br"})
 
     agent = A2AAgent(name="b", url=URL, transport=httpx.MockTransport(answer))
     with pytest.raises(A2ATaskError, match="compressed"):
@@ -290,9 +425,9 @@ def test_an_address_that_is_none_is_refused_where_the_agent_is_made() -> None:
 
 
 @pytest.mark.parametrize("option", [{"system": "S"}, {"tools": [print]}, {"output_type": int}])
-def test_options_that_would_reach_nobody_are_refused(option: dict[str, Any]) -> None:
+def test_options_that_are_not_sent_are_refused(option: dict[str, Any]) -> None:
     """The server has its own prompt and tools."""
-    with pytest.raises(ConfigurationError, match=f"{next(iter(option))} is the server's to say"):
+    with pytest.raises(ConfigurationError, match=f"{next(iter(option))} cannot be set"):
         A2AAgent(name="b", url=URL, **option)
 
 
@@ -322,7 +457,7 @@ async def test_a_durable_run_sends_a_message_once() -> None:
 
 
 async def test_a_run_that_is_stopped_cancels_the_task() -> None:
-    """The server does not go on for nobody; over a socket, as an app in this task would stop."""
+    """The server stops its work; over a socket, as an app in this task would stop by itself."""
     executor = Foreign()
     app = foreign_app(executor)
     async with served(app) as url:
@@ -334,6 +469,7 @@ async def test_a_run_that_is_stopped_cancels_the_task() -> None:
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
             await run
+        await transport.aclose()
     assert executor.cancelled.is_set()
 
 

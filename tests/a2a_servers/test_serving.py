@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
-from a2a.helpers import get_data_parts, get_message_text
+from a2a.helpers import get_data_parts, get_message_text, new_text_part
 from a2a.types import (
     CancelTaskRequest,
     GetTaskRequest,
@@ -216,7 +216,13 @@ async def test_a_question_waits_for_input_and_its_answer_resumes_the_run(
 
 
 @pytest.mark.parametrize(
-    "answer", [{"text": "maybe"}, {"data": {"answers": {"other": True}}}, {"data": {"x": 1}}]
+    "answer",
+    [
+        {"text": "maybe"},
+        {"data": {"answers": {"other": True}}},
+        {"data": {"x": 1}},
+        {"data": {"approved": "maybe"}},
+    ],
 )
 async def test_an_answer_that_decides_nothing_leaves_the_question_open(
     answer: dict[str, Any],
@@ -228,7 +234,8 @@ async def test_an_answer_that_decides_nothing_leaves_the_question_open(
         where = {"task_id": task.id, "context_id": task.context_id}
         again = await events_of(client, saying(**answer, **where))
         assert last_state(again) == "input_required"
-        assert "yes or no" in get_message_text(again[-1].status_update.status.message)
+        words = get_message_text(again[-1].status_update.status.message)
+        assert "yes or no" in words or "approved" in words
         assert last_state(await events_of(client, saying("yes", **where))) == "completed"
 
 
@@ -287,10 +294,14 @@ async def test_a_failed_run_fails_the_task_in_words_for_users() -> None:
     assert "script" not in words.casefold()
 
 
-async def test_other_parts_than_text_are_rejected() -> None:
+@pytest.mark.parametrize("text", [None, "Look at this."])
+async def test_other_parts_than_text_are_rejected(text: str | None) -> None:
     """A file that is left out silently would look as if it had been read."""
+    request = saying(data={"a": 1})
+    if text is not None:
+        request.message.parts.append(new_text_part(text))
     async with serving("x") as app, sdk(app) as client:
-        events = await events_of(client, saying(data={"a": 1}))
+        events = await events_of(client, request)
     assert last_state(events) == "rejected"
 
 
