@@ -123,7 +123,7 @@ class Runnable(Generic[T]):
         expect_text("resume()", "by", by)
         if options.get("thread_id") not in (None, thread_id):
             raise ConfigurationError(
-                f"resume() goes on with the thread {thread_id!r}; leave thread_id="
+                f"resume() continues the thread {thread_id!r}; leave thread_id="
                 f"{options.get('thread_id')!r:.80} out"
             )
         taken = await resume_with(self.history, thread_id, answers, by)

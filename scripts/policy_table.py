@@ -17,7 +17,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -59,6 +59,7 @@ from agentkit_py.testing.replay import (
     read_conversations,
     survival,
 )
+from agentkit_py.testing.replay.fitting import total
 
 from conversations import generate  # isort: skip
 
@@ -252,18 +253,6 @@ async def other_costs(limit: int | None) -> Costs:
         for name, make in {**STOCK, **POLICIES, **SMALL}.items()
         if not name.startswith(("Summarize", "none"))
     }
-
-
-def total(found: Sequence[Survival]) -> Survival:
-    """Add measurements up."""
-    return Survival(
-        characters=sum(one.characters for one in found),
-        characters_sent=sum(one.characters_sent for one in found),
-        calls=sum(one.calls for one in found),
-        calls_whole=sum(one.calls_whole for one in found),
-        values=sum(one.values for one in found),
-        values_kept=sum(one.values_kept for one in found),
-    )
 
 
 def cost_rows(found: Costs) -> str:

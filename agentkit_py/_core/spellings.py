@@ -130,7 +130,7 @@ def explained(function: F, name: str | None = None) -> F:
 
 
 def explained_run(function: F) -> F:
-    """Return an async function that says where options go that it was given in an object."""
+    """Return an async function whose error says how to pass options that came in an object."""
     parameters = inspect.signature(function).parameters.values()
     positional = sum(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
     label = function.__name__

@@ -1,4 +1,4 @@
-"""`agentkit fit`: the cheapest policy that keeps what your own conversations needed."""
+"""`agentkit fit`: the cheapest policy that keeps the values that your conversations needed."""
 
 from __future__ import annotations
 
@@ -18,9 +18,19 @@ from rich.text import Text
 from agentkit_py._core.awaiting import run_interruptibly
 from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.console import ProgressBar, counted
-from agentkit_py.cli.stores import PREFIX, SCHEMA, StoreOptions, writes_file, written_whole
+from agentkit_py.cli.replay import limited, readable
+from agentkit_py.cli.stores import (
+    PREFIX,
+    SCHEMA,
+    PrefixOption,
+    SchemaOption,
+    StoreOptions,
+    UserOption,
+    writes_file,
+    written_whole,
+)
 from agentkit_py.cli.target import load_target
-from agentkit_py.errors import AgentKitError, InvalidRecordError
+from agentkit_py.errors import AgentKitError
 from agentkit_py.processors.tokenizers import default_tokenizer
 
 if TYPE_CHECKING:
@@ -51,11 +61,9 @@ def fit(  # noqa: PLR0913 - the options of the command
             "--db", metavar="FILE|DSN", help="The threads of a store, in place of a file."
         ),
     ] = None,
-    user: Annotated[
-        str | None, typer.Option(metavar="ID", help="With --db: only threads of this user.")
-    ] = None,
-    schema: Annotated[str, typer.Option(help="With --db: PostgreSQL's schema.")] = SCHEMA,
-    prefix: Annotated[str, typer.Option(help="With --db: what tables begin with.")] = PREFIX,
+    user: UserOption = None,
+    schema: SchemaOption = SCHEMA,
+    prefix: PrefixOption = PREFIX,
     keep: Annotated[
         float,
         typer.Option(
@@ -137,24 +145,13 @@ def _read(
 
     if (file is None) == (db is None):
         _stop("give a file of conversations, or --db with a store of threads")
-    read: list[Conversation] = []
-    unread = 0
     try:
         with _as_file(file, options) as path:
-            for item in read_conversations(path):
-                if isinstance(item, InvalidRecordError):
-                    typer.echo(str(item), err=True)
-                    unread += 1
-                elif len(read) != limit:
-                    read.append(item)
-                if len(read) == limit:
-                    break
+            read = readable(limited(read_conversations(path), limit))
     except (AgentKitError, OSError) as error:
         _stop(str(error))
     if not read:
         _stop(f"{file or '--db'} holds no conversation that can be read")
-    if unread:
-        typer.echo(f"{unread} of {counted(unread + len(read), 'line')} left out.", err=True)
     return read
 
 
@@ -267,7 +264,7 @@ def _choice(fit: Fit, price: float | None) -> Iterator[str]:
         yield f"No policy sends less and keeps {fit.keep:.1%}; send everything, or ask for less."
         return
     figures = fit.figures[fit.chosen]
-    yield f"The cheapest that keeps {fit.keep:.1%} of what later calls and answers needed:"
+    yield f"The cheapest that keeps {fit.keep:.1%} of later calls, and of the values in answers:"
     yield f"    {fit.chosen.imports}"
     yield f"    processors={fit.chosen.line}"
     saved = figures.tokens - figures.tokens_sent
@@ -281,7 +278,7 @@ def _choice(fit: Fit, price: float | None) -> Iterator[str]:
     if fit.held_out is not None:
         sent, *shares = _cells(fit.held_out)
         named = zip(shares, ("calls", "answers' values"), strict=True)
-        kept = [f"{share} of {what} kept" for share, what in named if share != _NONE_NEEDED]
+        kept = [f"{share} of {noun} kept" for share, noun in named if share != _NONE_NEEDED]
         same = sum(choice == fit.chosen for choice in fit.choices)
         figures_left_out = ", ".join([f"{sent} sent", *kept])
         yield (
@@ -298,8 +295,8 @@ def _choice(fit: Fit, price: float | None) -> Iterator[str]:
 def _losses(fit: Fit) -> Iterator[str]:
     lost = fit.figures[fit.chosen].losses
     for loss in lost[:_LISTED]:
-        what = loss.call or "an answer"
+        reply = loss.call or "an answer"
         values = ", ".join(loss.values)
-        yield f"Lost: {loss.conversation}, turn {loss.turn}: {what} lacks {values}"
+        yield f"Lost: {loss.conversation}, turn {loss.turn}: {reply} lacks {values}"
     if len(lost) > _LISTED:
         yield f"And {len(lost) - _LISTED} more; --json lists all."

@@ -122,7 +122,7 @@ def replay(  # noqa: PLR0913 - the options of the command
     _check_file(file)
     if survival:
         own = None if network is None else _target(network)
-        feed = _limited(read_conversations(file), limit)
+        feed = limited(read_conversations(file), limit)
         if not print_survival(ctx.obj.console, feed, STOCK, own, as_json=as_json):
             _stop(f"{file} holds no conversation that could be read")
         return
@@ -139,7 +139,7 @@ def replay(  # noqa: PLR0913 - the options of the command
             on_outcome=partial(_print_problems, bar),
             on_conversation=bar.advance,
         )
-        interrupted = _run_to_end(job, _limited(read_conversations(file), limit))
+        interrupted = _run_to_end(job, limited(read_conversations(file), limit))
     seconds = time.monotonic() - began
     if not (interrupted or job.bad_lines or job.passes[0].figures.conversations):
         _stop(f"{file} holds no conversation: it is empty")
@@ -205,9 +205,10 @@ def _database(given: Path | None) -> Generator[Path]:
         yield Path(folder) / "threads.db"
 
 
-def _limited(
+def limited(
     feed: Iterator[Conversation | InvalidRecordError], limit: int | None
 ) -> Iterator[Conversation | InvalidRecordError]:
+    """Yield a recording's lines up to its first ``limit`` conversations; None: all lines."""
     left = limit
     for item in feed:
         yield item
@@ -329,7 +330,7 @@ def print_survival(
     """Measure policies, or a network's own, and print the figures; False: nothing could be read."""
     from agentkit_py.testing.replay import survival  # noqa: PLC0415 - slow to load
 
-    read = _readable(feed)
+    read = readable(feed)
     if not read:
         return False
 
@@ -359,14 +360,18 @@ def print_survival(
     return True
 
 
-def _readable(feed: Iterable[Conversation | InvalidRecordError]) -> list[Conversation]:
-    """Return the conversations; report the problems of the others."""
+def readable(feed: Iterable[Conversation | InvalidRecordError]) -> list[Conversation]:
+    """Return the conversations; report the problems of the others, and how many they are."""
     read: list[Conversation] = []
+    unread = 0
     for item in feed:
         if isinstance(item, InvalidRecordError):
             typer.echo(str(item), err=True)
+            unread += 1
         else:
             read.append(item)
+    if unread:
+        typer.echo(f"{unread} of {counted(unread + len(read), 'line')} left out.", err=True)
     return read
 
 

@@ -320,7 +320,10 @@ class SqlStore(KnowledgeStore):
         return found if len(found) <= _FEW else None
 
     def _keys(self, run: Execute, filters: FilterExpr | None, most: int) -> dict[str, list[Scalar]]:
-        """Return all keys, with values of the newest documents: the work is theirs, not of all."""
+        """Return all keys, with values of the newest documents.
+
+        Keys that none of these has are looked for one by one, at most `_MAX_KEYS` of them.
+        """
         condition, values = compiled(filters, self._dialect)
         newest = run(
             f"SELECT d.id FROM knowledge_documents d WHERE {condition} ORDER BY d.id DESC LIMIT ?",  # noqa: S608 - parameters
@@ -342,10 +345,10 @@ class SqlStore(KnowledgeStore):
             if key in given and len(found[key]) < most:
                 found[key].append(_scalar(*fact[:3]))
         if len(ids) == _SAMPLE:
-            for (key,) in run(_ALL_KEYS):
-                if key not in found and key != SOURCE:
-                    older = run(_OLDER.format(condition), [*values, key, max(1, most)])
-                    found |= {key: [_scalar(*fact) for fact in older][:most]} if older else {}
+            others = [key for (key,) in run(_ALL_KEYS) if key not in found and key != SOURCE]
+            for key in others[:_MAX_KEYS]:
+                older = run(_OLDER.format(condition), [*values, key, max(1, most)])
+                found |= {key: [_scalar(*fact) for fact in older][:most]} if older else {}
         names = sorted(found)
         return {key: found[key] if n < _MAX_KEYS else [] for n, key in enumerate(names)}
 

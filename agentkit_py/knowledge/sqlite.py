@@ -326,11 +326,13 @@ class SqliteKnowledge(SqlStore):
         )
 
     def _all_vectors(self, run: Execute) -> _Vectors:
-        """Return the vectors of the file as it is now: those in memory, with what has changed.
+        """Return the vectors of the file as it is now, whichever process has changed it.
 
-        Whichever process changed them. Where too much has, all are read again.
+        Only changed vectors are read, unless there are too many changes.
         """
-        first, last = run("SELECT MIN(number), MAX(number) FROM knowledge_changes")[0]
+        # Each is at an end of the index; a query for both would read all rows.
+        [(first,)] = run("SELECT MIN(number) FROM knowledge_changes")
+        [(last,)] = run("SELECT MAX(number) FROM knowledge_changes")
         last = last or 0
         query = "SELECT id, vector FROM knowledge_vectors"
         known = self._seen

@@ -249,7 +249,7 @@ class Adapter(ABC):
     """The media type of streamed replies."""
 
     refused_parameters: ClassVar[Mapping[str, str]] = {}
-    """Parameters that change what an answer is or what a request holds, and what to do instead."""
+    """Parameters that change the form of a reply or the content of a request, with the way out."""
 
     @property
     def provider(self) -> str:

@@ -28,6 +28,7 @@ from agentkit_py._engine.option_checks import expect_method, wrong
 from agentkit_py.agent import Agent
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network, Target
+from agentkit_py.routing import is_open
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.server import chat, facts, frontends, staff, streams, threads
 from agentkit_py.server.api import Api, Endpoint, guarded, http_error, openapi_document, respond
@@ -40,7 +41,7 @@ from agentkit_py.server.approvals import (
 )
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
 from agentkit_py.server.chat_page import ChatPage
-from agentkit_py.server.config import OWNER, ServerOptions, ServerSettings
+from agentkit_py.server.config import OWNER, ServerOptions, ServerSettings, agents_in
 from agentkit_py.server.formats import AG_UI, VERCEL, FormatName, FrontEnd, format_of
 from agentkit_py.server.frontends import respond_to
 from agentkit_py.server.hub import Hub, ListWatch, OpenStreams
@@ -125,7 +126,29 @@ def create_app(
     given: object = page
     if given is not None and not isinstance(given, ChatPage):
         raise wrong("create_app", "page", "ChatPage(…)", given)
-    return _app(api_of(_targets(networks, agents), auth, options, history, client), page)
+    api = api_of(_targets(networks, agents), auth, options, history, client)
+    if page is not None:
+        _check_page(page, api)
+    return _app(api, page)
+
+
+def _check_page(page: ChatPage, api: Api) -> None:
+    """Refuse a page that would show no replies, or hide the texts of an agent that is not there."""
+    if not api.backend.streams:
+        raise ConfigurationError(
+            "create_app: page=… shows the server's streams, and replies of Inngest functions are "
+            'in them with realtime="store" only: pass it here and to create_functions(…).'
+        )
+    targets = api.settings.targets.values()
+    known = {agent.name for target in targets for agent in agents_in(target)}
+    if any(is_open(getattr(target, "router", None)) for target in targets):
+        return  # a router may bring other agents along
+    for name in page.inner_agents:
+        if name not in known:
+            raise ConfigurationError(
+                f"ChatPage: inner_agents: there is no agent {name!r}; there are "
+                f"{', '.join(map(repr, sorted(known)))}"
+            )
 
 
 def api_of(

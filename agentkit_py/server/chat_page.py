@@ -20,9 +20,12 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.server.api import HEADERS
 
 _STATIC = Path(__file__).parent / "static"
-_FILES = ("chat.js", "chat.css", "markdown.js", "widget.js")
+_FILES = ("chat.js", "chat.css", "markdown.js")
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 _PATH = re.compile(r"/[\w./-]*[\w-]")
+_TAKEN = frozenset({"api", "staff", "health", "v1"})
+"""The first parts of the app's other paths."""
+
 _LINEAR, _EXPONENT = 0.04045, 2.4
 _WEIGHTS = (0.2126, 0.7152, 0.0722)
 _LIGHT = 0.179
@@ -58,12 +61,9 @@ class ChatPage:
     inner_agents: Sequence[str] = ()
     """Names of agents that write for other agents: their texts are not shown."""
 
-    language: str = "en"
-    """The language of `greeting` and `suggestions`, as in HTML's ``lang``."""
-
     def __post_init__(self) -> None:
-        """Check what is shown."""
-        for name in ("name", "greeting", "language"):
+        """Validate the values."""
+        for name in ("name", "greeting"):
             expect_text("ChatPage", name, getattr(self, name))
         for name in ("suggestions", "sites", "inner_agents"):
             expect_texts("ChatPage", name, getattr(self, name), "a list of texts")
@@ -71,6 +71,8 @@ class ChatPage:
             raise wrong("ChatPage", "color", "a colour like '#1d4ed8'", self.color)
         if not _PATH.fullmatch(self.path):
             raise wrong("ChatPage", "path", "a path like '/chat'", self.path)
+        if self.path.split("/")[1] in _TAKEN:
+            raise wrong("ChatPage", "path", "none of the app's own paths", self.path)
         for site in self.sites:
             parts = urlsplit(site)
             if not parts.netloc or "*" in site or site != f"{parts.scheme}://{parts.netloc}":
@@ -90,7 +92,7 @@ class ChatPage:
         return "#000000" if luminance > _LIGHT else "#ffffff"
 
     def html(self) -> str:
-        """Return the page; its scripts and styles are files beside it."""
+        """Return the page; its scripts and styles are separate files."""
         settings: dict[str, Any] = {
             "greeting": self.greeting,
             "suggestions": list(self.suggestions),
@@ -103,10 +105,15 @@ class ChatPage:
         text = (_STATIC / "chat.html").read_text(encoding="utf-8")
         found = {
             "name": escape(self.name),
-            "language": escape(self.language),
             "settings": json.dumps(settings).replace("<", "\\u003c"),
         }
         return re.sub(r"\{\{(\w+)\}\}", lambda match: found[match[1]], text)
+
+    def widget(self) -> str:
+        """Return the script that puts the page into a corner of another site."""
+        text = (_STATIC / "widget.js").read_text(encoding="utf-8")
+        colors = {"color": self.color, "textColor": self.text_color}
+        return text.replace("__COLORS__", json.dumps(colors))
 
     def headers(self) -> dict[str, str]:
         """Return the headers of the page: nothing but its own files, in frames of `sites` only."""
@@ -122,10 +129,13 @@ class ChatPage:
 
     def route(self) -> Mount:
         """Return the page with its files; it holds no data; the API checks all rights."""
-        page, headers = self.html(), self.headers()
+        page, widget, headers = self.html(), self.widget(), self.headers()
 
         async def show(_request: Request) -> Response:
             return HTMLResponse(page, headers=headers)
+
+        async def script(_request: Request) -> Response:
+            return Response(widget, media_type="text/javascript", headers=headers)
 
         def file(name: str) -> Any:
             async def serve(_request: Request) -> Response:
@@ -134,4 +144,4 @@ class ChatPage:
             return serve
 
         files = [Route(f"/{name}", file(name)) for name in _FILES]
-        return Mount(self.path, routes=[Route("/", show), *files])
+        return Mount(self.path, routes=[Route("/", show), Route("/widget.js", script), *files])

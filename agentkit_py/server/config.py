@@ -323,11 +323,11 @@ class ServerSettings:
 
     def limits_of(self, target: Target) -> RunLimits | None:
         """Return the limits of a target's runs: of tools those that it has."""
-        return limits_for(self.run_limits, _agents_of(target))
+        return limits_for(self.run_limits, agents_in(target))
 
     def _check_limits(self) -> None:
         targets = self.targets.values()
-        agents = [agent for target in targets for agent in _agents_of(target)]
+        agents = [agent for target in targets for agent in agents_in(target)]
         may_grow = any(isinstance(one, Network) and is_open(one.router) for one in targets)
         check_tool_limits("create_app", self.run_limits, agents, is_open=may_grow)
 
@@ -353,7 +353,8 @@ class ServerSettings:
         return found
 
 
-def _agents_of(target: Target) -> list[Agent[Any, Any]]:
+def agents_in(target: Target) -> list[Agent[Any, Any]]:
+    """Return the agents of a network, as far as they are known, or the agent itself."""
     if isinstance(target, Agent):
         return [target]
     return agents_with(target.agents, target.router)

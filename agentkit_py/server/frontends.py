@@ -216,7 +216,9 @@ async def _said(exchange: _Exchange, message: tuple[str | None, str]) -> Respons
             409, "already_answered", "A message that was answered cannot be sent again or changed."
         )
     if has_reply or exchange.is_under_way(message_id, view):
-        return _StreamedAnswer(exchange, message_id, begin=None, continues=True, view=view)
+        return _StreamedAnswer(
+            exchange, message_id, begin=None, continues=True, said=message[1], view=view
+        )
     await make_thread(api, job)  # while the client can still get an error
     start = partial(api.backend.start, job)
     return _StreamedAnswer(exchange, message_id, begin=start, said=message[1], view=view)

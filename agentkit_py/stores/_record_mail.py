@@ -46,6 +46,16 @@ class MailRecords(RecordViews):
 
         return await self.transact(work) > 0
 
+    async def remove_ended_mail(self) -> None:
+        """Remove the mail of all boxes whose time is over."""
+
+        def work(records: Records) -> None:
+            for record in records.find(_MAIL):
+                if _is_over(record):
+                    records.delete(_MAIL, key=record.key)
+
+        await self.transact(work)
+
     async def put_message(
         self, thread_id: str, message: UserMessage, *, interrupts: bool = False
     ) -> None:
@@ -79,11 +89,11 @@ def _mail_record(box: str, mail_id: str, content: JsonObject, thread_id: str | N
 
 
 def _put(records: Records, record: Record) -> None:
-    known = records.get(_MAIL, record.key)
-    if known is not None and _is_over(known):
-        records.delete(_MAIL, key=record.key)
-        known = None
-    if known is None:
+    """Add mail that is not there yet, and remove the mail of the box whose time is over."""
+    for known in records.find(_MAIL, group=record.group):
+        if _is_over(known):
+            records.delete(_MAIL, key=known.key)
+    if records.get(_MAIL, record.key) is None:
         records.put(_MAIL, record)
 
 

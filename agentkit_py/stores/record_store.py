@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from agentkit_py.history.users import spending_scope
 from agentkit_py.stores._record_leases import QUESTION, RUN, LeaseRecords, run_of
 from agentkit_py.stores._record_mail import MailRecords
@@ -63,6 +65,15 @@ class RecordStore(
             questions=tuple(question_of(record) for record in questions),
             takeover=takeover_of(takeovers[0]) if takeovers else None,
         )
+
+    async def clean(self, older_than: timedelta, *, most: int | None = None) -> int:
+        """Delete threads that have not changed for some time, and mail whose time is over.
+
+        Returns:
+            The number of threads; see `HistoryStore.clean`.
+        """
+        await self.remove_ended_mail()
+        return await super().clean(older_than, most=most)
 
     async def delete_user(self, user_id: str) -> int:
         """Remove all threads of a user with all data, facts and counters; return their number."""

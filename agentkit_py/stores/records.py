@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """One record of a kind, as a database keeps it."""
+    """A record of some kind, as a database keeps it."""
 
     key: str
     """Unique in its kind; ASCII without zero bytes."""
@@ -32,10 +32,10 @@ class Record:
     """The id of the thread that it belongs to: it is removed with the thread."""
 
     group: str | None = None
-    """What it is found by, e.g. its user; ASCII without zero bytes."""
+    """A key to find it by, e.g. of its user; ASCII without zero bytes."""
 
     status: str | None = None
-    """What it is found by as well; ASCII without zero bytes."""
+    """Another key to find it by; ASCII without zero bytes."""
 
     until: float | None = None
     """Seconds since 1970 after which it does not count any more; a database may remove it then."""

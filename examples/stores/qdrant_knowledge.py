@@ -34,7 +34,7 @@ class QdrantKnowledge(KnowledgeStore):
         self._lock = Lock()
 
     async def _do(self, work: Callable[[QdrantClient], T]) -> T:
-        """Do the work in a thread, as the local mode blocks, and one work at a time."""
+        """Run a call in a thread, as the local mode blocks; one call at a time."""
 
         def locked() -> T:
             with self._lock:

@@ -160,6 +160,23 @@ async def test_vectors_are_read_once_and_then_those_that_are_new(tmp_path: Path)
     await store.close()
 
 
+async def test_changes_of_vectors_are_kept_up_to_a_limit_and_read_off_their_ends(
+    tmp_path: Path,
+) -> None:
+    """The table does not grow with the changes, and no search reads it whole."""
+    store = CountedDocuments(tmp_path / "d.db")
+    pieces = [DocumentChunk(f"Cap {number}", _vector(number)) for number in range(10_050)]
+    await store.put(Document(id="caps", source="caps", hash="", metadata={}), pieces, "e")
+    store.plans.clear()
+    await store.nearest(_vector(3), "e", None, 3)
+    assert not [step for step in store.plans if step.startswith("SCAN knowledge_changes")]
+    await store.close()
+    connection: Any = apsw.Connection(str(tmp_path / "d.db"))
+    [(count,)] = connection.execute("SELECT COUNT(*) FROM knowledge_changes")
+    connection.close()
+    assert count == 10_000
+
+
 @pytest.mark.parametrize("added", [1, 20_001])
 async def test_postgres_asks_its_index_of_vectors_once_many_were_added(
     postgres_url: str, postgres_schema: str, added: int

@@ -8,9 +8,11 @@ import shutil
 import subprocess
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import inngest
 import pytest
 from playwright.async_api import Page, async_playwright, expect
 from starlette.applications import Starlette
@@ -22,6 +24,7 @@ from agentkit_py import MemoryHistory, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.chunks import FAILED
 from agentkit_py.history.staff import StaffDesk
+from agentkit_py.routing import sequence
 from agentkit_py.server import ChatPage
 from agentkit_py.server import app as server_app
 from agentkit_py.testing import error, tool_call
@@ -247,7 +250,7 @@ async def test_the_widget_opens_the_page_with_the_sign_in_of_the_site() -> None:
 
     site = Starlette(routes=[Route("/", shop)])
     async with served(site) as shop_url:
-        page_of_shop = ChatPage(name="Hat shop", sites=[shop_url])
+        page_of_shop = ChatPage(name="Hat shop", color="#ffd54f", sites=[shop_url])
         app = app_of(support("Hello Ada."), auth=by_token, page=page_of_shop)
         async with served(app) as chat, browsing(shop_url) as page:
             await page.get_by_role("button", name="Chat with us").press("Enter")
@@ -256,9 +259,12 @@ async def test_the_widget_opens_the_page_with_the_sign_in_of_the_site() -> None:
             await frame.get_by_label("Message").press("Enter")
             await expect(frame.locator(".message")).to_have_text(["Hi", "Hello Ada."])
             assert await problems(page) == []
-            await page.get_by_role("button", name="Close chat").press("Escape")
+            await frame.get_by_label("Message").press("Escape")
             await expect(page.locator("iframe")).to_be_hidden()
-            await expect(page.get_by_role("button", name="Chat with us")).to_be_focused()
+            chat_button = page.get_by_role("button", name="Chat with us")
+            await expect(chat_button).to_be_focused()
+            await expect(chat_button).to_have_css("background-color", "rgb(255, 213, 79)")
+            await expect(chat_button).to_have_css("color", "rgb(0, 0, 0)")
         threads = await app.state.api.settings.store.list_threads(user_id="ada")
         assert len(threads) == 1
 
@@ -298,6 +304,7 @@ def test_text_on_the_colour_can_be_read(color: str, text: str) -> None:
         ({"color": "blue"}, "color must be a colour like '#1d4ed8', got 'blue'"),
         ({"path": "chat"}, "path must be a path like '/chat', got 'chat'"),
         ({"path": "/"}, "path must be a path"),
+        ({"path": "/api/chat"}, "path must be none of the app's own paths, got '/api/chat'"),
         ({"sites": ["https://shop.example/page"]}, "is not the origin of a site"),
         ({"sites": "https://shop.example"}, "sites"),
         ({"suggestions": "Hello"}, "suggestions"),
@@ -308,6 +315,21 @@ def test_values_that_cannot_be_shown_are_refused(values: dict[str, Any], words: 
     """The value is named."""
     with pytest.raises(ConfigurationError, match=words.replace("(", r"\(")):
         ChatPage(**values)
+
+
+def test_an_inner_agent_that_is_not_there_is_refused() -> None:
+    """A misspelt name would show JSON to customers; an own router may bring agents along."""
+    page = ChatPage(inner_agents=["clrek"])
+    with pytest.raises(ConfigurationError, match="no agent 'clrek'; there are 'clerk'"):
+        app_of(replace(support("x"), router=sequence("clerk")), page=page)
+    app_of(support("x"), page=page)
+
+
+def test_a_page_without_streams_is_refused() -> None:
+    """Replies of Inngest functions pass through the server with `realtime="store"` only."""
+    client = inngest.Inngest(app_id="shop", is_production=False)
+    with pytest.raises(ConfigurationError, match='realtime="store"'):
+        app_of(support("x", history=MemoryHistory()), page=PAGE, client=client)
 
 
 def test_a_page_that_is_none_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 
 from agentkit_py import Agent, SqliteHistory, UserMessage, tool
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.mail import MAIL_SECONDS
 from agentkit_py.history.users import Fact, Spending
 from agentkit_py.stores import Records, ThreadLease, for_user, redacted
 from agentkit_py.testing import ScriptedModel, tool_call
@@ -149,6 +151,25 @@ async def test_a_fact_of_a_thread_that_is_removed_meanwhile_does_not_stay(tmp_pa
     with pytest.raises(ThreadNotFoundError):
         await store.add_fact(fact)
     assert await store.list_facts("acme", "ada") == []
+    await store.close()
+
+
+async def test_mail_ends_with_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no longer found then, and does not stay in the database."""
+    store = record_store(tmp_path)
+    await store.put_mail("a", "1", {"n": 1})
+    await store.put_mail("b", "1", {"n": 2})
+    later = time.time() + MAIL_SECONDS + 1
+    monkeypatch.setattr(time, "time", lambda: later)
+    assert await store.take_mail("a", "run") is None
+    await store.put_mail("a", "2", {"n": 3})
+
+    def kept(records: Records) -> list[str]:
+        return [record.data["id"] for record in records.find("mail")]
+
+    assert await store.transact(kept) == ["1", "2"]  # of b and of a
+    await store.clean(timedelta(days=1))
+    assert await store.transact(kept) == ["2"]
     await store.close()
 
 

@@ -76,13 +76,13 @@ async function call(path, body) {
 async function signIn() {
   if (!framed || !settings.sites.length) return;
   const arrived = new Promise((resolve) => (tokenArrived = resolve));
-  tell("sign-in");
+  notifySite("sign-in");
   await Promise.race([arrived, pause(1000)]);
 }
 
-function tell(type) {
-  const origins = [...settings.sites, location.origin];
-  if (framed) for (const origin of origins) window.parent.postMessage({ agentkit: type }, origin);
+/** Send an event to the page around this frame: the widget. */
+function notifySite(type) {
+  if (framed) window.parent.postMessage({ agentkit: type }, "*"); // it holds nothing that others may not know
 }
 
 window.addEventListener("message", (event) => {
@@ -131,7 +131,7 @@ function bubble(kind, author, words) {
 const NOT_WHOLE = "This answer ends before its end.";
 const cutNote = () => element("p", "quiet", NOT_WHOLE);
 
-function tellProblem(words, ...actions) {
+function showProblem(words, ...actions) {
   notice.replaceChildren(...(words ? [words, " ", ...actions] : []));
 }
 
@@ -255,7 +255,7 @@ const on = {
     if (type === "text" && (byStaff || !inner.has(agentName))) {
       const node = bubble(byStaff ? "staff" : "", byStaff ? agentName : "", "");
       parts.set(partId, { node, content: node.querySelector(".content"), words: "", isCut: false });
-      if (!framed || document.visibilityState === "visible") tell("message");
+      notifySite("message");
     }
     if (type === "tool-call" && titles[toolName]) showState("working", titled(titles[toolName], {}));
   },
@@ -345,12 +345,12 @@ async function listen() {
     const answer = await fetch(`${settings.api}stream`, { headers: headers() }).catch(() => null);
     if (answer?.ok) {
       tries = -1;
-      tellProblem("");
+      showProblem("");
       await read(answer.body).catch(() => {});
     }
     if (answer?.status === 401) await signIn();
     const problem = { 401: "Please sign in to chat with us.", 429: "This chat is open in too many windows." };
-    if (!answer?.ok) tellProblem(problem[answer?.status] ?? "The connection is lost. We are trying again.");
+    if (!answer?.ok) showProblem(problem[answer?.status] ?? "The connection is lost. We are trying again.");
     await pause(PAUSES[Math.min(Math.max(tries, 0), PAUSES.length - 1)]);
   }
 }
@@ -366,7 +366,7 @@ async function load() {
     if (!isUsed) begin(crypto.randomUUID()); // the id that the browser remembers may be another user's
     return greet(); // nothing was said yet
   }
-  tellProblem(problem ?? "");
+  showProblem(problem ?? "");
   if (!data) return;
   clear();
   for (const message of data.messages) show(message).forEach((node) => add(node));
@@ -402,7 +402,7 @@ function earlier() {
     async () => {
       more.disabled = true;
       const { data, problem } = await call(`threads/${encodeURIComponent(threadId)}?before=${oldest}`);
-      tellProblem(problem ?? "");
+      showProblem(problem ?? "");
       more.disabled = false;
       if (!data) return;
       const height = log.scrollHeight;
@@ -460,10 +460,11 @@ text.onkeydown = (event) => {
   event.preventDefault();
   form.requestSubmit();
 };
+document.addEventListener("keydown", (event) => event.key === "Escape" && notifySite("close"));
 stop.onclick = async () => {
   stop.disabled = true;
   const { problem } = await call("chat/cancel", { threadId });
-  tellProblem(problem ?? "");
+  showProblem(problem ?? "");
   stop.disabled = false;
   text.focus();
 };

@@ -7,6 +7,7 @@
   const script = document.currentScript;
   const address = new URL("./", script.src);
   const options = window.agentkitChat ?? {};
+  const { color, textColor } = __COLORS__; // of the server's ChatPage
   const label = script.dataset.label ?? "Chat with us";
   const host = document.createElement("div");
   const root = host.attachShadow({ mode: "open" });
@@ -14,7 +15,7 @@
   style.textContent = `
     button { position: fixed; right: 1rem; bottom: 1rem; z-index: 2147483646; min-height: 3rem; padding: 0 1.2rem;
       border: 0; border-radius: 1.5rem; font: 600 1rem system-ui, sans-serif; cursor: pointer;
-      background: ${/^#[0-9a-f]{6}$/i.test(script.dataset.color ?? "") ? script.dataset.color : "#1d4ed8"}; color: #fff;
+      background: ${color}; color: ${textColor};
       box-shadow: 0 2px 12px #0005; }
     button:focus-visible { outline: 3px solid #fff; box-shadow: 0 0 0 6px #000; }
     button.unread::after { content: ""; position: absolute; top: 0; right: 0; width: .9rem; height: .9rem;

@@ -138,7 +138,7 @@ def max_tokens_range(request: Request) -> Iterator[Problem]:
 def sampling_range(request: Request) -> Iterator[Problem]:
     """`temperature` and `top_p` lie between 0 and 1; `top_k` is a whole number of at least 0.
 
-    -1 stands for "not set" in `top_p` and `top_k` before Claude 4.5 (a single recording of Claude
+    -1 means "not set" in `top_p` and `top_k` before Claude 4.5 (a single recording of Claude
     3.5, August 2025).
     """
     unset = [] if _since_4_5(request.model) else [-1]
@@ -634,7 +634,7 @@ _IN_OWN_RESULTS = {
     "search_result": ("source", "title", "content"),
     "browser_state": ("tabs",),
 }
-"""What blocks of Claude's own need in a result: anthropic-python 2.14."""
+"""The fields that Claude's own blocks need in a result: anthropic-python 2.14."""
 
 
 # ------------------------------------------------------------------- turns, calls, results, prefill

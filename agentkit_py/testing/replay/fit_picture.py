@@ -29,7 +29,7 @@ _Place: TypeAlias = Callable[[float, float], tuple[float, float]]
 def picture(fit: Fit) -> str:
     """Return a picture as SVG: each candidate by the share that it sends and that it keeps.
 
-    Candidates on the frontier are numbered, with their names beside the picture; the chosen
+    Candidates on the frontier are numbered, with their names on the right; the chosen
     candidate is filled.
     """
     points = [(figures.share_sent, kept(figures)) for figures in fit.figures.values()]
