@@ -8,14 +8,10 @@ from agentkit_py.testing import ScriptedModel, tool_call
 ORDERS = {"ada": ["A1: bowler, 30"], "bob": ["B7: beret, 25"], "local": ["A1: bowler, 30"]}
 
 
-# --8<-- [start:tool]
 @tool
 def my_orders(ctx: ToolContext) -> list[str]:
     """The customer's orders."""
     return ORDERS[ctx.state.data["user_id"]]  # from auth, not from the model and not from the page
-
-
-# --8<-- [end:tool]
 
 
 @tool(needs_approval=True)

@@ -94,7 +94,7 @@ class Runner:
     def again(self, kept: list[T]) -> list[T]:
         """A list that routers, hooks, prompts or processors write to, or take from.
 
-        They are called again by each execution of a function (see docs/guides/durable.md, "What
+        They are called again by each execution of a function (see docs/guides/steps.md, "What
         runs again"); this list is what the last execution made of it.
         """
         self._again.append(_keeper(kept))

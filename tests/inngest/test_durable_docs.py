@@ -1,4 +1,4 @@
-"""Statements of docs/guides/durable.md about steps, and its example's app."""
+"""Statements of docs/guides/steps.md, and its example's app."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def steps_of(*replies: Any, history: MemoryHistory | None = None) -> list[
 
 def documented(what: str) -> str:
     """The number that the table of the guide gives."""
-    page = Path(__file__).resolve().parents[2] / "docs" / "guides" / "durable.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "guides" / "steps.md"
     found = re.search(
         rf"^\| {re.escape(what)} \| (.+?) \|$", page.read_text(encoding="utf-8"), re.MULTILINE
     )
