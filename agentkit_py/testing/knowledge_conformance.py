@@ -287,6 +287,14 @@ async def keys_come_with_their_most_frequent_values(store: KnowledgeStore) -> No
     assert await store.keys(None, 0) == {"kind": [], "tags": []}
 
 
+async def values_of_keys_keep_their_types(store: KnowledgeStore) -> None:
+    """`True` is not 1, and "1" is neither; 1 and 1.0 are one number."""
+    for number, value in enumerate((True, True, True, "1", "1", 1)):
+        await _add(store, f"doc-{number}", "t", metadata={"flag": value})
+    found = (await store.keys(None, 5))["flag"]
+    assert [(type(value), value) for value in found] == [(bool, True), (str, "1"), (int, 1)], found
+
+
 async def a_document_that_is_put_by_several_at_once_is_there_once(store: KnowledgeStore) -> None:
     """Also if they are the first of all; others of the same moment are not lost."""
 
