@@ -237,7 +237,7 @@ def type_name(kind: Any) -> str:
 
 
 def wrong_output(wanted: Any, value: object, agent: str | None) -> str:
-    """Return an error text: the value that was no valid output, its author, and a fix.
+    """Return an error text: the invalid value, its author, and a fix.
 
     Args:
         wanted: The network's ``output_type``.

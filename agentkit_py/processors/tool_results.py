@@ -579,7 +579,7 @@ class Deduplicate(ConfiguredProcessor):
 
     Args:
         reads: Tools that read something: a newer result for the same arguments replaces an older.
-        min_chars: Shorter results stay, since a reference would be no shorter.
+        min_chars: Shorter results stay, since a reference would not be shorter.
         texts: Whether texts of the user are replaced, too, where the user sent the same again.
         records: Whether older states of a record are replaced.
 

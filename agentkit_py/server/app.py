@@ -120,7 +120,7 @@ def create_app(
         ConfigurationError: It could not work, or would answer everybody.
     """
     if auth == "local" and options.get("may_answer") is None:
-        options.setdefault("approvers", (OWNER,))  # there are no other users
+        options.setdefault("approvers", (OWNER,))  # no other users exist
     if auth == "local" and options.get("may_take_over") is None:
         options.setdefault("staff", (OWNER,))
     given: object = page
@@ -544,7 +544,7 @@ def _api(target: Target, options: ServerOptions, user_id: str | None) -> Api:
     if known is None:
         given = options.copy()
         if user_id is None and options.get("may_answer") is None:
-            options.setdefault("approvers", (OWNER,))  # there are no other users
+            options.setdefault("approvers", (OWNER,))  # no other users exist
         kind = "network" if isinstance(target, Network) else "agent"
         api = api_of({(kind, target.name): target}, "local", options)
         api.backend.open()

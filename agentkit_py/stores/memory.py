@@ -48,5 +48,5 @@ class MemoryHistory(SqlHistory):
     async def _run(
         self, work: Callable[[Session], T], *, write: bool = False, repeatable: bool = True
     ) -> T:
-        # In this thread: there is no disk or server to wait for.
+        # in this thread: no disk or server to wait for.
         return self._memory.transact(work, write=write, repeatable=repeatable)

@@ -197,7 +197,7 @@ async def the_nearest_chunks_come_first(store: KnowledgeStore) -> None:
 
 
 async def a_vector_of_zeros_is_near_to_nothing(store: KnowledgeStore) -> None:
-    """A text without words may have such a vector. It is no error; all scores are numbers."""
+    """A text without words may have such a vector. It is not an error; all scores are numbers."""
     document = _document("a")
     await store.put(document, [_chunk("zero", (0, 0, 0)), _chunk("one")], EMBEDDER)
     assert (await _near(store))[0].text == "one"
