@@ -19,7 +19,7 @@ from agentkit_py._engine.model_input import ModelInput, ModelInputBuilder
 from agentkit_py._engine.parts import Inference, Part, TakeTurn, empty_result, finished, parts_of
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool_calls import ToolRunner
-from agentkit_py._engine.written_replies import WrittenReply
+from agentkit_py._engine.written_replies import ReplyNotes, WrittenReply
 from agentkit_py.errors import MissingModelError, ModelStreamError
 from agentkit_py.events.types import RunCompleted, RunFailed, RunInterrupted, RunStarted
 from agentkit_py.messages import ToolResultMessage
@@ -244,6 +244,7 @@ class _AgentLoop:
             report=model_input.report,
             history=model_input.history,
             now=partial(run.runtime.now, builder.path),
+            notes=self._reply_notes(reply_id),
         )
         run.memory.open_replies[reply_id] = written
         try:
@@ -256,6 +257,20 @@ class _AgentLoop:
             raise
         del run.memory.open_replies[reply_id]
         return answer
+
+    def _reply_notes(self, reply_id: str) -> ReplyNotes | None:
+        """Return the notes of a reply of a run that may be stopped from outside."""
+        run, agent = self.run, self.turn.agent
+        keeper = None if run.history is None else run.thread.keeper
+        if keeper is None:
+            return None
+        keeper.will_note()
+        may_change = (
+            run.choices.guardrails_of(agent).input.guardrails
+            or agent.lifecycle.on_finish is not None
+            or any(part.replaces_replies for part in self.parts)
+        )
+        return ReplyNotes(keeper, reply_id, until_whole=bool(may_change))
 
     @property
     def _streams(self) -> bool:

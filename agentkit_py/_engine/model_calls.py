@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -219,7 +220,7 @@ class ReplyDeltas:
         if self._hides(delta):
             return
         if self.written is not None:
-            self.written.add(delta)
+            self.written.add(delta)  # before it is shown, so that no text is seen and lost
         await self.monitor.emit(ReplyDelta(**self.turn.facts, delta=delta))
         grown = None if self.output is None else self.output.feed(delta)
         if grown is not None:
@@ -234,3 +235,7 @@ class ReplyDeltas:
         if self._hides(delta):
             return
         await self.monitor.skip(ReplyDelta(**self.turn.facts, delta=delta), count)
+
+    def noting(self) -> AbstractAsyncContextManager[None]:
+        written = self.written
+        return nullcontext() if written is None or written.notes is None else written.noting()

@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import anyio
 from typing_extensions import Protocol  # as the protocols that it adds to
 
 from agentkit_py._core.json import JsonObject, JsonValue
@@ -25,7 +26,7 @@ from agentkit_py._core.secrets import without_secrets
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import AgentKitError, NonRetriableError
 from agentkit_py.events.for_users import STOPPED_CALL
-from agentkit_py.history.runs import RunStore
+from agentkit_py.history.runs import RunStore, Unfinished
 from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage, ToolResultMessage
 from agentkit_py.results import AgentResult
 
@@ -291,29 +292,69 @@ def late_reply(result: AgentResult) -> AgentResult:
 
 def results_of(notes: Mapping[str, JsonObject]) -> list[AgentResult]:
     """Return the results in the notes of a stopped run, in the order of its replies."""
-    replies: dict[str, OpenReply] = {}
+    replies: dict[str, OpenReply | AgentResult] = {}
     for note in notes.values():
-        if note.get("kind") == "reply":
-            result = AgentResult.from_dict(note.get("reply"), where="note of a call")
-            replies[str(note.get("id"))] = OpenReply(result)
+        name, record = str(note.get("id")), note.get("reply")
+        if note.get("kind") == "reply":  # also where the text was noted while it was written
+            replies[name] = OpenReply(AgentResult.from_dict(record, where="note of a call"))
+        elif note.get("kind") == "written" and record is not None and name not in replies:
+            written = AgentResult.from_dict(record, where="note of a reply")
+            replies[name] = replace(written, stop_reason=STOPPED)
     for note in notes.values():
         reply, index = replies.get(str(note.get("id"))), note.get("index")
-        if reply is None or not isinstance(index, int):
+        if not isinstance(reply, OpenReply) or not isinstance(index, int):
             continue
         reply.begun.add(index)
         if "content" in note:
             reply.contents[index] = note["content"]
         elif "output" in note:
             reply.steps.setdefault(index, {})[str(note.get("name"))] = note["output"]
-    return [reply.so_far() for reply in replies.values()]
+    return [reply.so_far() if isinstance(reply, OpenReply) else reply for reply in replies.values()]
+
+
+NOTE_SECONDS = 1.0
+"""Seconds between two notes of a reply that is streamed."""
+
+GRACE_SECONDS = 1.0
+"""Seconds for which the text of a stopped run is waited for once its next note is due."""
+
+_CHARACTERS_A_SECOND = 100_000
+"""Characters of notes of a reply in a second: each note has all of its text."""
+
+
+def seconds_between_notes(characters: int) -> float:
+    """Return the seconds after a note of so many characters until the next note."""
+    return max(NOTE_SECONDS, characters / _CHARACTERS_A_SECOND)
+
+
+async def _known(store: StoppableStore, thread_id: str) -> set[str | None]:
+    """Return the ids of a thread's newest results."""
+    _, stored = await store.newest(thread_id, _RECENT)
+    return {row.result.id for row in stored}
+
+
+async def _wait_for_writer(store: StoppableStore, stopped: Unfinished) -> None:
+    """Let a process that streams a reply of a stopped run add it as users saw it.
+
+    Its next note finds that the run was stopped. Where the process is dead the last note counts.
+    """
+    lengths = {
+        str(note.get("id")): len(str(note["reply"]))
+        for note in stopped.notes.values()
+        if note.get("kind") == "written" and note.get("reply") and not note.get("isWhole")
+    }
+    if not lengths:
+        return
+    with anyio.move_on_after(seconds_between_notes(max(lengths.values())) + GRACE_SECONDS):
+        while not lengths.keys() <= await _known(store, stopped.thread_id):  # noqa: ASYNC110
+            await anyio.sleep(NOTE_SECONDS / 10)
 
 
 async def add_noted(store: StoppableStore, thread_id: str, notes: Mapping[str, JsonObject]) -> None:
     """Add the results in notes to a thread, without those that it has."""
     results = results_of(notes)
     if results:
-        _, stored = await store.newest(thread_id, _RECENT)
-        known = {row.result.id for row in stored}
+        known = await _known(store, thread_id)
         await store.append(thread_id, [result for result in results if result.id not in known])
 
 
@@ -327,6 +368,7 @@ async def stop_run(
     """
     unfinished = await store.stop_execution(execution)
     for one in unfinished:
+        await _wait_for_writer(store, one)
         await add_noted(store, one.thread_id, one.notes)
         await store.drop_notes(one.thread_id, one.owner)
         after = await store.unlock_thread(one.thread_id, one.owner)

@@ -221,7 +221,7 @@ class InngestRuntime(Runtime):
     ) -> object:
         """Call the model in a step: by the Inngest server, or from here."""
         if inside_step() is not None:  # the call is part of that step
-            return await self._local.infer(step_id, model, make_body, on_delta)
+            return await self._infer_here(step_id, model, make_body, on_delta)
         if self._inference == "offload" and _may_offload(model):
             return await self._infer_there(step_id, model, make_body)
         log = DeltaLog(on_delta) if on_delta is not None else None
@@ -233,6 +233,17 @@ class InngestRuntime(Runtime):
         if log is not None:
             await log.replay(found.get("deltas", []))
         return _reply_in(model, found)
+
+    async def _infer_here(
+        self,
+        step_id: str,
+        model: Model,
+        make_body: Callable[[], dict[str, Any]],
+        on_delta: DeltaSink | None,
+    ) -> object:
+        """Call the model from here, inside a step; the pieces of the reply are noted."""
+        async with nullcontext() if on_delta is None else on_delta.noting():
+            return await self._local.infer(step_id, model, make_body, on_delta)
 
     async def _infer_there(
         self, step_id: str, model: Model, make_body: Callable[[], dict[str, Any]]
@@ -264,7 +275,7 @@ class InngestRuntime(Runtime):
         retry = _ONCE if model.retry.durable else model.retry
         once = copy_model(model, retry=retry)  # Inngest tries the step again
         try:
-            body = await self._local.infer(step_id, once, make_body, log)
+            body = await self._infer_here(step_id, once, make_body, log)
         except ModelError as error:
             if not model.retry.durable:
                 return {"failed": model_error_to_json(error), "deltas": deltas}

@@ -10,7 +10,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+)
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
@@ -85,6 +90,13 @@ class DeltaSink(Protocol):
 
     async def skip(self, delta: Delta, count: int, /) -> None:
         """Count pieces like ``delta`` that were passed on when this call really happened."""
+        ...
+
+    def noting(self) -> AbstractAsyncContextManager[None]:
+        """Return a context in which the pieces are noted, for a run that is stopped from outside.
+
+        A runtime that runs model calls in steps enters it in the step.
+        """
         ...
 
 

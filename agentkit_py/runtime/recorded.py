@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar
 
 from agentkit_py._core.json import dumps
@@ -121,6 +122,10 @@ class DeltaLog:
     async def skip(self, delta: Delta, count: int, /) -> None:
         """Count pieces that were passed on before."""
         await self._sink.skip(delta, count)
+
+    def noting(self) -> AbstractAsyncContextManager[None]:
+        """Note the pieces that are passed on in the block."""
+        return self._sink.noting()
 
     async def replay(self, rows: list[list[Any]]) -> None:
         """Count the values that were forwarded when the step ran."""

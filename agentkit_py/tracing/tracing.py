@@ -5,7 +5,12 @@ from __future__ import annotations
 import time
 from asyncio import CancelledError
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    contextmanager,
+    nullcontext,
+)
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 
@@ -326,6 +331,9 @@ class _FirstDelta:
 
     async def skip(self, delta: Delta, count: int, /) -> None:
         await self._sink.skip(delta, count)
+
+    def noting(self) -> AbstractAsyncContextManager[None]:
+        return self._sink.noting()
 
 
 _SCOPE = "agentkit_py"
