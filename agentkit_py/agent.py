@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import update_wrapper
-from operator import is_, itemgetter
+from operator import itemgetter
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -89,7 +89,7 @@ from agentkit_py.processors.base import HistoryProcessor, Processors, Tokenizer
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.processors.tokenizers import CustomTokenizer, as_tokenizer, default_tokenizer
 from agentkit_py.results import AgentResult, AgentRunResult, OutputT
-from agentkit_py.runs import MessageInput, Runnable, RunStream
+from agentkit_py.runs import MessageInput, Runnable, RunStream, Settings, is_same
 from agentkit_py.state import StateT
 from agentkit_py.tools.definition import Tool, ToolGuardrail, ToolLike, as_tool
 
@@ -285,23 +285,14 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         Raises:
             ConfigurationError: It cannot run like this.
         """
-        settings, known = self._settings(), self._resolved
-        if known is not None and _is_same(known[0], settings):
+        settings, known = _SETTINGS.of(self), self._resolved
+        if known is not None and is_same(known[0], settings):
             return known[1]
         spec = self._as_spec()
         # What these hold may change inside them.
         changing = self.knowledge or self.mcp_servers or self.handoffs or self.allowed_tools
         self._resolved = None if changing else (settings, spec)
         return spec
-
-    def _settings(self) -> list[object]:
-        """Return the value, and the items of lists in it."""
-        fields = vars(self)
-        found: list[object] = [self, *_SETTINGS(fields)]  # a copy is resolved for itself
-        for given in _LISTS(fields):
-            if type(given) is list or (type(given) is not tuple and isinstance(given, Sequence)):
-                found += cast("Sequence[object]", given)
-        return found
 
     def _as_spec(self) -> AgentSpec:
         self._check_kinds()
@@ -626,13 +617,9 @@ class RoutingAgent(Agent[StateT, OutputT]):
             )
 
 
-def _is_same(before: list[object], now: list[object]) -> bool:
-    return len(before) == len(now) and all(map(is_, before, now))
-
-
 _DEFAULT_TOKENIZER = default_tokenizer()
-_SETTINGS = itemgetter(*[one.name for one in dataclasses.fields(Agent) if one.init])
-_LISTS = itemgetter(
+_SETTINGS = Settings(
+    Agent,
     "tools",
     "instructions",
     "processors",

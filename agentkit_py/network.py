@@ -64,7 +64,7 @@ from agentkit_py.routing import (
     is_open,
     known_agents,
 )
-from agentkit_py.runs import Runnable, begin
+from agentkit_py.runs import Runnable, Settings, begin, is_same
 from agentkit_py.state import State, StateT
 from agentkit_py.tools.definition import Tool, ToolGuardrail
 from agentkit_py.tools.values import InvalidArguments
@@ -175,11 +175,12 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     agents have the same model, which signs its reasoning, and nothing is hidden from any."""
 
     _opened: list[AsyncExitStack] = field(init=False, repr=False)
+    _planned: tuple[list[object], RunSetup] | None = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         """Validate the options."""
-        self._opened = []
-        self.resolve()
+        self._opened, self._planned = [], None
+        self._resolve(self.router)
         check_router(self.name, self.router)
         for agent in self.agents:
             store = agent.history
@@ -198,8 +199,8 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
     def _isolating(self) -> tuple[HistoryProcessor, ...]:
         return () if self.isolation is None else (ToolCallFilter(include="own"),)
 
-    def resolve(self, options: RunOptions | None = None) -> NetworkSpec:
-        """Return the network as it is now, ready to run.
+    def _resolve(self, router: object) -> NetworkSpec:
+        """Return the network as it is now, ready to run with a router.
 
         Raises:
             ConfigurationError: It cannot run like this.
@@ -224,19 +225,17 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise ConfigurationError(f"{where} has two agents called {twice[0]!r}")
-        options = options or {}
         if self.agents and self.history_mode != "typescript":  # without any, they are added later
-            check_names(self.name, self.agents, options.get("router") or self.router)
+            check_names(self.name, self.agents, router)
         output: object = self.output
         if output is not None and not isinstance(output, Agent):
             expect_callback(where, "output", output, "ctx")
-        self._check_output_type(where, options.get("router") or self.router)
-        given = options.get("max_iter")
+        self._check_output_type(where, router)
         return NetworkSpec(
             name=self.name,
-            model=options.get("model"),
+            model=None,
             default_model=self.default_model,
-            max_iter=self.max_iter if given is None else given,
+            max_iter=self.max_iter,
             history=self.history,
             isolation=self._isolating,
             chain=self.chain[len(self._isolating) :],
@@ -331,13 +330,31 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         Raises:
             ConfigurationError: The router that was given is none.
         """
-        check_router(self.name, options.get("router"))
-        router = options.get("router") or self.router or get_default_routing_agent()
+        given, limits = options.get("router"), options.get("limits")
+        if given is not None:
+            check_router(self.name, given)
+        router = given or self.router or get_default_routing_agent()
         if router is get_default_routing_agent():
             router = _default_router(self)
-        if self.agents and self.history_mode != "typescript":
+        if limits is not None and self.agents and self.history_mode != "typescript":
             where, agents = f"Network {self.name!r}", agents_with(self.agents, router)
-            check_tool_limits(where, options.get("limits"), agents, is_open=is_open(router))
+            check_tool_limits(where, limits, agents, is_open=is_open(router))
+        model, max_iter = options.get("model"), options.get("max_iter")
+        setup = self._setup(given or self.router)
+        if model is not None or max_iter is not None:
+            setup = setup.with_options(model, max_iter)
+        return RunPlan(setup, partial(NetworkLoop, router=router))
+
+    def _setup(self, router: object) -> RunSetup:
+        """Return the settings of its runs with a router: the same until any of them changes.
+
+        Raises:
+            ConfigurationError: It cannot run like this.
+        """
+        agents = known_agents(self.agents, router).values()
+        settings = [*_SETTINGS.of(self), router, *[agent.resolve() for agent in agents]]
+        if self._planned is not None and is_same(self._planned[0], settings):
+            return self._planned[1]
         setup = RunSetup(
             name=self.name,
             history=self.history,
@@ -345,9 +362,17 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             masks=self.input_masks,
             default_state=self.default_state,
             state_type=self.state_type,
-            network=(self, self.resolve(options)),
+            network=(self, self._resolve(router)),
         )
-        return RunPlan(setup, partial(NetworkLoop, router=router))
+        self._planned = settings, setup
+        return setup
+
+
+_SETTINGS = Settings(
+    Network,
+    *("agents", "processors", "output_type", "input_guardrails", "output_guardrails"),
+    *("tool_input_guardrails", "tool_output_guardrails"),
+)
 
 
 Target: TypeAlias = Network[Any, Any] | Agent[Any, Any]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import dataclasses
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from operator import is_, itemgetter
 from typing import Any, Generic, Self, TypeAlias, TypeVar, Unpack, cast
 
 from agentkit_py._core.awaiting import run_in_thread, run_interruptibly
@@ -53,6 +55,34 @@ T = TypeVar("T")
 
 MessageInput: TypeAlias = str | UserMessage | Mapping[str, Any]
 """The input of a run: a text, a message, or a message's JSON (see `UserMessage.from_dict`)."""
+
+
+class Settings:
+    """Reads the settings of an agent or network, which count for its next run."""
+
+    def __init__(self, kind: type[Any], *lists: str) -> None:
+        """Prepare the reading.
+
+        Args:
+            kind: The class, a dataclass.
+            lists: Fields that may hold lists, whose items may change.
+        """
+        self._fields = itemgetter(*[one.name for one in dataclasses.fields(kind) if one.init])
+        self._lists: itemgetter[Any] = itemgetter(*lists)
+
+    def of(self, target: object) -> list[object]:
+        """Return the target, the values of its fields, and the items of lists in them."""
+        fields = vars(target)
+        found: list[object] = [target, *self._fields(fields)]  # a copy is resolved for itself
+        for given in self._lists(fields):
+            if type(given) is list or (type(given) is not tuple and isinstance(given, Sequence)):
+                found += cast("Sequence[object]", given)
+        return found
+
+
+def is_same(before: list[object], now: list[object]) -> bool:
+    """Return whether all settings are the same objects as before."""
+    return len(before) == len(now) and all(map(is_, before, now))
 
 
 class Runnable(Generic[T]):

@@ -213,7 +213,10 @@ class _AgentLoop:
                 return None
             run.compare_state(path)
             new_id = turn.message_id if number == 0 else run.runtime.new_id(path)
-            answer = await self._answer(builder, model_input, new_id)
+            if self._keeps_cut_replies:
+                answer = await self._answer(builder, model_input, new_id)
+            else:
+                answer = await self._model_caller(builder, model_input)()
             result = answer.result(turn.agent.name, run.runtime.now(path), new_id)
             inference = Inference(path, number, tools, result)
             for part in self.parts:
@@ -227,17 +230,13 @@ class _AgentLoop:
     async def _answer(
         self, builder: ModelInputBuilder, model_input: ModelInput, reply_id: str
     ) -> ModelAnswer:
-        """Call the model; the shown part of an incomplete reply stays with the run.
+        """Call the model; the shown part of a reply that breaks off stays with the run.
 
         Raises:
             ModelError: The call failed.
             TurnStopped: A guardrail tripped.
         """
         run, turn = self.run, self.turn
-        if not (self._streams and self.options.keep and turn.agent.streaming.keep_cut):
-            return await self._model_caller(builder, model_input)()
-        if turn.output is not None or run.choices.mode == "typescript":
-            return await self._model_caller(builder, model_input)()
         written = WrittenReply(
             agent=turn.agent.name,
             id=reply_id,
@@ -273,6 +272,14 @@ class _AgentLoop:
         return ReplyNotes(keeper, reply_id, until_whole=bool(may_change))
 
     @property
+    def _keeps_cut_replies(self) -> bool:
+        """True if what was streamed of a reply that breaks off stays with the run."""
+        if not (self.run.monitor.wants_tokens and self.options.keep and self._streams):
+            return False
+        is_shown = self.turn.output is None and self.run.choices.mode != "typescript"
+        return is_shown and self.turn.agent.streaming.keep_cut
+
+    @property
     def _streams(self) -> bool:
         return self.run.monitor.wants_tokens and (
             self.turn.agent.streaming.before_response
@@ -285,12 +292,11 @@ class _AgentLoop:
         model_input: ModelInput,
         written: WrittenReply | None = None,
     ) -> CallModel:
-        hides_reasoning = any(part.hides_reasoning for part in self.parts)
         call_model = model_caller(
             builder,
             model_input,
             streams=self._streams,
-            hides_reasoning=hides_reasoning,
+            hides_reasoning=any(part.hides_reasoning for part in self.parts),
             written=written,
         )
         for part in reversed(self.parts):

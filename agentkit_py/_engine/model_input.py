@@ -167,7 +167,7 @@ class ModelInputBuilder:
     @property
     def specs(self) -> tuple[ToolSpec, ...]:
         """The definitions of the tools in the request to the model."""
-        return tuple([tool.spec for tool in self.tools.values()])
+        return tuple([tool.spec for tool in self.tools.values()]) if self.tools else ()
 
     @property
     def own_tools(self) -> frozenset[str]:
@@ -353,7 +353,7 @@ class ModelInputBuilder:
     @property
     def _cache_key(self) -> str | None:
         """A digest of the thread's id, which providers do not get to see; None: TypeScript's."""
-        thread = self.run.state.thread_id
+        thread = self.run.transcript.state.thread_id
         if self.run.choices.mode == "typescript":
             return None
         return digest_of(["thread", thread]) if thread else ""

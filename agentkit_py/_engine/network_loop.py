@@ -20,6 +20,7 @@ from agentkit_py._engine.handoffs import (
     LOOP,
     HandedOverInput,
     HandedOverView,
+    Handoff,
     earlier_handoffs,
     handed_over,
 )
@@ -49,6 +50,7 @@ from agentkit_py.messages import UserMessage
 from agentkit_py.output.types import is_of, read_dict, wrong_output
 from agentkit_py.results import NO_VALUE, AgentResult
 from agentkit_py.state import State, StateT
+from agentkit_py.tools.definition import Tool
 
 T = TypeVar("T")
 
@@ -125,6 +127,9 @@ class NetworkLoop(RunBody[NetworkRun]):
 
         self._is_handed = False
         self._turns: Counter[str] = Counter()
+        self._handoffs: dict[str, Mapping[str, tuple[Handoff[Any], Tool]]] = {}
+        """The handoffs of the agents that have any."""
+
         self._add_targets()
 
     @property
@@ -156,7 +161,10 @@ class NetworkLoop(RunBody[NetworkRun]):
         """
         waiting = list(self.network_run.agents.values())
         while waiting:
-            for handoff, _ in self.context.choices.spec_of(waiting.pop()).handoffs.values():
+            spec = self.context.choices.spec_of(waiting.pop())
+            if spec.handoffs:
+                self._handoffs[spec.name] = spec.handoffs
+            for handoff, _ in spec.handoffs.values():
                 if handoff.target in self.network_run.agents:
                     continue
                 if isinstance(handoff.agent, str):
@@ -169,11 +177,8 @@ class NetworkLoop(RunBody[NetworkRun]):
     def _recall_handoffs(self) -> None:
         """Give agents the inputs of earlier runs' handoffs, as far back as the thread is loaded."""
         context = self.context
-        specs = (context.choices.spec_of(agent) for agent in self.network_run.agents.values())
-        handoffs = {spec.name: spec.handoffs for spec in specs if spec.handoffs}
-        if not handoffs:
-            return
-        for target, handed in earlier_handoffs(context.transcript.history(), handoffs).items():
+        found = earlier_handoffs(context.transcript.history(), self._handoffs)
+        for target, handed in found.items():
             context.choices.handed_over[target] = HandedOverInput(handed, from_history=True)
 
     def end(self, outcome: str) -> str:
@@ -214,7 +219,8 @@ class NetworkLoop(RunBody[NetworkRun]):
             RoutingError: No agent is enabled, or the router's result is not an agent.
         """
         run = self.network_run
-        self._recall_handoffs()
+        if self._handoffs:
+            self._recall_handoffs()
         if not await run.available_agents():
             raise RoutingError("no agent is enabled", network=run.name)
         await self._ask_router()
@@ -401,7 +407,7 @@ class NetworkLoop(RunBody[NetworkRun]):
         self.context.runtime.decide(
             f"{self.context.prefix}.routed.{self._decisions}",
             lambda: [name if isinstance(name, str) else list(name) for name in scheduled],
-            f"The router of {run.name!r} chose",
+            f"The router of {self._spec.name!r} chose",
         )
         self._decisions += 1
         run.stack.extend(scheduled)
@@ -415,6 +421,8 @@ class NetworkLoop(RunBody[NetworkRun]):
         chosen: Any = self.router
         if not isinstance(chosen, AgentLike):
             chosen = await resolve(chosen(self._router_context()))
+        if chosen is None:
+            return []
         is_asked = isinstance(chosen, AgentLike) and chosen.is_routing
         if is_asked:
             chosen = await self._ask_routing_agent(cast("AgentLike", chosen))
@@ -445,7 +453,9 @@ class NetworkLoop(RunBody[NetworkRun]):
 
     def _router_context(self) -> RouterContext:
         run, given = self.network_run, self.context.messages.input
-        earlier = reversed(run.state.results)
+        last = run.last_result
+        if last is None:
+            last = next(reversed(run.state.results), None)
         return RouterContext(
             input=given.text,
             user_message=given.message,
@@ -453,7 +463,7 @@ class NetworkLoop(RunBody[NetworkRun]):
             state=run.state,
             stack=tuple(run.stack),
             call_count=run.call_count,
-            last_result=run.last_result or next(earlier, None),
+            last_result=last,
         )
 
     async def _ask_routing_agent(self, agent: AgentLike) -> Sequence[str]:
@@ -493,8 +503,6 @@ class NetworkLoop(RunBody[NetworkRun]):
         return chosen
 
     def _as_list(self, chosen: object) -> list[object]:
-        if chosen is None:
-            return []
         if isinstance(chosen, str | Together | AgentLike):
             return [chosen]
         if isinstance(chosen, Sequence):

@@ -11,7 +11,7 @@ from typing import Any
 import anyio
 
 from agentkit_py._core.json import JsonValue
-from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec, Turn
+from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, NetworkSpec, Turn
 from agentkit_py._engine.definition import definition_of, order_free_digest
 from agentkit_py._engine.given_states import kind_of, refuse_unwrapped, warn_of_no_store
 from agentkit_py._engine.instrumentation import Chains, Monitor, logger
@@ -102,6 +102,13 @@ class RunSetup:
             warn_of_no_store(self.name, state)
         return state
 
+    def with_options(self, model: ModelChoice, max_iter: int | None) -> RunSetup:
+        """Return the settings of a network's run that is given a model, or a limit of turns."""
+        assert self.network is not None
+        network, spec = self.network
+        most = spec.max_iter if max_iter is None else max_iter
+        return replace(self, network=(network, replace(spec, model=model, max_iter=most)))
+
     def _new_state(self) -> State[Any]:
         if self.default_state is not None:
             return self.default_state.clone()
@@ -147,7 +154,7 @@ class RunContext:
 
     def context_of(self, agent: AgentSpec) -> AgentContext:
         """Return the argument of the functions in the agent's configuration."""
-        return AgentContext(agent=agent.agent, network=self.network, state=self.state)
+        return AgentContext(agent=agent.agent, network=self.network, state=self.transcript.state)
 
     def turn_of(
         self, agent: AgentSpec, model: Model, path: str, run_id: str, message_id: str
@@ -268,6 +275,7 @@ class RunContext:
 
     async def _begin(self, *, load_all: bool, dry: bool) -> None:
         given, thread, budget = self.messages.input, self.thread, self.spending.budget
+        state = self.transcript.state
         self.transcript.begin()
         if budget is not None and not dry and not self.nesting.depth:
             await self.runtime.effect(f"{self.prefix}.budget", budget.begin, self.changes)
@@ -281,11 +289,11 @@ class RunContext:
         if thread.outcome is not None:
             return
         question = given.message.id
-        again = thread.lease is not None and any(e.id == question for e in self.state.transcript)
+        again = thread.lease is not None and any(e.id == question for e in state.transcript)
         said, user = given.said, None
         if self.choices.mode == "chronological" and said is not None and not again:
             user = given.user_turn(said)
-            self.state.append_result(user)
+            state.append_result(user)
         if thread.config is not None and not dry:
             if said is None:
                 await thread.look_for_staff()

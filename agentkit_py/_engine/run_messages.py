@@ -27,6 +27,9 @@ class RunInput:
     said: TextMessage | None = field(init=False)
     """The message as the model and the transcript have it; None if it is empty."""
 
+    text: str = field(init=False)
+    """The message's text."""
+
     _prompt: tuple[Message, ...] = field(default=(), init=False)
     _parts: tuple[str, str] | None = field(default=None, init=False)
 
@@ -36,6 +39,7 @@ class RunInput:
         if not isinstance(content, str):
             content = tuple(content)
         self.said = TextMessage("user", content, from_history=False) if content else None
+        self.text = text_of_parts(content)
 
     @classmethod
     def of(cls, given: str | UserMessage, runtime: Runtime, prefix: str) -> RunInput:
@@ -58,11 +62,6 @@ class RunInput:
         when = given.client_timestamp or runtime.now(key)
         object.__setattr__(message, "client_timestamp", when)
         return cls(message)
-
-    @property
-    def text(self) -> str:
-        """The message's text."""
-        return text_of_parts(self.message.content)
 
     def user_turn(self, said: TextMessage) -> AgentResult:
         """Return the message as an entry of the transcript."""

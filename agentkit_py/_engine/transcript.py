@@ -152,17 +152,11 @@ class Transcript:
 
 def is_cut_reply(entry: AgentResult) -> bool:
     """Return whether an entry of an earlier run is a reply that broke off or was stopped."""
-    return (
-        bool(entry.output)
-        and not entry.tool_calls
-        and all(
-            isinstance(message, TextMessage)
-            and message.role == "assistant"
-            and message.stop_reason == "error"
-            and message.from_history is not False
-            for message in entry.output
-        )
-    )
+    for message in entry.output:
+        is_text = isinstance(message, TextMessage) and message.role == "assistant"
+        if not is_text or message.stop_reason != "error" or message.from_history is False:
+            return False
+    return bool(entry.output) and not entry.tool_calls
 
 
 WITHHELD = "[A guardrail stopped this message; it is not shown.]"
@@ -179,7 +173,7 @@ def _withheld(entries: Sequence[AgentResult]) -> set[int]:
         if details.get("stage") == "input":
             named = details.get("message", before.id)
             found += [before] if named == before.id else [e for e in entries if e.id == named]
-    return {id(entry) for entry in found if entry.agent_name == USER}
+    return {id(entry) for entry in found if entry.agent_name == USER} if found else set()
 
 
 def _hidden(entry: AgentResult) -> Sequence[Message]:

@@ -145,9 +145,10 @@ class Standing:
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
         """Search the reply to a refusal."""
+        self.host: str = host_of(model)
         self._account = account_of(model, request)
         self._refused = request.refused
-        start = _start_after_refusal(request.messages, host_of(model))
+        start = _start_after_refusal(request.messages, self.host)
         self._barred: dict[int, object] = {}
         """Messages and calls by their `id()`; as long as they are here, it is theirs."""
 

@@ -327,13 +327,10 @@ def adjoined(model: Model, messages: Sequence[Message]) -> list[Message]:
 
 def says(message: Message) -> bool:
     """Return whether a message of a reply is something that a user or a tool can do with."""
-    return message.type in ("tool_call", "opaque") or _has_words(message)
-
-
-def _has_words(message: Message) -> bool:
     if not isinstance(message, TextMessage):
-        return False
-    return bool(message.text.strip()) or not isinstance(message.content, str)
+        return message.type in ("tool_call", "opaque")
+    content = message.content
+    return not isinstance(content, str) or bool(content.strip())
 
 
 def ended(messages: Sequence[Message], reason: StopReason) -> tuple[Message, ...]:

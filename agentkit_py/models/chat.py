@@ -7,7 +7,7 @@ https://platform.openai.com/docs/api-reference/chat-streaming
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -126,8 +126,11 @@ class ChatAdapter(Adapter):
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
         """Return the body; the model's default parameters take precedence."""
-        hosted_tools(model, request, FORMAT)  # refuses: this format has none
-        body: dict[str, Any] = {"messages": self._turns(model, request).found}
+        if request.hosted:
+            hosted_tools(model, request, FORMAT)  # refuses: this format has none
+        turns = written(request, *self._to_write(model, request))
+        turns.end()
+        body: dict[str, Any] = {"messages": turns.found}
         if request.tools:
             body["tool_choice"] = openai_choice(request, model.takes, _typed)
             if model.takes.parallel_tool_calls:
@@ -161,11 +164,15 @@ class ChatAdapter(Adapter):
         """Return the reasoning that is not sent, each with why."""
         if not has_reasoning(request):
             return ()
-        reasons = self._turns(model, request).reasoning.reasons
+        turns = written(request, *self._to_write(model, request))
+        turns.end()
+        reasons = turns.reasoning.reasons
         return [(m, reasons[id(m)]) for m in request.messages if id(m) in reasons]
 
-    def _turns(self, model: Model, request: ModelRequest) -> _Turns:
-        """Return a request's messages."""
+    def _to_write(
+        self, model: Model, request: ModelRequest
+    ) -> tuple[Sequence[Message], Sequence[Message], Sequence[object], Callable[[], _Turns]]:
+        """Return a request's messages and the other arguments of `written`."""
         messages: Sequence[Message] = request.messages
         own: Sequence[Message] = ()
         if request.prefill and model.takes.strict_turns:
@@ -175,10 +182,7 @@ class ChatAdapter(Adapter):
             own = messages[-request.prefill :]
         messages = sendable(messages, FORMAT, host_of(model), _activity)
         facts = [model, self.host, account_of(model, request), request.refused]
-        begin = partial(_Turns, model, self.host, request)
-        turns = written(request, messages, own, facts, begin)
-        turns.end()
-        return turns
+        return messages, own, facts, partial(_Turns, model, self.host, request)
 
     def decode(self, model: Model, body: object) -> ModelReply:
         """Return the messages of a chat completion.
@@ -233,10 +237,10 @@ class _Turns(Writer):
     def __init__(self, model: Model, host: Host, request: ModelRequest) -> None:
         takes = model.takes
         super().__init__(model, request)
-        self.reasoning = ReasoningFields(model, self._standing)
+        self.reasoning = ReasoningFields(takes, self._standing)
         self._model = model.model
         self._host = host
-        self._address = host_of(model)
+        self._address = self._standing.host
         self._is_strict = takes.strict_turns
         self._reply: list[Said | ToolExchange] = []
         """The pieces of a reply that is not whole yet."""
@@ -259,8 +263,11 @@ class _Turns(Writer):
             self._begin(message)
             self._reply.append(message)
         else:
+            assert isinstance(message, TextMessage)
             self._end()
-            self._add_text(message)
+            if self._host.empty_messages or texts(message):
+                content = _content(message, self._host, self._model)
+                self._put({"role": message.role, "content": content})
 
     def end(self) -> None:
         """Write the end that a request needs."""
@@ -339,12 +346,6 @@ class _Turns(Writer):
             return {**block, "id": one.id}
         function = {"name": one.name, "arguments": one.arguments}
         return {"id": one.id, "type": "function", "function": function}
-
-    def _add_text(self, message: Said) -> None:
-        assert isinstance(message, TextMessage)
-        if self._host.empty_messages or texts(message):
-            content = _content(message, self._host, self._model)
-            self._put({"role": message.role, "content": content})
 
 
 def _continues(last: Said | ToolExchange, piece: Said | ToolExchange) -> bool:
@@ -447,8 +448,7 @@ def _finish(model: Model, messages: Sequence[Message], choices: list[dict[str, A
 
     A refusal counts as such whatever its reason.
     """
-    ends = [_end(model, messages, choice) for choice in choices]
-    return min(ends, key=_weight)
+    return min(map(partial(_end, model, messages), choices), key=_weight)
 
 
 def _weight(end: Finish) -> int:

@@ -25,7 +25,7 @@ from agentkit_py.models.binding import (
     with_bindings,
 )
 from agentkit_py.models.blocks import ORIGIN, host_of, origin_of_block
-from agentkit_py.models.capabilities import GIVEN
+from agentkit_py.models.capabilities import GIVEN, Capabilities
 from agentkit_py.models.encoding import encodable, wired
 from agentkit_py.models.replies import objects, text_or_empty
 
@@ -85,13 +85,12 @@ def join_details(whole: list[dict[str, Any]], pieces: object) -> None:
 class ReasoningFields:
     """The reasoning of its own host that a request sends back."""
 
-    def __init__(self, model: Model, standing: Standing) -> None:
-        takes = model.takes
+    def __init__(self, takes: Capabilities, standing: Standing) -> None:
         self.reasons: dict[int, Reason] = {}
         """Why reasoning is not sent, by the `id()` of its message."""
 
-        self._host = host_of(model)
-        self._fields = tuple(name for name in takes.reasoning_fields if name != CHUNKS)
+        self._host = standing.host
+        self._fields = tuple([name for name in takes.reasoning_fields if name != CHUNKS])
         self._chunks = CHUNKS in takes.reasoning_fields
         self._required = takes.reasoning_required
         self._standing = standing

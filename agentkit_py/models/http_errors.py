@@ -129,22 +129,26 @@ def error_from_response(
     return error
 
 
-def error_in_body(model: Model, body: object) -> ModelResponseError | None:
-    """Return the error in a body with a status of success, or None."""
+def error_in_body(
+    model: Model, body: object, api_key: str | None = None
+) -> ModelResponseError | None:
+    """Return the error in a body with a status of success, or None; ``api_key`` is hidden in it."""
     found = as_object(_first(body))
     if found is None or not found.get("error"):
         return None
-    detail = hide_keys(_message(found) or "unknown error", model, None)[:_MAX_DETAIL]
-    return unexpected(model, body, f"the answer is an error: {detail}")
+    detail = hide_keys(_message(found) or "unknown error", model, api_key)[:_MAX_DETAIL]
+    return unexpected(model, body, f"the answer is an error: {detail}", api_key)
 
 
-def unexpected(model: Model, body: object, what: str) -> ModelResponseError:
+def unexpected(
+    model: Model, body: object, what: str, api_key: str | None = None
+) -> ModelResponseError:
     """Return the error for an answer that violates the API's contract."""
     return ModelResponseError(
         what,
         provider=model.provider,
         model=model.model,
-        excerpt=hide_keys(excerpt_of(body), model, None),
+        excerpt=hide_keys(excerpt_of(body), model, api_key),
     )
 
 

@@ -9,7 +9,6 @@ from typing import Any, cast
 
 from agentkit_py._core.json import (
     JsonValue,
-    as_list,
     as_object,
     dumps,
     loads_tamed,
@@ -50,7 +49,9 @@ def checked_body(model: Model, body: object) -> dict[str, Any]:
 
 def objects(value: object) -> list[dict[str, Any]]:
     """Return the objects of a JSON array; nothing where it is none."""
-    return [item for item in as_list(value) or () if isinstance(item, dict)]
+    if not isinstance(value, list):
+        return []
+    return [item for item in cast("list[Any]", value) if isinstance(item, dict)]
 
 
 def count(source: object, *names: str) -> int:

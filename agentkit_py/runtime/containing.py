@@ -22,7 +22,10 @@ async def contained(call: Callable[[], T | Awaitable[T]]) -> T:
     Raises:
         AbruptExitError: It was left by a `BaseException` of its own.
     """
-    task = _current_task()
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # no event loop runs
+        task = None
     before = 0 if task is None else task.cancelling()
     try:
         result = call()
@@ -40,12 +43,8 @@ async def contained(call: Callable[[], T | Awaitable[T]]) -> T:
     except BaseExceptionGroup as group:
         if isinstance(group, Exception):
             raise
-        meant = next((one for one in _leaves(group) if not isinstance(one, _UNMEANT)), None)
-        if meant is not None:  # a step that ends a request, Ctrl-C
-            raise meant from group
-        if task is not None and task.cancelling() > before:
-            raise asyncio.CancelledError from group
-        raise as_error(group) from group
+        is_cancelled = task is not None and task.cancelling() > before
+        raise _meant_by(group, is_cancelled=is_cancelled) from group
 
 
 _UNMEANT = (Exception, asyncio.CancelledError, GeneratorExit, SystemExit)
@@ -57,6 +56,13 @@ def as_error(error: BaseException) -> AbruptExitError:
     is_cancelled = isinstance(error, asyncio.CancelledError)
     text = str(error) or ("something inside it was cancelled" if is_cancelled else "")
     return type(type(error).__name__, (AbruptExitError,), {})(text)
+
+
+def _meant_by(group: BaseExceptionGroup[BaseException], *, is_cancelled: bool) -> BaseException:
+    meant = next((one for one in _leaves(group) if not isinstance(one, _UNMEANT)), None)
+    if meant is not None:  # a step that ends a request, Ctrl-C
+        return meant
+    return asyncio.CancelledError() if is_cancelled else as_error(group)
 
 
 def _leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:

@@ -122,16 +122,8 @@ class DirectRuntime(Runtime):
             ConfigurationError: No API key was given and none is in the environment.
         """
         watch = take_watch()
-        if watch is None:
-            return await self._infer(model, make_body, on_delta)
-        return await watch.here(partial(self._infer, model, make_body), on_delta)
-
-    async def _infer(
-        self,
-        model: Model,
-        make_body: Callable[[], dict[str, Any]],
-        on_delta: DeltaSink | None,
-    ) -> object:
+        if watch is not None:
+            return await watch.here(partial(self.infer, step_id, model, make_body), on_delta)
         if model.answers is not None:
             body, answers = make_body(), model.answers
             answer = partial(_answered, model, partial(answers, body))

@@ -81,7 +81,8 @@ class HttpRequest:
     async def _whole(self, headers: dict[str, str], content: bytes) -> object:
         model = self.model
         url = model.adapter.url(model)
-        headers = await self._signed(url, headers, content)
+        if model.signer is not None:
+            headers = dict(await model.signer.headers("POST", url, headers, content))
         request = self.client.stream(
             "POST", url, content=content, headers=headers, timeout=model.timeout
         )
@@ -97,12 +98,6 @@ class HttpRequest:
         except _BROKEN as error:
             raise to_model_error(model, error) from error
         return self._answer(response)
-
-    async def _signed(self, url: str, headers: dict[str, str], content: bytes) -> dict[str, str]:
-        signer = self.model.signer
-        return (
-            headers if signer is None else dict(await signer.headers("POST", url, headers, content))
-        )
 
     async def _read(self, response: httpx.Response) -> None:
         """Read a body that is not a stream.
@@ -128,7 +123,9 @@ class HttpRequest:
         assert assembler is not None
         url = model.adapter.stream_url(model)
         accept = {"accept": model.adapter.stream_type}
-        headers = await self._signed(url, {**accept, **headers}, content)
+        headers = {**accept, **headers}
+        if model.signer is not None:
+            headers = dict(await model.signer.headers("POST", url, headers, content))
         request = self.client.stream(
             "POST",
             url,
@@ -178,7 +175,7 @@ class HttpRequest:
                 model=model.model,
                 excerpt=hide_keys(response.text, model, self.key),
             ) from error
-        failure = error_in_body(copy_model(model, api_key=self.key), body)
+        failure = error_in_body(model, body, self.key)
         if failure is not None:
             raise failure
         return body
