@@ -149,10 +149,11 @@ async def test_a_store_that_cannot_say_that_a_run_waits_stops_no_run_that_waits(
     first = desk.deliver()
     while not desk.effects["reserve"]:
         await desk.executor.do_next(timeouts=True)
-    desk.deliver()
-    await desk.executor.finish(first)
-    assert first.status == "completed", first.error
-    assert desk.effects["transfer"] == 1
+    second = desk.deliver()
+    for run in (first, second):  # which of them ends first depends on the moment they began to rest
+        await desk.executor.finish(run)
+        assert run.status == "completed", run.error
+    assert desk.effects["transfer"] == 2, "neither knows of the other"
 
 
 class Shop:
