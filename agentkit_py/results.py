@@ -123,6 +123,11 @@ class AgentResult:
     that was not meant for the model (`ToolError` and `ModelRetry` are), each with its ``error``.
     Of a durable run those that this process made; stores do not keep them."""
 
+    thread_id: str | None = field(default=None, repr=False, kw_only=True, compare=False)
+    """On what `Agent.run` returns: the thread, which the next run continues by
+    ``run(…, thread_id=result.thread_id)``; ``resume`` and ``pending`` take the result itself. None
+    without a store, unless a thread was given."""
+
     def __post_init__(self) -> None:
         """Normalise lists to tuples, the time to UTC, and sign the messages."""
         try:
@@ -295,6 +300,7 @@ class AgentResult:
             context=self.context,
             value=self.value,
             failed_calls=self.failed_calls,
+            thread_id=self.thread_id,
         )
 
     def to_dict(self, *, full: bool = False) -> dict[str, Any]:
@@ -398,6 +404,11 @@ class AgentRunResult(Generic[OutputT]):
     def stop_reason(self) -> str | None:
         """Reason why the turn ended; None: by itself."""
         return self.result.stop_reason
+
+    @property
+    def thread_id(self) -> str | None:
+        """The thread, which the next run continues; see `AgentResult.thread_id`."""
+        return self.result.thread_id
 
     @property
     def errors(self) -> tuple[Exception, ...]:

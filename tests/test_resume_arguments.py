@@ -35,6 +35,15 @@ async def test_a_run_stands_for_its_thread() -> None:
     assert (await network.resume(run, {question.id: True})).text == "Paid."
 
 
+async def test_an_agents_result_stands_for_its_thread() -> None:
+    """Also where it has no output yet, since it waits."""
+    model = ScriptedModel(tool_call("refund", {}), "Paid.")
+    agent = Agent(name="a", system="S", tools=[refund], model=model, history=MemoryHistory())
+    waiting = await agent.run("Hi")
+    (question,) = await agent.pending(waiting)
+    assert (await agent.resume(waiting, {question.id: True})).text == "Paid."
+
+
 @pytest.mark.parametrize("thread", [None, "", 3, object()])
 async def test_what_is_no_thread_is_refused(thread: Any) -> None:
     """Before the store sees it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, Turn, TurnOptions
@@ -113,7 +114,8 @@ class AgentRun(TurnBody):
         Raises:
             OutputError: The output is missing.
         """
-        last, context = super().result(), self.context
+        context = self.context
+        last = replace(super().result(), thread_id=context.state.thread_id)
         if self.spec.output is None:
             return last
         if last.value is NO_VALUE:

@@ -420,3 +420,23 @@ async def test_no_thread_is_made_for_an_agent_without_a_model(runner: Runner) ->
     with pytest.raises(MissingModelError):
         await runner.run(Agent(name="a", system="S", history=store.config()), "q?")
     assert store.calls == []
+
+
+@pytest.mark.parametrize("output_type", [None, str], ids=["plain", "with an output"])
+async def test_an_agents_result_names_the_thread_that_was_made(
+    runner: Runner, output_type: Any
+) -> None:
+    """So that the next run can continue it."""
+    model = ScriptedModel("Hello Ada.", "You are Ada.")
+    agent = agent_with(MemoryHistory(), model, output_type=output_type)
+    first = await runner.run(agent, "I am Ada.")
+    assert first.thread_id is not None
+    second = await runner.run(agent, "Who am I?", thread_id=first.thread_id)
+    assert second.thread_id == first.thread_id
+    model.assert_saw("I am Ada.", "Hello Ada.", "Who am I?")
+
+
+async def test_an_agents_result_has_no_thread_without_a_store(runner: Runner) -> None:
+    """There is nothing to continue."""
+    agent = Agent(name="a", system="S", model=ScriptedModel("Hello."))
+    assert (await runner.run(agent, "Hi")).thread_id is None
