@@ -246,7 +246,7 @@ def errors(spec: Spec, rand: random.Random) -> None:
 def options(spec: Spec, rand: random.Random) -> None:
     """Models with other names, addresses and default parameters."""
     for model in spec["models"].values():
-        given = copy.deepcopy(OPTIONS[model["provider"]])
+        given = copy.deepcopy(OPTIONS.get(model["provider"], model["options"]))
         model["options"] = given
         _named(model["provider"], given, rand)
         if rand.random() < 0.1:

@@ -106,7 +106,13 @@ class Operations:
         return given.get(name, self.nothing) if isinstance(given, dict) else self.nothing
 
     def op_append_state(self, handler: dict[str, Json]) -> Any:
-        self.data.setdefault(handler["key"], []).append(self.value(handler))
+        key = handler["key"]
+        if self.data.get(key) is None or self.data[key] is self.nothing:
+            self.data[key] = []
+        if not isinstance(self.data[key], list):
+            said = "(data[key] ??= []).push is not a function"
+            raise self.thrown({"name": "TypeError", "message": said})
+        self.data[key].append(self.value(handler))
         return handler.get("returns", self.nothing)
 
     def op_inc_state(self, handler: dict[str, Json]) -> Any:

@@ -26,7 +26,7 @@ from .history import processed
 from .http import bare
 from .js import stringify, without_halves, written
 from .stream import Speaker, Stream
-from .tools import Calling, has_run, result_message, result_of_call
+from .tools import Calling, result_message, result_of_call
 from .turns import marked, whole
 
 if TYPE_CHECKING:
@@ -115,13 +115,13 @@ class Turn:
         return last if last is not None else self._blank()
 
     def _finished(self, last: Result) -> Result:
-        """The turn's last result after onFinish; where that fails, what tools did is saved."""
+        """The turn's last result after onFinish; where that fails, one with calls is saved."""
         try:
             return self._hook("onFinish", last)
         except Failure:
             owner = self.agent if self.network is None else self.network.spec
-            acted = owner.get("history") and any(has_run(m["content"]) for m in last.tool_calls)
-            if acted and self.on("failed-runs-keep-their-results"):
+            called = owner.get("history") and last.tool_calls
+            if called and self.on("failed-runs-keep-their-results"):
                 self._keep(last)
             raise
 

@@ -231,13 +231,14 @@ def decode(body: Json, on: Switches) -> list[Json]:
             continue  # gemini.ts skips it
         content = candidate.get("content") or {}
         for part in content.get("parts") or []:
-            found += _part(part, content, on)
-        found += [_malformed(candidate)] if malformed else []
+            found += _part(part, content, body, on)
+        said = candidate.get("finishMessage") or "MALFORMED_FUNCTION_CALL"
+        found += [_malformed(body, said)] if malformed else []
     found = _with_ids(found, body, on)
     return cut(_stopped(found, on), [each.get("finishReason") for each in candidates], on)
 
 
-def _part(part: Json, content: Json, on: Switches) -> list[Json]:
+def _part(part: Json, content: Json, body: Json, on: Switches) -> list[Json]:
     role = content.get("role")
     if role == "user" and ("text" in part or "functionResponse" in part):
         if not on("replies-are-the-models"):
@@ -252,6 +253,9 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
         raise prose_failure("unknown-content")
     if "functionCall" in part:
         asked = part["functionCall"]
+        nameless = not (isinstance(asked.get("name"), str) and asked["name"])
+        if nameless and on("malformed-arguments"):
+            return [_malformed(body, f"a function call without a name: {stringify(asked)}")]
         given = asked.get("args", UNDEFINED)
         if given in (UNDEFINED, None) and on("missing-arguments"):
             given = {}
@@ -279,13 +283,17 @@ def _part(part: Json, content: Json, on: Switches) -> list[Json]:
     return [{"role": "assistant", "type": kind, "content": text, **kept}]
 
 
-def _malformed(candidate: Json) -> Json:
-    """A call of which Gemini only says that it is none: the model reads that."""
-    said = candidate.get("finishMessage") or "MALFORMED_FUNCTION_CALL"
-    name = "malformed_function_call"
-    call = {"type": "tool", "id": f"{name}_malformed", "name": name, "input": {}}
+_CALLED = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)\s*\(")
+
+
+def _malformed(body: Json, said: str) -> Json:
+    """A call that is none, or has no name: the model reads that."""
+    names = [name for name in _CALLED.findall(said) if name not in ("print", "default_api")]
+    name = names[0] if names else "malformed_function_call"
+    call = {"type": "tool", "id": f"{body.get('responseId') or name}_malformed", "name": name}
+    call["input"] = {}
     shape = {"role": "assistant", "type": "tool_call", "stop_reason": "tool"}
-    return {**shape, "tools": [call | {"malformed": said, "_id": call["id"]}]}
+    return {**shape, "tools": [call | {"malformed": said}]}
 
 
 def _users(part: Json) -> Json:
@@ -320,7 +328,9 @@ def _with_ids(found: list[Json], body: Json, on: Switches) -> list[Json]:
             )
             if body.get("responseId"):
                 own = f"{body['responseId']}_{number}"
-            own = call.get("_id") or own
+            own = (
+                call["id"] if "malformed" in call and "_id" not in call else call.get("_id") or own
+            )
             if own != call["id"] and on("gemini-call-ids"):
                 call["id"] = own
     return found

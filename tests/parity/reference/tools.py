@@ -94,15 +94,6 @@ def our_error(name: str, message: str | None = None) -> dict[str, Json]:
     return {"error": {"name": name, "message": "<ours>" if message is None else message}}
 
 
-_REFUSED = ("UnknownToolError", "InvalidArgumentsError", "IncompleteReplyError")
-
-
-def has_run(content: Json) -> bool:
-    """Return whether a result is a tool's own, not our refusal of the call."""
-    error = content.get("error") if isinstance(content, dict) else None
-    return not (isinstance(error, dict) and error.get("name") in _REFUSED)
-
-
 def _outcome(spec: dict[str, Json], call: dict[str, Json], calling: Calling) -> Json:
     on = calling.on
     given = call.get("input", UNDEFINED)
