@@ -135,7 +135,7 @@ COST = """\
 ## What a policy costs
 
 Of the ids, dates, amounts and names in later tool calls and answers that stood in the full request,
-how many still stand in the request that a policy makes: strictly, with their key and on one line
+how many are still in the request that a policy makes: strictly, with their key and on one line
 with the id of their record, or in their whole line of text; a list of bare values counts as lost.
 A call that lacks one could not have been made. Characters are those of messages without system
 prompts. `agentkit fit` finds the cheapest policy for your own conversations.

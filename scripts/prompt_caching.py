@@ -379,7 +379,7 @@ The library asks for the cache by itself:
 minutes, at twice the price of a write; `prompt_cache=False` sends neither marks nor keys. Your own
 settings come first: with a `cache_control` or `prompt_cache_key` in `default_parameters` (or a mark
 in a hosted tool), the library adds none. Requests without a thread, without tools and without
-history have only their head marked, since nobody will continue them. With
+history have only their head marked, since they will not be continued. With
 `history_mode="typescript"` nothing is added.
 
 `usage.cached_tokens` and `usage.cache_write_tokens` of each result say what was read and written,
@@ -397,8 +397,8 @@ of Claude.
 | ---: | --- | --- | ---: | ---: | ---: | ---: |
 {networks}
 
-With an own prefix each agent has a cache of its own, and what the others said in between is new to
-it. With a shared one, whatever an agent said is in the cache of the next. A window costs all agents
+With an own prefix each agent has a cache of its own, and the others' messages in between are new to
+it. With a shared one, each agent's messages are in the cache of the next. A window costs all agents
 their cache at each cut, and keeps requests short, of which the next question is a greater part: so
 the share falls with the window, while fewer tokens are sent in all.
 
@@ -415,14 +415,14 @@ sent again.
 
 What makes the difference:
 
-- **Order.** History stands before the question, oldest first, and each request goes on where the
+- **Order.** History comes before the question, oldest first, and each request continues where the
   one before ended.
 - **Hysteresis.** `Summarize`, `Budget` and `MessageWindow` let the history grow to one
   threshold and then cut it to a lower one at once; `ClearToolResults` clears many results at once.
   Between two cuts the beginning does not change. The cut is a function of the messages alone, so
   that every process comes to the same one.
-- **One summary, one rewrite.** A summary is kept beside the thread, its text does not change
-  until the next one, and it stands right after the system prompt.
+- **One summary, one rewrite.** A summary is kept with the thread; its text does not change
+  until the next one, and its place is right after the system prompt.
 - **Recalled turns come last**, right before the question, where nothing after them can be cached
   anyway.
 
