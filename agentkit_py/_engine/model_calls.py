@@ -154,8 +154,12 @@ class _Request:
         run, model = self.builder.run, self.builder.turn.model
         model_of_request = model.for_request(self.input.request)
         # HTTP bodies are not copied, since no other code sees them.
-        encode = model.encode if model.answers else partial(model.adapter.encode, model)
-        make_body = partial(encode, self.input.request)
+        request = self.input.request
+        encode = partial(model.adapter.encode, model)
+        if model.answers:
+            encode = model.encode
+            request = replace(request, call_id=run.runtime.new_id(f"{self.step_id}/call"))
+        make_body = partial(encode, request)
         if run.monitor.is_active:
             return self._send_watched(model_of_request, make_body)
         return run.runtime.infer(self.step_id, model_of_request, make_body)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -24,6 +24,7 @@ from a2a.types import (
     SendMessageConfiguration,
     SendMessageRequest,
     Task,
+    TaskArtifactUpdateEvent,
     TaskState,
 )
 from a2a.utils.errors import A2AError, TaskNotFoundError, UnsupportedOperationError
@@ -53,9 +54,17 @@ _WAITING = frozenset({TaskState.TASK_STATE_INPUT_REQUIRED, TaskState.TASK_STATE_
 _AT_REST = frozenset({TaskState.TASK_STATE_COMPLETED, *_ENDED, *_WAITING})
 _NOT_SENT = (
     *("system", "instructions", "assistant", "tools", "mcp_servers", "knowledge", "handoffs"),
-    *("hosted_tools", "output_type"),
+    *("hosted_tools", "output_type", "tool_choice", "markdown", "stream_before_response"),
+    *("allowed_tools", "parallel_tools", "repair_arguments", "max_iter"),
+    *("output_retries", "output_validators", "end_strategy"),
+    *("search_knowledge", "knowledge_filters", "enable_agentic_knowledge_filters"),
+    *("filter_precedence", "tool_input_guardrails", "tool_output_guardrails"),
 )
-"""Options of agents that are not sent to the server, so they are refused."""
+"""Options of agents that would have no effect, so they are refused."""
+
+_DEFAULTS: Mapping[str, object] = {
+    option.name: option.default for option in fields(Agent) if option.name in _NOT_SENT
+} | {"system": ""}
 
 _POLL_SECONDS = 1.0
 _CANCEL_SECONDS = 5.0
@@ -93,7 +102,9 @@ class A2AAgent(Agent[Any, None]):
     server's context continues as long as the thread has its replies. A task that needs input ends
     the turn with its question; the next message of the user answers it.
 
-    A call is one step of a durable run. It is sent again if the process dies while it waits.
+    Its text is streamed where the server streams it. A call is one step of a durable run. If the
+    process dies while it waits, the message is sent again under its id, by which a server that
+    keeps ids, such as `create_a2a_app`, knows it.
     """
 
     system: System[Any] | None = ""
@@ -133,7 +144,8 @@ class A2AAgent(Agent[Any, None]):
                 "show; put credentials into headers={…}"
             )
         for name in _NOT_SENT:
-            if getattr(self, name):
+            value, default = getattr(self, name), _DEFAULTS[name]
+            if value != default and (value or default):
                 raise ConfigurationError(
                     f"A2AAgent {self.name!r}: {name} cannot be set: the server has its own"
                 )
@@ -159,14 +171,15 @@ class A2AAgent(Agent[Any, None]):
     async def _answer(self, request: ModelRequest) -> ModelReply:
         before, texts = self._unseen(request)
         message = Message(
-            message_id=str(uuid4()),
+            message_id=request.call_id or str(uuid4()),
             role=Role.ROLE_USER,
             parts=[new_text_part(text) for text in texts],
             context_id=str(before.get("contextId", "")),
             task_id=str(before.get("taskId", "")),
         )
         async with self._client() as http:
-            call = _Call(await self._connect(http))
+            pieces = None if request.show is None else _Pieces(request.show, self.max_reply_bytes)
+            call = _Call(await self._connect(http), pieces)
             try:
                 async with asyncio.timeout(self.timeout):
                     try:
@@ -183,6 +196,9 @@ class A2AAgent(Agent[Any, None]):
                 await call.cancel()
                 words = f"no reply within {self.timeout:g} s"
                 raise self._error(words, call.task_id) from error
+            except _TooLongError as error:
+                await call.cancel()
+                raise self._too_long(call.task_id) from error
             except (A2AError, httpx.HTTPError) as error:
                 raise self._error(str(error) or type(error).__name__, call.task_id) from error
         return self._reply(answer, before)
@@ -265,11 +281,14 @@ class A2AAgent(Agent[Any, None]):
                 texts.append(_status(answer))
             text = "\n\n".join(filter(None, texts))
         if len(text.encode()) > self.max_reply_bytes:
-            raise self._error(f"its reply has more than {self.max_reply_bytes} bytes")
+            raise self._too_long()
         reply = TextMessage(
             "assistant", text, stop_reason="stop", provider_metadata={_PROVIDER: facts}
         )
         return ModelReply(messages=(reply,), finish=Finish("stop"))
+
+    def _too_long(self, task_id: str = "") -> A2ATaskError:
+        return self._error(f"its reply has more than {self.max_reply_bytes} bytes", task_id)
 
     def _error(self, words: str, task_id: str = "", *, retriable: bool = False) -> A2ATaskError:
         shown = words[:_MOST_CHARACTERS]
@@ -286,11 +305,44 @@ class _KeptOpen(httpx.AsyncBaseTransport):
         return await self._transport.handle_async_request(request)
 
 
+class _TooLongError(Exception):
+    """A reply has too many bytes."""
+
+
+class _Pieces:
+    """Shows the text of artifacts while it arrives."""
+
+    def __init__(self, show: Callable[[str], Awaitable[None]], max_bytes: int) -> None:
+        self._show = show
+        self._left = max_bytes
+        self._lengths: dict[str, int] = {}
+        """Characters that are shown of each artifact."""
+
+    async def take(self, update: TaskArtifactUpdateEvent) -> None:
+        """Show what is new of an artifact; a text that is sent again, or rewritten, is not.
+
+        Raises:
+            _TooLongError: There are too many bytes.
+        """
+        artifact_id, text = update.artifact.artifact_id, _text(update.artifact.parts)
+        known = self._lengths.get(artifact_id)
+        if known is None:
+            text = f"\n\n{text}" if any(self._lengths.values()) and text else text
+        elif not update.append:
+            return
+        self._lengths[artifact_id] = (known or 0) + len(text)
+        self._left -= len(text.encode())
+        if self._left < 0:
+            raise _TooLongError
+        await self._show(text)
+
+
 class _Call:
     """A message to a server, and the task that answers it."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, pieces: _Pieces | None) -> None:
         self._client = client
+        self._pieces = pieces
         self.task_id = ""
 
     async def send(self, message: Message) -> Message | Task:
@@ -308,6 +360,8 @@ class _Call:
                 self.task_id = event.status_update.task_id
             else:
                 self.task_id = event.artifact_update.task_id
+                if self._pieces is not None:
+                    await self._pieces.take(event.artifact_update)
         if not self.task_id:
             raise A2AClientError("the server gave neither a message nor a task")
         while task is None or task.status.state not in _AT_REST:

@@ -15,7 +15,6 @@ from a2a.helpers import get_data_parts, new_data_part, new_task, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
-from a2a.server.request_handlers import DefaultRequestHandler
 from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
 from a2a.server.tasks import (
     BasePushNotificationSender,
@@ -47,6 +46,7 @@ from starlette.types import Scope
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py._core.validation import slugify
+from agentkit_py.a2a.repeated import OnceHandler
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.chunks import FAILED
 from agentkit_py.events.replies import (
@@ -120,8 +120,10 @@ def create_a2a_app(
     card = _card(parts.settings.target(None, None), url.rstrip("/"))
     client = http_client or httpx.AsyncClient(timeout=_PUSH_SECONDS)
     configs = InMemoryPushNotificationConfigStore()
-    handler = DefaultRequestHandler(
-        agent_executor=_Executor(parts),
+    executor = _Executor(parts)
+    handler = OnceHandler(
+        executor.works_on,
+        agent_executor=executor,
         task_store=task_store or _RecentTasks(configs),
         agent_card=card,
         push_config_store=configs,
@@ -206,11 +208,27 @@ class _Executor(AgentExecutor):
 
     def __init__(self, api: Api) -> None:
         self._api = api
+        self._tasks: set[str] = set()
+        """The tasks that it works on."""
+
+    def works_on(self, task_id: str) -> bool:
+        """Return whether a task's reply is being written here."""
+        return task_id in self._tasks
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Answer a message, or take it as the answer to a task's questions."""
-        message, task = context.message, context.current_task
+        message = context.message
         assert message is not None
+        self._tasks.add(message.task_id)
+        try:
+            await self._execute(message, context, event_queue)
+        finally:
+            self._tasks.discard(message.task_id)
+
+    async def _execute(
+        self, message: Message, context: RequestContext, event_queue: EventQueue
+    ) -> None:
+        task = context.current_task
         updater = TaskUpdater(event_queue, message.task_id, message.context_id)
         if task is None:
             state = TaskState.TASK_STATE_SUBMITTED
@@ -333,8 +351,8 @@ class _Reply:
         self._parts: list[JsonObject] | None = None
         """The parts, where they are not those that were streamed."""
 
-        self._written: dict[int, str] = {}
-        """The texts in the task, by their places in the reply."""
+        self._written: dict[int, list[str]] = {}
+        """The texts in the task, in pieces, by their places in the reply."""
 
         self._end: JsonObject = {"reason": "failed", "error": FAILED}
 
@@ -416,7 +434,10 @@ class _Reply:
         self, place: int, agent: str, text: str, *, grows: bool = False, cut: str = ""
     ) -> None:
         before = self._written.get(place)
-        self._written[place] = (before or "") + text if grows else text
+        if grows and before is not None:
+            before.append(text)
+        else:
+            self._written[place] = [text]
         await self._updater.add_artifact(
             [new_text_part(text)],
             part_id(reply_id(self._message_id), place),
@@ -431,7 +452,7 @@ class _Reply:
         for place in sorted({*texts, *self._written}):
             part = texts.get(place, {})
             text, cut = str(part.get("text", "")), str(part.get("cut", ""))
-            if text != self._written.get(place) or cut:
+            if text != "".join(self._written.get(place, ())) or cut:
                 await self._write(place, str(part.get("agentName", "")), text, cut=cut)
 
     async def _show(self, words: str, facts: dict[str, Any] | None = None) -> None:

@@ -105,6 +105,13 @@ class ModelRequest:
     compaction: Compaction | None = None
     """A request that the provider summarises the conversation, if it can; or None."""
 
+    call_id: str = field(default="", compare=False)
+    """The id of an agent's call of a `function_model`, the same in each attempt of a durable run;
+    empty for other calls."""
+
+    show: Callable[[str], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
+    """Shows a piece of the text of the reply of a `function_model`; None: nobody watches."""
+
     writers: dict[str, Any] | None = field(default=None, repr=False, compare=False)
     """The run's conversations as they were last written, by agent, to extend: see
     `agentkit_py.models.writer.written`; None: each request is written from its beginning."""

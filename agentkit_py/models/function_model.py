@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError
-from agentkit_py.messages import Finish, Message, TextMessage, ToolCallMessage, Usage
+from agentkit_py.messages import Finish, Message, TextDelta, TextMessage, ToolCallMessage, Usage
 from agentkit_py.models.base import Adapter, Model, ModelReply, ModelRequest
 from agentkit_py.models.capabilities import Host
 from agentkit_py.models.http_errors import unexpected
@@ -30,7 +30,9 @@ def function_model(
     Args:
         function: Gives the reply: a text, or a `ModelReply` of the assistant's texts, tool calls
             and reasoning. Anything else is a `ModelResponseError` in the run. Whose messages they
-            were does not matter: the agent that asked signs them.
+            were does not matter: the agent that asked signs them. ``request.call_id`` is the same
+            where a durable run repeats the call; ``await request.show(text)``, where it is not
+            None, streams a piece of the reply.
         model: What the model is called in traces and usage.
         context_window: Tokens that prompt, history and answer may have together.
 
@@ -41,8 +43,8 @@ def function_model(
         raise _not_async(function)
 
     async def respond(body: dict[str, Any]) -> object:
-        assert isinstance(body, _RequestJson), "the body is not from this model's own encode"
-        awaited = function(body.request)
+        assert isinstance(body, RequestJson), "the body is not from this model's own encode"
+        awaited = function(body.watched())
         if not isawaitable(awaited):
             raise _not_async(function)
         reply = await awaited
@@ -68,19 +70,33 @@ def _not_async(function: object) -> ConfigurationError:
     )
 
 
-class _RequestJson(dict[str, Any]):
+class RequestJson(dict[str, Any]):
     """A request as JSON, for where requests are shown, with the request itself."""
 
     def __init__(self, model: Model, request: ModelRequest) -> None:
         super().__init__(model.default_parameters, model=model.model)
         self.request = request
+        self.on_delta: Callable[[TextDelta], Awaitable[None]] | None = None
+        """Gets the pieces of the reply; set by the runtime that makes the call."""
+
+    def watched(self) -> ModelRequest:
+        """Return the request with what shows pieces of the reply, if anybody watches."""
+        on_delta = self.on_delta
+        if on_delta is None:
+            return self.request
+
+        async def show(piece: str) -> None:
+            if piece:
+                await on_delta(TextDelta(0, piece))
+
+        return replace(self.request, show=show)
 
 
 class _FunctionAdapter(Adapter):
     """Passes requests on as they are, and replies as JSON, which durable runs remember."""
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        return _RequestJson(model, request)
+        return RequestJson(model, request)
 
     def decode(self, model: Model, body: object) -> ModelReply:
         if isinstance(body, _ReplyJson):

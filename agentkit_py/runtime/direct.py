@@ -27,6 +27,7 @@ from agentkit_py.errors import (
 from agentkit_py.events.approvals import ApprovalAnswer
 from agentkit_py.models.base import Model, copy_model
 from agentkit_py.models.binding import account_tag
+from agentkit_py.models.function_model import RequestJson
 from agentkit_py.runtime.containing import contained
 from agentkit_py.runtime.guards import guarded
 from agentkit_py.runtime.journal import JournalRuntime
@@ -126,6 +127,8 @@ class DirectRuntime(Runtime):
             return await watch.here(partial(self.infer, step_id, model, make_body), on_delta)
         if model.answers is not None:
             body, answers = make_body(), model.answers
+            if isinstance(body, RequestJson):
+                body.on_delta = on_delta
             answer = partial(_answered, model, partial(answers, body))
             if not model.guards:
                 return await answer()

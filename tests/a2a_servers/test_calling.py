@@ -16,14 +16,6 @@ from typing import Any
 import httpx
 import inngest
 import pytest
-from a2a.helpers import new_task, new_text_part
-from a2a.server.agent_execution import AgentExecutor, RequestContext
-from a2a.server.events import EventQueue
-from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.routes import create_agent_card_routes, create_jsonrpc_routes
-from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
-from a2a.types import AgentCapabilities, AgentCard, AgentInterface, AgentSkill, TaskState
-from starlette.applications import Starlette
 
 from agentkit_py import Agent, MemoryHistory, Network, RouterContext, State, tool
 from agentkit_py.a2a import A2AAgent, A2ATaskError
@@ -34,60 +26,8 @@ from agentkit_py.routing import handoffs
 from agentkit_py.testing import ReplayExecutor, ScriptedModel, tool_call
 from tests.server.world import served
 
+from .foreign import Foreign, foreign_app, remote
 from .world import URL, serving
-
-
-class Foreign(AgentExecutor):
-    """A server that is not ours: it does as its message says."""
-
-    def __init__(self) -> None:
-        self.said: list[tuple[str, str, list[str]]] = []
-        """Context, task, and the parts, of each message."""
-
-        self.cancelled = asyncio.Event()
-        self.words = "For which order?"
-
-    async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
-        message = context.message
-        assert message is not None
-        texts = [part.text for part in message.parts]
-        self.said.append((message.context_id, message.task_id, texts))
-        task = TaskUpdater(event_queue, message.task_id, message.context_id)
-        if context.current_task is None:
-            state = TaskState.TASK_STATE_SUBMITTED
-            await event_queue.enqueue_event(
-                new_task(message.task_id, message.context_id, state, history=[message])
-            )
-        words = task.new_agent_message([new_text_part(self.words)])
-        match texts[-1]:
-            case "ask":
-                await task.requires_input(words)
-            case "fail":
-                await task.failed(words)
-            case "hang":
-                await task.start_work()
-                await asyncio.Event().wait()
-            case "long":
-                await task.add_artifact([new_text_part("x" * 100)])
-                await task.complete()
-            case "note":
-                await task.add_artifact([new_text_part("Order 7.")])
-                await task.complete(words)
-            case "draft":
-                await task.add_artifact([new_text_part("Draft.")], "a")
-                await task.requires_input(words)
-            case "more":
-                await task.add_artifact([new_text_part("More.")], "b")
-                await task.complete()
-            case "final":
-                await task.add_artifact([new_text_part("Final.")], "a")
-                await task.complete()
-            case text:
-                await task.add_artifact([new_text_part("You said "), new_text_part(text)])
-                await task.complete()
-
-    async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
-        self.cancelled.set()
 
 
 class Watched(httpx.AsyncHTTPTransport):
@@ -115,34 +55,6 @@ class Events(httpx.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self.source.aclose()
-
-
-def foreign_app(executor: Foreign) -> Starlette:
-    """The SDK's own server."""
-    card = AgentCard(
-        name="foreign",
-        description="d",
-        version="1",
-        supported_interfaces=[
-            AgentInterface(url=f"{URL}/rpc", protocol_binding="JSONRPC", protocol_version="1.0")
-        ],
-        capabilities=AgentCapabilities(streaming=True),
-        default_input_modes=["text/plain"],
-        default_output_modes=["text/plain"],
-        skills=[AgentSkill(id="s", name="s", description="d", tags=["t"])],
-    )
-    handler = DefaultRequestHandler(executor, InMemoryTaskStore(), card)
-    app = Starlette(
-        routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/rpc")]
-    )
-    app.state.card = card
-    return app
-
-
-def remote(app: Any, name: str = "billing", **options: Any) -> A2AAgent:
-    """The agent behind an app."""
-    transport = httpx.ASGITransport(app, client=("127.0.0.1", 1))
-    return A2AAgent(name=name, url=URL, transport=transport, **options)
 
 
 async def test_an_agent_elsewhere_answers_with_the_text_of_its_artifacts() -> None:
@@ -424,9 +336,25 @@ def test_an_address_that_is_none_is_refused_where_the_agent_is_made() -> None:
         A2AAgent(name="b", url="billing")
 
 
-@pytest.mark.parametrize("option", [{"system": "S"}, {"tools": [print]}, {"output_type": int}])
-def test_options_that_are_not_sent_are_refused(option: dict[str, Any]) -> None:
-    """The server has its own prompt and tools."""
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"system": "S"},
+        {"tools": [print]},
+        {"output_type": int},
+        {"tool_choice": "any"},
+        {"markdown": True},
+        {"stream_before_response": True},
+        {"allowed_tools": ["a"]},
+        {"parallel_tools": True},
+        {"repair_arguments": False},
+        {"max_iter": 3},
+        {"output_retries": 0},
+        {"search_knowledge": False},
+    ],
+)
+def test_options_that_have_no_effect_are_refused(option: dict[str, Any]) -> None:
+    """The server has its own prompt, tools and limits."""
     with pytest.raises(ConfigurationError, match=f"{next(iter(option))} cannot be set"):
         A2AAgent(name="b", url=URL, **option)
 

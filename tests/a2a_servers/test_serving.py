@@ -23,7 +23,9 @@ from starlette.applications import Starlette
 
 from agentkit_py import MemoryHistory, tool
 from agentkit_py.a2a import create_a2a_app
+from agentkit_py.a2a import serving as serving_module
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.guardrails import Guardrail, Tripwire
 from agentkit_py.server import ServerLimits
 from agentkit_py.testing import tool_call
 from agentkit_py.tools import Progress, ToolContext
@@ -100,6 +102,97 @@ async def test_events_reach_a_client_while_the_run_works() -> None:
             if "clerk calls wait" in get_message_text(event.status_update.status.message):
                 seen.set()
     assert last_state(events) == "completed"
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_message_that_comes_again_is_answered_with_its_task(streaming: bool) -> None:
+    """A client that died does not know that it was answered; the model is asked once."""
+    async with serving("Ten.") as app, sdk(app, streaming=streaming) as client:
+        request = saying("How much?")
+        first = await events_of(client, request)
+        again = await events_of(client, request)
+        tasks = (await client.list_tasks(ListTasksRequest())).tasks
+        other = saying("How many?", message_id=request.message.message_id)
+        with pytest.raises(InvalidParamsError, match="another message"):
+            await events_of(client, other)
+    assert len(tasks) == 1
+    assert again[-1].task.id == first[0].task.id
+    assert texts_of(again[-1].task) == ["Ten."]
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_message_that_comes_again_while_its_run_works_gets_the_same_end(
+    streaming: bool,
+) -> None:
+    """Its events so far and the rest."""
+    begun, free = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await free.wait()
+        return "ok"
+
+    calls = tool_call("wait", {}), "Done."
+    async with serving(*calls, tools=(wait,)) as app, sdk(app, streaming=streaming) as client:
+        request = saying("a")
+        first = asyncio.create_task(events_of(client, request))
+        await begun.wait()
+        again = asyncio.create_task(events_of(client, request))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        free.set()
+        assert last_state(await again) == last_state(await first) == "completed"
+        tasks = (await client.list_tasks(ListTasksRequest())).tasks
+    assert len(tasks) == 1
+
+
+async def test_an_answer_that_comes_again_is_given_once() -> None:
+    """The call that it allows is made once."""
+    paid: list[str] = []
+
+    @tool(needs_approval=True)
+    def refund(order: str) -> str:
+        """Pay money back."""
+        paid.append(order)
+        return "paid"
+
+    replies = tool_call("refund", {"order": "7"}), "Done."
+    async with serving(*replies, tools=(refund,)) as app, sdk(app) as client:
+        task = (await events_of(client, saying("pay")))[0].task
+        answer = saying("yes", task_id=task.id, context_id=task.context_id)
+        for _ in range(2):
+            assert last_state(await events_of(client, answer)) == "completed"
+    assert paid == ["7"]
+
+
+async def test_the_oldest_tasks_are_dropped_with_their_notifications(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Memory does not grow with the server's age."""
+    monkeypatch.setattr(serving_module, "MOST_TASKS", 2)
+    async with serving("1", "2", "3") as app, sdk(app) as client:
+        ids = [task_id_of(await events_of(client, saying(text))) for text in "abc"]
+        left = (await client.list_tasks(ListTasksRequest())).tasks
+        assert {task.id for task in left} == set(ids[1:])
+        with pytest.raises(TaskNotFoundError):
+            await client.get_task(GetTaskRequest(id=ids[0]))
+
+
+async def test_a_reply_that_a_guardrail_replaces_is_replaced_in_the_task() -> None:
+    """Users saw its pieces; the task has the words in their place."""
+    refuse = Guardrail(lambda _: Tripwire("no prices", reply="I may not say."), name="no")
+    network = support("Hats are ten euros.")
+    clerk = network.agents[0]
+    clerk.output_guardrails, clerk.stream_before_response = [refuse], True
+    app = create_a2a_app(app_of(network), url=URL)
+    async with app.router.lifespan_context(app), sdk(app) as client:
+        events = await events_of(client, saying("How much?"))
+        task = await client.get_task(GetTaskRequest(id=task_id_of(events)))
+    assert last_state(events) == "completed"
+    assert "euros" not in "".join(texts_of(task))
+    assert "I may not say." in texts_of(task)
 
 
 async def test_a_client_without_streams_gets_the_task_once_it_has_ended() -> None:
