@@ -320,6 +320,36 @@ class StaffDesk:
         await self._store.change_takeover(thread_id, answered)
         return said
 
+    async def note(
+        self, thread_id: str, text: str, *, by: str, name: str = "", message_id: str | None = None
+    ) -> AgentResult:
+        """Write an internal note: colleagues and agents read it, the user does not.
+
+        Args:
+            thread_id: The thread.
+            text: The note.
+            by: The id of the person, who need not have joined.
+            name: The name of a person who has not joined; ``"Staff"`` unless given.
+            message_id: An id: the same again changes nothing.
+
+        Returns:
+            The entry of the thread.
+
+        Raises:
+            MessageConflictError: The thread has another message of this id.
+            ConfigurationError: The text is empty, or the name cannot be shown as a name.
+            ThreadNotFoundError: The thread does not exist.
+        """
+        if not text.strip():
+            raise ConfigurationError("note() got no text")
+        found = await self._store.load_takeover(thread_id)
+        member = None if found is None else found.member(by)
+        called = checked_name(name or UNNAMED) if member is None else member.name
+        author = StaffAuthor(by, called, "agents")
+        entry = AgentResult.from_staff(author, text, id=message_id or uuid4().hex)
+        await self._store.append(thread_id, [entry])
+        return entry
+
     async def hand_back(
         self, thread_id: str, *, by: str, name: str = "", note: str = ""
     ) -> Takeover:

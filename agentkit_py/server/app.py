@@ -30,7 +30,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.network import Network, Target
 from agentkit_py.routing import is_open
 from agentkit_py.runtime.current import close_shared_runtime
-from agentkit_py.server import chat, facts, frontends, staff, streams, threads
+from agentkit_py.server import chat, desk, facts, frontends, staff, streams, threads
 from agentkit_py.server.api import Api, Endpoint, guarded, http_error, openapi_document, respond
 from agentkit_py.server.approvals import (
     answer_approval,
@@ -72,6 +72,9 @@ ENDPOINTS: tuple[Endpoint[Any], ...] = (
     staff.join_thread,
     staff.say_in_thread,
     staff.hand_back_thread,
+    desk.note_in_thread,
+    desk.matrix_of_thread,
+    desk.list_staff_threads,
     threads.list_threads,
     threads.search_threads,
     threads.create_thread,

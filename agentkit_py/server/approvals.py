@@ -69,6 +69,19 @@ async def open_questions(store: object, thread_id: str) -> list[Question]:
     return await store.list_questions(thread_id=thread_id, limit=None)
 
 
+async def for_staff(api: Api, user_id: str, thread_id: str, most: int) -> list[ApprovalItem]:
+    """Return the last questions of a thread that the user reads as staff."""
+    store: object = api.settings.store
+    if not isinstance(store, QuestionStore):
+        return []
+    found = await store.list_questions(thread_id=thread_id, status=None, limit=None)
+    access = api.access_of(user_id)
+    return [
+        item_of(one, user_id, allowed=one.status == "open" and await access.may_answer(one))
+        for one in found[-most:]
+    ]
+
+
 async def visible(api: Api, user_id: str, questions: list[Question]) -> list[ApprovalItem]:
     """Return those questions that a user may answer, or whose thread is the user's."""
     found: list[ApprovalItem] = []
@@ -93,10 +106,12 @@ def item_of(question: Question, reader: str, *, allowed: bool) -> ApprovalItem:
     word = decision_for_user if is_users else Decision.to_dict
     decisions = {str(i): word(one) for i, one in question.decisions.items()}
     if is_users:
-        own = question.answered_by if question.answered_by == reader else None
-        fields |= {"approvers": list[str](), "escalatesAt": None, "answeredBy": own}
+        by = question.answered_by if question.answered_by == reader else None
+        fields |= {"approvers": list[str](), "escalatesAt": None, "answeredBy": by}
         fields["reason"] = fields["toUser"]
-    found: Any = {**fields, "decisions": decisions, "mayAnswer": allowed}
+    approved = answer.approved if answer is not None and question.status == "answered" else None
+    own = {"decisions": decisions, "approved": approved, "mayAnswer": allowed}
+    found: Any = {**fields, **own}
     return found
 
 

@@ -401,6 +401,34 @@ class HandBackBody(_Fields):
     """A note for agents; the user does not get it."""
 
 
+class NoteBody(_Fields):
+    """`POST /api/takeovers/{threadId}/note`."""
+
+    thread_id: Id
+    """The thread."""
+
+    text: Annotated[Text, StringConstraints(min_length=1, max_length=8000)]
+    """The note: colleagues and agents read it, the user does not."""
+
+    name: Annotated[Text, StringConstraints(max_length=100)] | None = None
+    """The name of a person who has not joined; `Staff` unless given."""
+
+    message_id: Id | None = None
+    """Notes of the same id are stored once."""
+
+
+class StaffThreadsQuery(_Fields):
+    """`GET /api/staff/threads`."""
+
+    words: Annotated[Text, StringConstraints(max_length=200)] | None = Field(
+        None,
+        description="Words of a message, the thread's id, or the user's; without them the threads "
+        "that changed last.",
+    )
+    user_id: str | None = Field(None, description="Only threads of this user.")
+    limit: Whole = Field(20, ge=1, le=100, description="Number of threads.")
+
+
 class NoParams(_Fields):
     """`GET /api/agents`."""
 
@@ -712,6 +740,9 @@ class ApprovalItem(TypedDict):
     decisions: dict[str, Any]
     """Decisions on single calls, by index."""
 
+    approved: bool | None
+    """The decision on all calls that `decisions` does not name; null: none was made."""
+
     mayAnswer: bool
     """True if the user who asks may answer it."""
 
@@ -827,9 +858,36 @@ class StaffThread(TypedDict):
     messages: list[StoredMessage]
     hasMore: bool
     pending: list[ApprovalItem]
+    questions: list[ApprovalItem]
+    """The thread's last questions, the oldest first, also those that are closed or that others have
+    to answer: who decided, why, and with which arguments."""
+
     agents: list[AgentItem]
     reply: LastReply | None
     """The status of the reply to the last of these messages that is the user's."""
+
+
+class StaffThreadsItem(TypedDict):
+    """A thread that staff found."""
+
+    thread: ThreadSummary
+    takeover: TakeoverItem
+    text: str
+    """The part of a message that was found; empty: it was found by an id."""
+
+
+class StaffThreads(TypedDict):
+    """Threads that staff found."""
+
+    threads: list[StaffThreadsItem]
+    hasMore: bool
+
+
+class MatrixJson(TypedDict):
+    """What each model call of a thread saw."""
+
+    matrix: dict[str, Any]
+    """The data of the page that shows it: see `ContextMatrix.to_dict`."""
 
 
 class Explained(TypedDict):

@@ -21,10 +21,11 @@ from agentkit_py.errors import (
     ThreadNotFoundError,
 )
 from agentkit_py.history.staff import StaffDesk, Takeover, TakeoverStore
+from agentkit_py.matrix.page import VIEWER
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import explain
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint
-from agentkit_py.server.approvals import open_questions, visible
+from agentkit_py.server.approvals import for_staff, open_questions, visible
 from agentkit_py.server.chat import agents_of
 from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.runs import TAKEOVERS, Job, state_of
@@ -58,18 +59,19 @@ def _takeovers(settings: ServerSettings) -> TakeoverStore | None:
     return store if isinstance(store, TakeoverStore) else None
 
 
-def _store(api: Api) -> Any:
+def store_of(api: Api) -> Any:
+    """Return the store of takeovers, or refuse the request."""
     store: Any = _takeovers(api.settings)
     if store is None:
         raise not_found()
     return store
 
 
-async def _allowed(request: ApiRequest[Any], thread_id: str) -> tuple[HistoryStore, Takeover]:
+async def allowed(request: ApiRequest[Any], thread_id: str) -> tuple[HistoryStore, Takeover]:
     """Return the store, and the staff on a thread; for other users the thread does not exist."""
-    store: HistoryStore = _store(request.api)
+    store: HistoryStore = store_of(request.api)
     info = await store.get_thread(thread_id)
-    found = await _store(request.api).load_takeover(thread_id)
+    found = await store_of(request.api).load_takeover(thread_id)
     takeover: Takeover = found or Takeover(thread_id=thread_id, user_id=info.user_id)
     if not await request.api.access_of(request.user_id).may_take_over(takeover):
         raise not_found()
@@ -92,7 +94,8 @@ async def read_queue(settings: ServerSettings, before: Queue | None) -> Queue:
     return found
 
 
-def _item(user_id: str, takeover: Takeover, title: str) -> TakeoverItem:
+def item_of(user_id: str, takeover: Takeover, title: str) -> TakeoverItem:
+    """Return who is on a thread, as this member of staff reads it."""
     fields: Any = takeover.to_dict()
     del fields["spokeAt"]
     own = {"title": title, "status": takeover.status}
@@ -105,7 +108,7 @@ async def list_takeovers(request: ApiRequest[TakeoversQuery]) -> TakeoversPage:
     """List the threads that a person is on or wanted in, as far as the user is staff of them."""
     query = request.params
     status = None if query.status == "all" else query.status
-    store, items = _store(request.api), list[TakeoverItem]()
+    store, items = store_of(request.api), list[TakeoverItem]()
     access = request.api.access_of(request.user_id)
     most, has_more = request.api.settings.most_listed, False
     for one in await store.list_takeovers(status=status, limit=most):
@@ -114,7 +117,7 @@ async def list_takeovers(request: ApiRequest[TakeoversQuery]) -> TakeoversPage:
                 break
             with suppress(ThreadNotFoundError):  # it is deleted meanwhile
                 title = (await store.get_thread(one.thread_id)).title
-                items.append(_item(request.user_id, one, title))
+                items.append(item_of(request.user_id, one, title))
     return {
         "takeovers": items,
         "hasMore": has_more,
@@ -127,7 +130,7 @@ async def list_takeovers(request: ApiRequest[TakeoversQuery]) -> TakeoversPage:
 async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
     """Read a thread as staff, notes included: its last messages, oldest first."""
     query = request.params
-    store, takeover = await _allowed(request, query.thread_id)
+    store, takeover = await allowed(request, query.thread_id)
     info = await store.get_thread(query.thread_id)
     count = await store.count_results(query.thread_id)
     before = count if query.before is None else min(count, query.before)
@@ -136,10 +139,11 @@ async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
     owner = takeover.user_id
     return {
         "thread": await summary_of(store, info),
-        "takeover": _item(request.user_id, takeover, info.title),
+        "takeover": item_of(request.user_id, takeover, info.title),
         "messages": [message_of(record, for_staff=True) for record in records],
         "hasMore": before > query.limit,
         "pending": await visible(request.api, request.user_id, asked),
+        "questions": await for_staff(request.api, request.user_id, query.thread_id, query.limit),
         "agents": agents_of(request.api.settings),
         "reply": None if owner is None else await last_reply(request.api, owner, info.id, records),
     }
@@ -149,7 +153,7 @@ async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
 async def explain_thread(request: ApiRequest[ExplainQuery]) -> Explained:
     """Show an agent's model input as of now, after the processors."""
     api, query = request.api, request.params
-    store, takeover = await _allowed(request, query.thread_id)
+    store, takeover = await allowed(request, query.thread_id)
     owner = takeover.user_id
     target = copy(api.settings.target(query.network, None if query.network else query.agent))
     target.history = store if owner is None else for_user(store, owner)
@@ -171,14 +175,14 @@ async def explain_thread(request: ApiRequest[ExplainQuery]) -> Explained:
 async def join_thread(request: ApiRequest[JoinBody]) -> Done:
     """Join a thread: agents pause, and the user sees who is there."""
     api, body = request.api, request.params
-    store, takeover = await _allowed(request, body.thread_id)
+    store, takeover = await allowed(request, body.thread_id)
     try:
         await StaffDesk(store).join(body.thread_id, by=request.user_id, name=body.name or "")
     except ConfigurationError as error:
         raise invalid("name: is not the name of a person") from error
     if body.stop and takeover.user_id is not None:
         await api.backend.cancel(takeover.user_id, body.thread_id)
-    _changed(api)
+    staff_changed(api)
     return {"success": True}
 
 
@@ -186,7 +190,7 @@ async def join_thread(request: ApiRequest[JoinBody]) -> Done:
 async def say_in_thread(request: ApiRequest[SayBody]) -> Done:
     """Write to the user, as a person who has joined the thread."""
     api, body = request.api, request.params
-    store, takeover = await _allowed(request, body.thread_id)
+    store, takeover = await allowed(request, body.thread_id)
     begun = datetime.now(UTC)
     try:
         said = await StaffDesk(store).say(
@@ -196,7 +200,7 @@ async def say_in_thread(request: ApiRequest[SayBody]) -> Done:
         raise _not_joined() from None
     except ConfigurationError as error:
         raise invalid("text: is empty") from error
-    _changed(api)
+    staff_changed(api)
     if said.created_at >= begun:  # otherwise it is a repetition
         about = (takeover.user_id, "staff_wrote", body.thread_id)
         api.notifier.tell(*about, text=body.text, name=said.agent_name)
@@ -207,12 +211,12 @@ async def say_in_thread(request: ApiRequest[SayBody]) -> Done:
 async def hand_back_thread(request: ApiRequest[HandBackBody]) -> Done:
     """Hand a thread back to agents, with a note for them; or decline to take it over."""
     body = request.params
-    store, _ = await _allowed(request, body.thread_id)
+    store, _ = await allowed(request, body.thread_id)
     try:
         await StaffDesk(store).hand_back(body.thread_id, by=request.user_id, note=body.note)
     except NotOnThreadError:
         raise _not_joined() from None
-    _changed(request.api)
+    staff_changed(request.api)
     return {"success": True}
 
 
@@ -220,7 +224,8 @@ def _not_joined() -> ApiError:
     return ApiError(409, "not_joined", "Join the conversation first.")
 
 
-def _changed(api: Api) -> None:
+def staff_changed(api: Api) -> None:
+    """Let readers of the queue, and of threads, look at once."""
     api.news.look()
     api.hub.publish(TAKEOVERS, {"event": "takeover.changed", "data": {}})
 
@@ -228,7 +233,7 @@ def _changed(api: Api) -> None:
 async def takeovers_stream(api: Api, request: Request) -> Response:
     """`GET /api/takeovers/stream`: the queue, each thread when it changes."""
     user_id = await api.reader_of(request)
-    _store(api)
+    store_of(api)
     return CountedEvents(api, user_id, _changes(api, user_id))
 
 
@@ -242,7 +247,7 @@ async def _changes(api: Api, user_id: str) -> AsyncGenerator[bytes]:
             queue: Queue = await api.queue.after(seen)
             seen, access = queue, api.access_of(user_id)
             items = {
-                key: event("takeover", _item(user_id, one, title))
+                key: event("takeover", item_of(user_id, one, title))
                 for key, (one, title) in queue.items()
                 if await access.may_take_over(one)
             }
@@ -265,14 +270,22 @@ _PAGE_HEADERS: Mapping[str, str] = {
 }
 
 
+_FILES = ("staff.js", "staff.css", "markdown.js")
+
+
 def page() -> Mount:
     """Return the page of staff; it holds no data; the API checks all rights."""
 
-    def file(name: str) -> Any:
+    def file(path: Path) -> Any:
         async def serve(_request: Request) -> Response:
-            return FileResponse(_STATIC / name, headers=_PAGE_HEADERS)
+            return FileResponse(path, headers=_PAGE_HEADERS)
 
         return serve
 
-    names = {"/": "staff.html", "/staff.js": "staff.js", "/staff.css": "staff.css"}
-    return Mount("/staff", routes=[Route(path, file(name)) for path, name in names.items()])
+    own = [Route(f"/{name}", file(_STATIC / name)) for name in _FILES]
+    viewer = [Route(f"/matrix/{one.name}", file(one)) for one in sorted(VIEWER.iterdir())]
+    pages = [
+        Route("/", file(_STATIC / "staff.html")),
+        Route("/matrix/", file(VIEWER / "index.html")),
+    ]
+    return Mount("/staff", routes=[*pages, *own, *viewer])

@@ -86,11 +86,16 @@ async def search_threads(request: ApiRequest[SearchQuery]) -> FoundMessages:
     matches: list[FoundMessage] = []
     for match in found[: query.limit]:
         info = match.thread or await store.get_thread(match.thread_id)
-        begin = max(0, (sought.find(match.text) or 0) - _EXCERPT_BEFORE)
-        text = match.text[begin : begin + _EXCERPT]
+        text = excerpt_of(match.text, sought)
         summary = await summary_of(store, info)
         matches.append({"thread": summary, "position": match.position, "text": text})
     return {"matches": matches, "hasMore": len(found) > query.limit}
+
+
+def excerpt_of(text: str, sought: WordSearch) -> str:
+    """Return the part of a found text that is around the first of the words."""
+    begin = max(0, (sought.find(text) or 0) - _EXCERPT_BEFORE)
+    return text[begin : begin + _EXCERPT]
 
 
 @endpoint("POST", "/api/threads", 404)

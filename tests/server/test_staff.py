@@ -37,11 +37,12 @@ from tests.server.world import (
     waiting,
 )
 
-READ = ["", "/explain?agent=clerk&network=support"]
+READ = ["", "/explain?agent=clerk&network=support", "/matrix"]
 WRITE: list[tuple[str, dict[str, str]]] = [
     ("join", {"name": "Mia"}),
     ("say", {"text": "Hello"}),
     ("hand-back", {}),
+    ("note", {"text": "Hello"}),
 ]
 
 
@@ -428,6 +429,8 @@ async def test_joining_may_stop_what_agents_do() -> None:
         ("say", {"text": "Hello"}, 409, "not_joined"),
         ("say", {"text": ""}, 400, "invalid_request"),
         ("hand-back", {"note": "n"}, 409, "not_joined"),
+        ("note", {"text": " "}, 400, "invalid_request"),
+        ("note", {"text": "n", "name": "<b>"}, 400, "invalid_request"),
     ],
 )
 async def test_what_staff_cannot_do_is_refused_with_a_reason(

@@ -66,6 +66,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "/api/takeovers/{threadId}/join": {"name": "X"},
     "/api/takeovers/{threadId}/say": {"text": "X"},
     "/api/takeovers/{threadId}/hand-back": {"note": "X"},
+    "/api/takeovers/{threadId}/note": {"text": "X"},
     "/api/threads/{threadId}/rewind": {"before": "m1"},
     "/api/threads/{threadId}/fork": {},
     "/api/memory/{factId}": {"text": "X"},
@@ -117,6 +118,7 @@ STAFF_ENDPOINTS = {
     "GET /api/takeovers",
     "GET /api/takeovers/{threadId}",
     "GET /api/takeovers/{threadId}/explain",
+    "GET /api/staff/threads",
 }
 """Those whose answers to staff hold what is the customer's."""
 

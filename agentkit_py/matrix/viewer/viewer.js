@@ -28,10 +28,12 @@ async function load() {
   const inside = byId("data");
   if (inside) return JSON.parse(inside.textContent);
   const thread = new URL(location).searchParams.get("thread") ?? "";
-  const answer = await fetch(`/dev-api/matrix/${encodeURIComponent(thread)}`);
+  const isDesk = location.pathname.endsWith("/staff/matrix/"); // else the playground
+  const path = encodeURIComponent(thread);
+  const answer = await fetch(isDesk ? new URL(`../../api/takeovers/${path}/matrix`, document.baseURI) : `/dev-api/matrix/${path}`);
   const data = await answer.json();
-  if (!answer.ok) throw new Error(data.error);
-  return data;
+  if (!answer.ok) throw new Error(data.error?.message ?? data.error);
+  return data.matrix ?? data;
 }
 
 function show(data) {

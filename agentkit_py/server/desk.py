@@ -1,0 +1,144 @@
+"""The staff's desk: finding conversations, internal notes, and what each model call saw."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from copy import copy
+from datetime import datetime
+
+from agentkit_py.errors import AgentKitError, ConfigurationError, ThreadNotFoundError
+from agentkit_py.history.staff import StaffDesk, Takeover
+from agentkit_py.matrix import ContextMatrix
+from agentkit_py.matrix.page import AS_NOW, matrix_json
+from agentkit_py.network import Target, explain_thread
+from agentkit_py.results import AgentResult
+from agentkit_py.server.api import ApiRequest, endpoint
+from agentkit_py.server.config import agents_in
+from agentkit_py.server.schemas import (
+    ApiError,
+    Done,
+    MatrixJson,
+    NoteBody,
+    StaffThreads,
+    StaffThreadsItem,
+    StaffThreadsQuery,
+    ThreadPath,
+    invalid,
+)
+from agentkit_py.server.staff import allowed, item_of, staff_changed, store_of
+from agentkit_py.server.threads import excerpt_of, summary_of
+from agentkit_py.stores import HistoryStore
+from agentkit_py.stores.rows import ThreadInfo
+from agentkit_py.stores.words import WordSearch
+from agentkit_py.stores.wrappers import for_user
+
+_MOST_READ = 1000
+"""Threads that a request looks at, at most, until it has found enough that the user may read."""
+
+_PAGE = 100
+
+
+@endpoint("GET", "/api/staff/threads", 404)
+async def list_staff_threads(request: ApiRequest[StaffThreadsQuery]) -> StaffThreads:
+    """Find threads as staff: by words of a message, their id or their user's; else the latest."""
+    query, found = request.params, list[StaffThreadsItem]()
+    store: HistoryStore = store_of(request.api)
+    async for info, text in _candidates(store, query):
+        if any(one["thread"]["id"] == info.id for one in found):
+            continue
+        known = await store_of(request.api).load_takeover(info.id)
+        takeover: Takeover = known or Takeover(thread_id=info.id, user_id=info.user_id)
+        if not await request.api.access_of(request.user_id).may_take_over(takeover):
+            continue
+        if len(found) == query.limit:
+            return {"threads": found, "hasMore": True}
+        item = item_of(request.user_id, takeover, info.title)
+        found.append({"thread": await summary_of(store, info), "takeover": item, "text": text})
+    return {"threads": found, "hasMore": False}
+
+
+async def _candidates(
+    store: HistoryStore, query: StaffThreadsQuery
+) -> AsyncGenerator[tuple[ThreadInfo, str]]:
+    """Yield threads that may be meant, each with the text that was found in it."""
+    words = (query.words or "").strip()
+    if not words:
+        async for info in _latest(store, query.user_id):
+            yield info, ""
+        return
+    is_id = words.isprintable() and " " not in words
+    if is_id and await store.thread_exists(words):
+        info = await store.get_thread(words)
+        if query.user_id in (None, info.user_id):
+            yield info, ""
+    if is_id and query.user_id is None:
+        async for info in _latest(store, words):
+            yield info, ""
+    sought = WordSearch.parse(words)
+    for match in await store.search(words, user_id=query.user_id, limit=_MOST_READ):
+        info = match.thread or await store.get_thread(match.thread_id)
+        yield info, excerpt_of(match.text, sought)
+
+
+async def _latest(store: HistoryStore, user_id: str | None) -> AsyncGenerator[ThreadInfo]:
+    before: tuple[datetime, str] | None = None
+    for _ in range(_MOST_READ // _PAGE):
+        page, _ = await store.thread_page(_PAGE, user_id=user_id, before=before)
+        for info in page:
+            yield info
+        if len(page) < _PAGE:
+            return
+        before = page[-1].updated_at, page[-1].id
+
+
+@endpoint("POST", "/api/takeovers/{threadId}/note", 404)
+async def note_in_thread(request: ApiRequest[NoteBody]) -> Done:
+    """Write an internal note: colleagues and agents read it, the user of the thread does not."""
+    body = request.params
+    store, _ = await allowed(request, body.thread_id)
+    try:
+        await StaffDesk(store).note(
+            body.thread_id,
+            body.text,
+            by=request.user_id,
+            name=body.name or "",
+            message_id=body.message_id,
+        )
+    except ConfigurationError as error:
+        raise invalid("text, name: the text is empty, or the name is not that of a person") from (
+            error
+        )
+    staff_changed(request.api)
+    return {"success": True}
+
+
+@endpoint("GET", "/api/takeovers/{threadId}/matrix", 404, 409)
+async def matrix_of_thread(request: ApiRequest[ThreadPath]) -> MatrixJson:
+    """Show what each model call of a thread saw, with the processors of today."""
+    thread_id = request.params.thread_id
+    store, takeover = await allowed(request, thread_id)
+    owner = takeover.user_id
+    reader = store if owner is None else for_user(store, owner)
+    targets = list(request.api.settings.targets.values())
+    target = copy(_target_of(targets, await reader.load(thread_id)))
+    target.history = reader
+    try:
+        results = await explain_thread(target, thread_id)
+        made = await asyncio.to_thread(ContextMatrix.of, results)  # seconds, for a long thread
+    except ThreadNotFoundError:
+        raise
+    except AgentKitError as error:
+        raise ApiError(409, "not_explained", "This conversation has no model call yet.") from error
+    found = matrix_json(made, f"{target.name}: {thread_id}", AS_NOW)
+    return {"matrix": found}
+
+
+def _target_of(targets: Sequence[Target], entries: Sequence[AgentResult]) -> Target:
+    """Return the network or agent that most of a thread's results are of; else the first."""
+
+    def count(target: Target) -> int:
+        names = {agent.name for agent in agents_in(target)}
+        return sum(entry.by_agent and entry.agent_name in names for entry in entries)
+
+    return max(targets, key=count)

@@ -1,0 +1,158 @@
+"""The staff's desk over HTTP: finding threads, internal notes, closed questions, the matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+
+from agentkit_py import MemoryHistory, tool
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.history import StaffDesk, Takeover
+from agentkit_py.testing import tool_call
+from tests.server.world import app_of, client_of, said, support
+
+
+@tool(needs_approval=True, approvers=["mia"], title="Refund {amount} cents")
+def refund(order: str, amount: int) -> str:
+    """Pay money back."""
+    return f"paid {amount} for {order}"
+
+
+def shop(*replies: Any, **options: Any) -> Starlette:
+    """A server with Mia and Sam as staff; Mia decides."""
+    network = support(*replies, tools=(refund,), history=MemoryHistory())
+    return app_of(network, staff=["mia", "sam"], **options)
+
+
+async def found(app: Starlette, query: str = "", user: str = "mia") -> list[str]:
+    """Return the ids of the threads that a user finds as staff."""
+    async with client_of(app, user) as client:
+        answer = await client.get(f"/api/staff/threads{query}")
+        assert answer.status_code == 200, answer.text
+    return [one["thread"]["id"] for one in answer.json()["threads"]]
+
+
+async def busy() -> Starlette:
+    """A server with three threads of two customers."""
+    app = shop("A bowler.", "A beret.", "Tomorrow.")
+    await said(app, "What hats are there?", "t1", "ada")
+    await said(app, "Which one is blue?", "t2", "bob")
+    await said(app, "When does my hat come?", "t3", "ada")
+    return app
+
+
+@pytest.mark.parametrize(
+    ("query", "threads"),
+    [
+        ("", ["t3", "t2", "t1"]),
+        ("?userId=ada", ["t3", "t1"]),
+        ("?words=hat", ["t3", "t1"]),
+        ("?words=hat&userId=bob", []),
+        ("?words=bob", ["t2"]),
+        ("?words=t2", ["t2"]),
+        ("?words=t2&userId=ada", []),
+        ("?words=nothing%20of%20it", []),
+        ("?words=%00", []),
+    ],
+)
+async def test_staff_find_threads_by_words_by_id_and_by_customer(
+    query: str, threads: list[str]
+) -> None:
+    """Those that changed last come first."""
+    assert await found(await busy(), query) == threads
+
+
+async def test_a_list_of_threads_says_that_there_are_more_and_what_was_found() -> None:
+    """The text around the words."""
+    app = await busy()
+    async with client_of(app, "mia") as mia:
+        one = (await mia.get("/api/staff/threads?words=blue&limit=1")).json()
+        cut = (await mia.get("/api/staff/threads?limit=2")).json()
+    assert (one["threads"][0]["text"], one["hasMore"]) == ("Which one is blue?", False)
+    assert one["threads"][0]["takeover"]["userId"] == "bob"
+    assert (len(cut["threads"]), cut["hasMore"]) == (2, True)
+
+
+def of_ada(_user: str, takeover: Takeover) -> bool:
+    """The rule of an application."""
+    return takeover.user_id == "ada"
+
+
+async def test_customers_find_no_thread_as_staff() -> None:
+    """Not even their own; a rule is asked for each thread."""
+    app = await busy()
+    assert await found(app, user="ada") == []
+    ruled = app_of(
+        support("A bowler.", "A beret.", history=MemoryHistory()),
+        may_take_over=of_ada,
+    )
+    await said(ruled, "Hi", "t1", "ada")
+    await said(ruled, "Hi", "t2", "bob")
+    assert await found(ruled) == ["t1"]
+
+
+async def test_a_note_is_for_colleagues_and_agents_and_not_for_the_customer() -> None:
+    """Its writer need not have joined, and a repetition changes nothing."""
+    app = shop("Hello.", "Of course.")
+    model: Any = next(iter(app.state.api.settings.targets.values())).default_model
+    await said(app, "Hi", "t")
+    async with client_of(app) as ada, client_of(app, "mia") as mia, client_of(app, "sam") as sam:
+        note = {"text": "A regular customer.", "name": "Mia", "messageId": "n1"}
+        for _ in range(2):
+            assert (await mia.post("/api/takeovers/t/note", json=note)).status_code == 200
+        read = (await sam.get("/api/takeovers/t")).json()
+        notes = [one for one in read["messages"] if one.get("staff")]
+        assert [(n["staff"], n["data"]["output"][0]["content"]) for n in notes] == [
+            ({"name": "Mia", "to": "agents"}, "A regular customer.")
+        ]
+        assert "regular" not in (await ada.get("/api/threads/t")).text
+    await said(app, "A hat, please", "t")
+    assert "A regular customer." in str(model.bodies[-1])
+
+
+async def test_a_note_without_a_text_is_refused() -> None:
+    """Nothing is stored."""
+    store = MemoryHistory()
+    await store.add_thread("t")
+    with pytest.raises(ConfigurationError, match="got no text"):
+        await StaffDesk(store).note("t", " ", by="mia")
+    assert await store.load("t") == []
+
+
+async def test_a_closed_question_says_who_decided_why_and_on_which_arguments() -> None:
+    """Staff who may not answer read it, too; an open question says that they may not."""
+    asks = tool_call("refund", {"order": "A1", "amount": 3000})
+    app = shop(asks, "On its way.", asks)
+    await said(app, "Money back!", "t")
+    async with client_of(app, "mia") as mia, client_of(app, "sam") as sam:
+        (asked,) = (await sam.get("/api/takeovers/t")).json()["questions"]
+        assert (asked["status"], asked["mayAnswer"], asked["approved"]) == ("open", False, None)
+        change = {"index": 0, "action": "approve", "arguments": {"order": "A1", "amount": 1500}}
+        body = {"action": "approve", "reason": "worn twice", "calls": [change]}
+        assert (await mia.post(f"/api/approvals/{asked['id']}", json=body)).status_code == 200
+        await app.state.api.backend.idle()
+        await said(app, "And the rest?", "t")
+        closed, again = (await sam.get("/api/takeovers/t")).json()["questions"]
+    assert (closed["answeredBy"], closed["reason"], closed["approved"]) == (
+        *("mia", "worn twice"),
+        True,
+    )
+    assert closed["decisions"]["0"]["arguments"] == {"order": "A1", "amount": 1500}
+    assert closed["calls"][0]["toolInput"] == {"order": "A1", "amount": 3000}
+    assert again["status"] == "open"
+
+
+async def test_the_matrix_of_a_thread_is_for_staff() -> None:
+    """A thread without a model call has none."""
+    app = shop("Hello.")
+    await app.state.api.settings.store.add_thread("empty", user_id="ada")
+    await said(app, "Hi", "t")
+    async with client_of(app, "mia") as mia:
+        made = (await mia.get("/api/takeovers/t/matrix")).json()["matrix"]
+        none = await mia.get("/api/takeovers/empty/matrix")
+        pages = [(await mia.get(f"/staff/matrix/{one}")).status_code for one in ("", "viewer.js")]
+    assert [call["agent"] for call in made["calls"]] == ["clerk"]
+    assert (none.status_code, none.json()["error"]["code"]) == (409, "not_explained")
+    assert pages == [200, 200]
