@@ -32,6 +32,7 @@ from agentkit_py.messages import (
     ToolCall,
     ToolCallMessage,
     Usage,
+    content_parts,
 )
 from agentkit_py.models.base import (
     STREAMED,
@@ -93,10 +94,12 @@ from agentkit_py.models.encoding import (
     has_media,
     hosted_tools,
     is_link_or,
+    is_stored,
     media_type,
     named_choice,
     result_content,
     split_prefill,
+    stored_file,
     text_in_file,
     texts,
     tool_changes,
@@ -141,6 +144,12 @@ TOOL_CHANGES_BETA = "mid-conversation-tool-changes-2026-07-01"
 """The beta in which system messages inside a conversation add and remove tools.
 
 Source: platform.claude.com/docs/en/build-with-claude/change-tools-or-instructions (October 2026).
+"""
+
+FILES_BETA = "files-api-2025-04-14"
+"""The beta in which images and documents may be files that Anthropic stores.
+
+Source: platform.claude.com/docs/en/build-with-claude/files
 """
 
 COMPACTION_BETA = "compact-2026-01-12"
@@ -240,6 +249,7 @@ class AnthropicAdapter(Adapter):
         messages = request.messages
         needed = {
             TOOL_CHANGES_BETA: any(map(tool_changes, [m for m in messages if m.role == "system"])),
+            FILES_BETA: any(map(_names_file, messages)),
             COMPACTION_BETA: (request.compaction is not None and model.takes.compaction)
             or has_compaction(self.sent(model, request)),
         }
@@ -681,6 +691,10 @@ def _media_block(part: MediaContent, *, links: bool) -> Block | None:
     titled = {} if isinstance(part, ImageContent) or not part.name else {"title": part.name}
     if cited:
         beside |= titled
+    if is_stored(part):
+        file_id = stored_file(part, "anthropic") if links else None
+        stored = {"type": "file", "file_id": file_id}
+        return None if file_id is None else {"type": kind, "source": stored, **beside}
     if part.url is not None:
         source = {"type": "url", "url": part.url}
         return {"type": kind, "source": source, **beside} if links else None
@@ -692,6 +706,10 @@ def _media_block(part: MediaContent, *, links: bool) -> Block | None:
         return None
     source = {"type": "base64", "media_type": media_type(part), "data": part.data}
     return {"type": kind, "source": source, **beside}
+
+
+def _names_file(message: Message) -> bool:
+    return any(isinstance(p, MediaContent) and is_stored(p) for p in content_parts(message))
 
 
 def _own_thinking(message: ReasoningMessage, host: str) -> Block | None:

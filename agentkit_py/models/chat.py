@@ -67,10 +67,13 @@ from agentkit_py.models.encoding import (
     has_media,
     hosted_tools,
     is_link_or,
+    is_stored,
     media_type,
     openai_choice,
     split_prefill,
+    stored_file,
     texts,
+    warn_of_stored,
     warn_of_words,
     without_sampling,
     words_for,
@@ -390,6 +393,8 @@ def _media_part(part: MediaContent, host: Host, model: str) -> Encoded | None:
     sound = _SOUNDS.get(media_type(part))
     if sound is not None and part.data is not None and not _DEAF.search(model):
         return {"type": "input_audio", "input_audio": {"data": part.data, "format": sound}}
+    if is_stored(part):
+        return _stored_part(part, host)
     # "Chat Completions accepts only PDF files": https://platform.openai.com/docs/guides/file-inputs
     if isinstance(part, ImageContent):
         detail = {"detail": part.detail} if part.detail else {}
@@ -398,6 +403,18 @@ def _media_part(part: MediaContent, host: Host, model: str) -> Encoded | None:
     if not host.pdf_files or part.data is None or not is_link_or(part, {"application/pdf"}):
         return None
     return {"type": "file", "file": {"filename": part.name or "file", "file_data": data_url(part)}}
+
+
+def _stored_part(part: MediaContent, host: Host) -> Encoded | None:
+    """Return a file of OpenAI's by its id; chat completions take no image so."""
+    provider = host.provider.removeprefix("azure-")
+    file_id = stored_file(part, provider)
+    if file_id is not None and isinstance(part, ImageContent):
+        warn_of_stored(provider, "an image of chat completions")
+        return None
+    if file_id is None:
+        return None
+    return {"type": "file", "file": {"file_id": file_id}}
 
 
 def _typed(kind: str, members: Encoded) -> Encoded:

@@ -286,6 +286,8 @@ class _Chat(_Reading):
                 return FileContent(data, None, f"audio/{_AUDIO.get(kind, kind)}")
             case {"type": "file", "file": {"file_data": str(data), **rest}}:
                 return _medium(data, rest.get("filename"), image=False)
+            case {"type": "file", "file": {"file_id": str(stored), **rest}}:
+                return FileContent(None, f"openai:{stored}", None, rest.get("filename"))
             case {"type": "document_url", "document_url": str(url)}:  # Mistral's
                 return _medium(url, image=False)
             case {"type": "video_url", "video_url": {"url": str(url)}}:  # OpenRouter's
@@ -351,15 +353,22 @@ class _Responses(_Reading):
             case {"type": "input_text" | "output_text" | "text", "text": str(text)}:
                 return TextContent(text)
             case {"type": "input_image", "image_url": str(url)}:
-                detail = part.get("detail")
-                known = detail if detail in ("low", "high", "auto") else None
-                return _medium(url, detail=known, image=True)
+                return _medium(url, detail=_detail(part), image=True)
+            case {"type": "input_image", "file_id": str(stored)}:
+                return ImageContent(None, f"openai:{stored}", None, _detail(part))
+            case {"type": "input_file", "file_id": str(stored)}:
+                return FileContent(None, f"openai:{stored}", None, part.get("filename"))
             case {"type": "input_file", "file_data": str(data)}:
                 return _medium(data, part.get("filename"), image=False)
             case {"type": "input_file", "file_url": str(url)}:
                 return _medium(url, part.get("filename"), image=False)
             case _:
                 return self.unknown(part, place)
+
+
+def _detail(part: dict[str, Any]) -> Any:
+    detail = part.get("detail")
+    return detail if detail in ("low", "high", "auto") else None
 
 
 def _said(item: dict[str, Any]) -> dict[str, Any]:
@@ -425,6 +434,8 @@ class _Anthropic(_Reading):
         match source:
             case {"type": "url", "url": str(url)}:
                 return _medium(url, title, image=image)
+            case {"type": "file", "file_id": str(stored)}:
+                return _medium(f"anthropic:{stored}", title, image=image)
             case {"type": "base64", "data": str(data), "media_type": str(kind)}:
                 if image:
                     return ImageContent(data, None, kind)

@@ -366,7 +366,8 @@ def _encoded(
 
 def may_be_sent(part: MediaContent) -> bool:
     """Return False for a URL of a private network: a stranger could read it through the model."""
-    reason = None if part.url is None else private_address(part.url)
+    known = part.url is None or _STORED.fullmatch(part.url) is not None
+    reason = None if known else private_address(part.url or "")
     if reason is not None:
         logger.warning(
             "The URL of an image or file is not sent for the model to fetch, its words are: %s. "
@@ -375,6 +376,39 @@ def may_be_sent(part: MediaContent) -> bool:
             ALLOWED_HOSTS,
         )
     return reason is None
+
+
+_STORED = re.compile(r"(?P<provider>openai|anthropic|gemini):(?P<id>(?:files/)?[\w-]+)", re.ASCII)
+
+
+def stored_file(part: MediaContent, provider: str) -> str | None:
+    """Return the id of a file that the provider stores, from a URL like ``openai:file-abc``.
+
+    None: the URL is an address, or names another provider's file, which is warned of once.
+    """
+    found = _STORED.fullmatch(part.url or "")
+    if found is None:
+        return None
+    if found["provider"] == provider:
+        return found["id"]
+    warn_of_stored(found["provider"], provider)
+    return None
+
+
+def is_stored(part: MediaContent) -> bool:
+    """Return whether the part names a file that a provider stores."""
+    return _STORED.fullmatch(part.url or "") is not None
+
+
+@cache
+def warn_of_stored(owner: str, asked: str) -> None:
+    """Say once that a file by its id is sent as words, as the request's format has none there."""
+    logger.warning(
+        "A file that %s stores is named in words only, as %s cannot read it there; send its "
+        "content (data=…) or an address (url=…) instead.",
+        owner,
+        asked,
+    )
 
 
 def words_for(part: MediaContent) -> str:

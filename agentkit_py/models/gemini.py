@@ -80,10 +80,12 @@ from agentkit_py.models.encoding import (
     ends_with_assistant,
     has_media,
     hosted_tools,
+    is_stored,
     may_be_sent,
     media_type,
     named_choice,
     split_prefill,
+    stored_file,
     texts,
     warn_of_words,
 )
@@ -459,7 +461,13 @@ def _media_part(part: MediaContent) -> Part | None:
         return {"inlineData": {"mimeType": kind, "data": part.data}} if fits else None
     # A link needs a type; the usual type unless given.
     usual = "image/jpeg" if isinstance(part, ImageContent) else "application/pdf"
-    return {"fileData": {"mimeType": part.media_type or usual, "fileUri": part.url}}
+    address = part.url
+    if is_stored(part):
+        file_id = stored_file(part, "gemini")
+        if file_id is None:
+            return None
+        address = f"{GEMINI.base_url}/files/{file_id.removeprefix('files/')}"
+    return {"fileData": {"mimeType": part.media_type or usual, "fileUri": address}}
 
 
 def _thought(message: ReasoningMessage, part: Part) -> list[Part]:

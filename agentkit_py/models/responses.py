@@ -67,10 +67,12 @@ from agentkit_py.models.encoding import (
     has_media,
     hosted_tools,
     is_link_or,
+    is_stored,
     media_type,
     openai_choice,
     result_content,
     split_prefill,
+    stored_file,
     texts,
     without_sampling,
 )
@@ -507,6 +509,8 @@ def _media_part(part: MediaContent) -> Encoded | None:
     Source: https://platform.openai.com/docs/guides/images-vision and
     https://platform.openai.com/docs/guides/file-inputs
     """
+    if is_stored(part):
+        return _stored_part(part)
     if isinstance(part, ImageContent):
         if not is_link_or(part, IMAGE_TYPES):
             return None
@@ -517,6 +521,15 @@ def _media_part(part: MediaContent) -> Encoded | None:
     if _FILES.fullmatch(media_type(part)) is None:
         return None
     return {"type": "input_file", "filename": part.name or "file", "file_data": data_url(part)}
+
+
+def _stored_part(part: MediaContent) -> Encoded | None:
+    file_id = stored_file(part, "openai")
+    if file_id is None:
+        return None
+    if isinstance(part, ImageContent):
+        return {"type": "input_image", "file_id": file_id, "detail": part.detail or "auto"}
+    return {"type": "input_file", "file_id": file_id}
 
 
 def _tool(model: Model, spec: ToolSpec) -> Encoded:

@@ -302,7 +302,9 @@ def _problem(kind: Any, settings: object, error: ValidationError) -> str:
     shown = f"settings{path}={value!r:.120}"
     if found[0]["type"] != "extra_forbidden":
         said = dict.fromkeys(f["msg"] for f in found if _place(settings, f["loc"])[0] == where)
-        return f"{shown}: {' or '.join(said)}."
+        newer = " Pass a newer value as default_parameters={…}."
+        closed = any(f["type"] == "literal_error" for f in found)
+        return f"{shown}: {' or '.join(said)}.{newer if closed else ''}"
     names = dict(_names(kind))
     near = get_close_matches(str(where[-1]), names, 1)
     meant = f" Did you mean {names[near[0]]}?" if near else ""

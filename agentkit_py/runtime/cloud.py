@@ -6,6 +6,7 @@ credentials: environment, profiles, instance metadata.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -56,6 +57,7 @@ def bedrock(
         MissingDependencyError: The extra ``bedrock`` is not installed.
     """
     base_url = f"https://bedrock-runtime.{_checked('region', region)}.amazonaws.com"
+    _check_claude(model, base_url)
     signs = profile is not None or credentials is not None
     if signs and options.get("api_key") is not None:
         raise ConfigurationError("bedrock(): pass api_key=…, or a profile or credentials.")
@@ -64,6 +66,23 @@ def bedrock(
     signer = AwsSigner(region, profile=profile, credentials=credentials)
     made = make_claude(adapter, model, base_url, settings, options, key_required=False)
     return copy_model(made, signer=signer)
+
+
+_OTHERS = re.compile(
+    r"(?:^|[./])(?:ai21|amazon|cohere|deepseek|google|luma|meta|minimax|mistral|moonshotai?|nvidia"
+    r"|openai|qwen|stability|twelvelabs|writer|zai)\."
+)
+
+
+def _check_claude(model: object, base_url: str) -> None:
+    """Refuse models that Bedrock offers under bodies of their own, or under Converse."""
+    if isinstance(model, str) and _OTHERS.search(model):
+        raise ConfigurationError(
+            f"bedrock(model={model!r}): only Claude is asked here (InvokeModel); agentkit_py does "
+            "not speak Bedrock's Converse. A model with chat completions at Bedrock: "
+            f"compatible(…, base_url='{base_url}/openai/v1', api_key=…). Others: a gateway that "
+            "speaks chat completions, or function_model around boto3's converse."
+        )
 
 
 def vertex(
