@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.typescript import folder_of
 
 from .accents import FAMILIES
 from .combined import COMBINED
@@ -36,12 +37,6 @@ SERVER = str(Path(__file__).with_name("mcp_oracle.py").resolve())
 EVERY = (*FAMILIES, *CORNERS, *COMBINED, "varied", "varied")
 """The families: scenarios of their own, and recordings with something changed."""
 
-INSTALLED = PROGRAM.parent.parent.parent / ".cache" / "parity-recorder"
-
-
-class NodeMissingError(Exception):
-    """Node, npm or the package cannot be had here."""
-
 
 def recorder() -> Path:
     """The folder with the program that records and the npm package, installed the first time.
@@ -49,21 +44,7 @@ def recorder() -> Path:
     Raises:
         NodeMissingError: It cannot be installed.
     """
-    for program in ("node", "npm"):
-        if shutil.which(program) is None:
-            raise NodeMissingError(f"{program} is not installed: TypeScript's package runs in Node")
-    shutil.copytree(
-        PROGRAM, INSTALLED, dirs_exist_ok=True, ignore=shutil.ignore_patterns("node_modules")
-    )
-    wanted = json.loads((PROGRAM / "package.json").read_text("utf-8"))["dependencies"]
-    there = INSTALLED / "node_modules" / "@inngest" / "agent-kit" / "package.json"
-    known = json.loads(there.read_text("utf-8"))["version"] if there.is_file() else None
-    if known != wanted["@inngest/agent-kit"]:
-        install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]
-        done = subprocess.run(install, cwd=INSTALLED, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise NodeMissingError(f"npm cannot install TypeScript's package: {done.stderr[-300:]}")
-    return INSTALLED
+    return folder_of("recorder", PROGRAM.iterdir())
 
 
 def recorded(seed: str, count: int, folder: Path, families: Sequence[str] = EVERY) -> list[Vector]:

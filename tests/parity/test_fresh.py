@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from .fresh import NodeMissingError, problem_of, recorded
+from tests.typescript import NodeMissingError
+
+from .fresh import problem_of, recorded
 from .modes import CLASSES, FUNCTIONS, TYPESCRIPT
 
 COUNT = int(os.environ.get("PARITY_FRESH", "18"))

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from .fresh import NodeMissingError, recorder
+from tests.typescript import NodeMissingError
+
+from .fresh import recorder
 from .names import NAMES, exists, exports
 from .page import page
 

@@ -17,8 +17,9 @@ import pytest
 
 from agentkit_py.inngest import AgentKitMiddleware
 from agentkit_py.testing import ReplayExecutor, ScriptedModel, tool_call
+from tests.typescript import NodeMissingError
 
-from .fresh import NodeMissingError, recorder
+from .fresh import recorder
 from .programs import DIRECT, DURABLE
 from .swapped import WRITERS
 from .vectors import Json

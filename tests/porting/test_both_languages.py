@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NoReturn
 
 import inngest
 import psycopg
@@ -22,11 +21,11 @@ from agentkit_py import openai
 from agentkit_py.runtime.direct import providers
 from agentkit_py.testing import FakeProvider, ReplayExecutor, tool_call
 from agentkit_py.testing.executor import Wait
+from tests.typescript import NodeMissingError, folder_of
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "porting"
 PROGRAM = Path(__file__).parent / "node"
-FOLDER = ROOT / ".cache" / "node-porting"
 
 NOT_SENT = {"stream", "stream_options", "parallel_tool_calls"}
 """Members of a request that only one of the languages sends; docs/parity.md says why."""
@@ -35,7 +34,7 @@ OURS = {"usage.updated", "metadata.updated"}
 """Chunks that TypeScript only declares."""
 
 
-def _missing(reason: str) -> None:
+def _missing(reason: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
@@ -44,20 +43,10 @@ def _missing(reason: str) -> None:
 @pytest.fixture(scope="session")
 def node() -> Path:
     """A folder with the npm package, which is installed there the first time."""
-    for program in ("node", "npm"):
-        if shutil.which(program) is None:
-            _missing(f"{program} is not installed: TypeScript's package runs in Node")
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for file in PROGRAM.iterdir():
-        shutil.copy(file, FOLDER / file.name)
-    for program in PROGRAMS.glob("*.ts"):
-        shutil.copy(program, FOLDER / program.name)
-    if not (FOLDER / "node_modules" / "@inngest" / "agent-kit").is_dir():
-        install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]
-        done = subprocess.run(install, cwd=FOLDER, capture_output=True, text=True, check=False)
-        if done.returncode:
-            _missing(f"npm cannot install TypeScript's package: {done.stderr[-300:]}")
-    return FOLDER
+    try:
+        return folder_of("porting", [*PROGRAM.iterdir(), *PROGRAMS.glob("*.ts")])
+    except NodeMissingError as missing:
+        _missing(str(missing))
 
 
 @pytest.fixture

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from uuid import uuid4
 
 import psycopg
@@ -35,9 +34,9 @@ from agentkit_py.results import AgentResult
 from agentkit_py.stores import PostgresHistory, SqliteHistory
 from agentkit_py.stores.interchange import export_threads, import_threads
 from agentkit_py.testing import FakeProvider
+from tests.typescript import NodeMissingError, folder_of
 
 PROGRAM = Path(__file__).parent / "node"
-FOLDER = Path(__file__).parents[2] / ".cache" / "node"
 PIXEL = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 
 
@@ -177,7 +176,7 @@ async def test_threads_move_to_our_tables(store: PostgresHistory, tmp_path: Path
 # ------------------------------------------------------------------------------------------- Node
 
 
-def _missing(reason: str) -> None:
+def _missing(reason: str) -> NoReturn:
     if os.environ.get("CI"):
         pytest.fail(reason)
     pytest.skip(reason)
@@ -186,18 +185,10 @@ def _missing(reason: str) -> None:
 @pytest.fixture(scope="session")
 def node() -> Path:
     """A folder with the npm package, which is installed there the first time."""
-    for program in ("node", "npm"):
-        if shutil.which(program) is None:
-            _missing(f"{program} is not installed: TypeScript's package runs in Node")
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    for name in ("package.json", "turn.mjs"):
-        shutil.copy(PROGRAM / name, FOLDER / name)
-    if not (FOLDER / "node_modules" / "@inngest" / "agent-kit").is_dir():
-        install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock"]
-        done = subprocess.run(install, cwd=FOLDER, capture_output=True, text=True, check=False)
-        if done.returncode:
-            _missing(f"npm cannot install TypeScript's package: {done.stderr[-300:]}")
-    return FOLDER
+    try:
+        return folder_of("turn", PROGRAM.iterdir())
+    except NodeMissingError as missing:
+        _missing(str(missing))
 
 
 @tool
