@@ -6,6 +6,14 @@ import shutil
 from typing import Any
 
 import pytest
+from playwright.async_api import expect as expect_async
+from playwright.sync_api import expect as expect_sync
+
+PATIENCE = 120_000
+"""Milliseconds that a page may take for anything on a loaded machine."""
+
+for _expect in (expect_async, expect_sync):  # each module that has a browser imports this one
+    _expect.set_options(timeout=PATIENCE)
 
 
 def chromium() -> dict[str, Any]:

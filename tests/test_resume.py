@@ -85,7 +85,7 @@ def started(script: str, *arguments: str) -> Generator[subprocess.Popen[str]]:
 def finish(script: str, *arguments: str) -> list[str]:
     """Run a script to its end and give the lines that it printed."""
     with started(script, *arguments) as process:
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=600)
         assert process.returncode == 0, err
         return out.splitlines()
 
@@ -100,7 +100,7 @@ def interrupt(process: subprocess.Popen[str]) -> None:
 
 def expect_interrupted(process: subprocess.Popen[str]) -> None:
     """It ended by Ctrl-C, and by nothing else."""
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert (out, process.returncode) == ("interrupted\n", 3), err
 
 

@@ -279,5 +279,5 @@ def test_a_pipe_that_closes_early_ends_a_replay(tmp_path: Path) -> None:
     os.close(reader)
     program = [sys.executable, "-m", "agentkit_py.cli", "replay", str(file)]
     with os.fdopen(writer, "wb") as closed:
-        done = subprocess.run(program, stdout=closed, stderr=closed, timeout=60, check=False)
+        done = subprocess.run(program, stdout=closed, stderr=closed, timeout=600, check=False)
     assert done.returncode != 0

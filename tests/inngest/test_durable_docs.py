@@ -124,7 +124,7 @@ def test_the_app_of_the_example_can_be_served(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(example), "INNGEST_DEV": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
@@ -152,7 +152,7 @@ def test_the_doctor_finds_nothing_in_the_guides_first_program(tmp_path: Path) ->
         env={**os.environ, "PYTHONPATH": str(examples)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -266,7 +266,7 @@ def test_processes_that_write_one_file_lose_nothing(tmp_path: Path) -> None:
         )
         for name in names
     ]
-    ended = [(process.communicate(timeout=120)[1], process.returncode) for process in processes]
+    ended = [(process.communicate(timeout=600)[1], process.returncode) for process in processes]
     assert ended == [("", 0)] * len(names)
 
     async def look() -> None:

@@ -15,10 +15,7 @@ from agentkit_py.matrix import ContextMatrix, matrix_page
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import ApproximateTokenizer
 from agentkit_py.results import AgentResult
-from tests.browser import chromium
-
-PATIENCE = 120_000
-"""Milliseconds that the page may take for anything on a loaded machine."""
+from tests.browser import PATIENCE, chromium
 
 
 def long_matrix(messages: int, calls: int) -> ContextMatrix:
@@ -43,7 +40,6 @@ def long_matrix(messages: int, calls: int) -> ContextMatrix:
 @pytest.fixture(scope="module")
 def context() -> Iterator[Any]:
     """Chromium without a network."""
-    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(**chromium())
         yield browser.new_context(viewport={"width": 1280, "height": 800}, offline=True)

@@ -76,11 +76,13 @@ async def test_a_call_that_hangs_ends_in_time_and_is_cancelled_on_the_server(
     tmp_path: Path,
 ) -> None:
     """The server hears of it, and the connection stays."""
-    async with modern(tmp_path, timeout=0.3) as server:
+    async with modern(tmp_path) as server:
         before = text_of(await server.call("pid"))
+        server.timeout = 0.3
         with pytest.raises(MCPTimeoutError, match=r"0\.3 s"):
             await server.call("hang")
         await eventually(lambda: notes(tmp_path) == ["hang begins", "hang cancelled"])
+        server.timeout = 60
         assert text_of(await server.call("pid")) == before
 
 

@@ -10,15 +10,12 @@ from typing import Self
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 from starlette.applications import Starlette
 
 from agentkit_py.playground.app import Server, create_playground
-from tests.browser import chromium
+from tests.browser import PATIENCE, chromium
 from tests.playground.world import playground
-
-PATIENCE = 20_000
-"""Milliseconds that the page may take for anything on a loaded machine."""
 
 
 class Served:
@@ -59,11 +56,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     """Chromium, as Debian packages it."""
-    expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         found = playwright.chromium.launch(**chromium())
         yield found
         found.close()
+
+
+def new_page(browser: Browser) -> Page:
+    """A page that is patient on a loaded machine."""
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
+    return page
 
 
 @pytest.fixture

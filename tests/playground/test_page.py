@@ -21,7 +21,7 @@ from agentkit_py.playground.runs import Playground
 from agentkit_py.testing import Raw, ScriptedModel, tool_call
 from agentkit_py.tools import Progress
 from tests.mcp_servers.world import modern
-from tests.playground.conftest import PATIENCE, Served
+from tests.playground.conftest import Served, new_page
 from tests.playground.world import playground
 
 ORDER = "Where is order 7? Write to ann@example.com"
@@ -211,7 +211,7 @@ def test_what_servers_took_to_connect_stands_under_their_agent(
         history=MemoryHistory(),
     )
     with Served(create_playground(Playground(agent))) as served:
-        page = browser.new_page()
+        page = new_page(browser)
         page.goto(served.address)
         say(page, "Hello")
         rows = page.locator(".timeline .row")
@@ -250,7 +250,7 @@ def test_a_reply_that_broke_off_stays_and_is_said_to_be_cut(browser: Browser) ->
     model = ScriptedModel(Raw(reply=words, cut_after=2500))
     agent = Agent(name="desk", system="S", model=model, history=MemoryHistory())
     with Served(create_playground(Playground(agent))) as served:
-        page = browser.new_page()
+        page = new_page(browser)
         page.goto(served.address)
         say(page, "Hello")
         said = page.locator(".said:not(.user)")
@@ -275,7 +275,7 @@ def test_the_progress_of_a_tool_is_shown_until_it_has_its_result(browser: Browse
     model = ScriptedModel(tool_call("pack", {"order": "A7"}), "Done.")
     agent = Agent(name="desk", system="S", model=model, tools=[pack], history=MemoryHistory())
     with Served(create_playground(Playground(agent))) as served:
-        page = browser.new_page()
+        page = new_page(browser)
         try:
             page.goto(served.address)
             say(page, "Pack it", wait=False)
@@ -396,8 +396,7 @@ def colour(page: Page) -> str:
 def test_the_page_goes_on_when_another_process_answers(browser: Browser, tmp_path: Path) -> None:
     """After a change of code the thread stays, and an error is shown until it is fixed."""
     served = Served(create_playground(playground(tmp_path)))
-    page = browser.new_page()
-    page.set_default_timeout(PATIENCE)
+    page = new_page(browser)
     page.goto(served.address)
     say(page, "Before the change")
     for app in (BrokenTarget("'shop' cannot be imported", "Traceback"), playground(tmp_path)):

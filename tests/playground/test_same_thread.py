@@ -16,7 +16,7 @@ from agentkit_py import SqliteHistory
 from agentkit_py.codec import message_to_dict
 from agentkit_py.playground.app import create_playground
 from agentkit_py.playground.runs import Playground
-from tests.playground.conftest import Served
+from tests.playground.conftest import Served, new_page
 from tests.playground.world import shop
 
 SAID = ["Hello, I am ann@example.com", "Where is my order?", "Thank you"]
@@ -32,7 +32,7 @@ def network():
 
 def on_the_page(browser: Browser, folder: Path) -> None:
     """Type it into the box."""
-    with Served(create_playground(Playground(shop(folder)))) as served, browser.new_page() as page:
+    with Served(create_playground(Playground(shop(folder)))) as served, new_page(browser) as page:
         page.goto(served.address)
         for number, text in enumerate(SAID, 1):
             page.get_by_label("Message", exact=True).fill(text)

@@ -54,7 +54,7 @@ async def test_two_processes_make_one_summary(tmp_path: Path) -> None:
             worker.stdin.write("go\n")
             worker.stdin.flush()
         for worker in workers:
-            _, errors = worker.communicate(timeout=120)
+            _, errors = worker.communicate(timeout=600)
             assert worker.returncode == 0, errors
     systems = [request.body["messages"][0]["content"] for request in fake.requests]
     assert sum(text.startswith("You summarise") for text in systems) == 1

@@ -50,7 +50,7 @@ def fill(folder: Path, *options: str, index: Path) -> subprocess.CompletedProces
     command = [sys.executable, "-m", "agentkit_py.tiktoken_cache", str(folder), *options]
     env = {**inherited, **offline, "PATH": ""}
     return subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=120, check=False
+        command, env=env, capture_output=True, text=True, timeout=600, check=False
     )
 
 

@@ -47,7 +47,7 @@ def count_in_new_process(cache: Path, **environment: str) -> tuple[dict[str, Any
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     return json.loads(done.stdout), done.stderr.splitlines()
 
@@ -160,7 +160,7 @@ def test_the_other_variable_and_the_temporary_folder_are_read_as_tiktoken_does(
             capture_output=True,
             text=True,
             check=True,
-            timeout=60,
+            timeout=600,
         )
         assert json.loads(done.stdout)["key"] == "tiktoken:o200k_base"
 
@@ -217,7 +217,7 @@ def test_encodings_of_tiktoken_plugins_are_found_and_broken_ones_estimated(tmp_p
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.stdout.splitlines() == ["tiktoken:bytes 8", "approximate:broken 2"]
     assert "RuntimeError" in done.stderr

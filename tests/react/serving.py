@@ -97,7 +97,7 @@ def _process(
     finally:
         process.terminate()
         try:
-            process.wait(10)
+            process.wait(120)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

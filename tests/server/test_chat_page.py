@@ -14,8 +14,8 @@ from starlette.staticfiles import StaticFiles
 from agentkit_py import MemoryHistory, tool
 from agentkit_py.events.chunks import FAILED
 from agentkit_py.testing import error, tool_call
-from tests.browser import chromium
-from tests.server.test_staff_page import PATIENCE, is_wider, problems
+from tests.browser import PATIENCE, chromium
+from tests.server.test_staff_page import is_wider, problems
 from tests.server.world import app_of, served, support, waiting
 
 PAGE = Path(__file__).resolve().parents[2] / "examples" / "http_api" / "page"
@@ -36,7 +36,6 @@ async def test_the_chat_page_shows_replies_and_asks_for_decisions(
 
     Texts of an inner agent are not shown: other agents read them.
     """
-    expect.set_options(timeout=PATIENCE)
     network = support(
         f"Hello. {EVIL}",
         *(tool_call("refund", {"order": EVIL}), "On its way."),
@@ -75,7 +74,6 @@ async def test_the_chat_page_shows_replies_and_asks_for_decisions(
 
 async def test_the_chat_page_keeps_saying_that_a_message_was_not_answered(tmp_path: Path) -> None:
     """Also when it is loaded again; and a message behind another says that it waits."""
-    expect.set_options(timeout=PATIENCE)
     wait, begun, go = waiting()
     network = support(tool_call("wait", {}), "Hello.", error(400, "no"), tools=(wait,))
     app = app_of(network, auth="local")
@@ -84,7 +82,8 @@ async def test_the_chat_page_keeps_saying_that_a_message_was_not_answered(tmp_pa
         browser = await playwright.chromium.launch(**chromium())
         page = await browser.new_page()
         page.set_default_timeout(PATIENCE)
-        await page.goto(url)
+        async with page.expect_response("**/api/stream"):  # else it hears of no state
+            await page.goto(url)
         lines = page.locator("#log p")
         await page.get_by_label("Message").fill("Hi")
         await page.get_by_label("Message").press("Enter")

@@ -28,8 +28,8 @@ from agentkit_py.routing import sequence
 from agentkit_py.server import ChatPage
 from agentkit_py.server import app as server_app
 from agentkit_py.testing import error, tool_call
-from tests.browser import chromium
-from tests.server.test_staff_page import PATIENCE, is_wider, problems
+from tests.browser import PATIENCE, chromium
+from tests.server.test_staff_page import is_wider, problems
 from tests.server.world import app_of, client_of, served, support, waiting
 
 EVIL = "<img src=x onerror=alert(1)>"
@@ -52,7 +52,6 @@ def refund_with_title(order_id: str, amount: int) -> str:
 @asynccontextmanager
 async def browsing(url: str, **options: Any) -> AsyncGenerator[Page]:
     """A page in a browser; an error of its script fails the test."""
-    expect.set_options(timeout=PATIENCE)
     complaints: list[str] = []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(**chromium())
@@ -358,7 +357,8 @@ def test_hostile_markdown_is_read_in_linear_time() -> None:
                 return process.cpuUsage(begun).user + 1000;
             }};
             spent(text);
-            if (spent(text + text) > 20 * spent(text)) throw new Error(text.slice(0, 9));
+            const twice = Math.min(...[1, 2, 3].map(() => spent(text + text)));
+            if (twice > 20 * spent(text)) throw new Error(text.slice(0, 9));
         }}
     """
     done = subprocess.run(

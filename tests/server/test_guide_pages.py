@@ -21,9 +21,9 @@ from agentkit_py import MemoryHistory, tool
 from agentkit_py.events.chunks import FAILED
 from agentkit_py.history import StaffDesk
 from agentkit_py.testing import Raw, error, tool_call
-from tests.browser import chromium
+from tests.browser import PATIENCE, chromium
 from tests.server.test_chat_page import PAGE
-from tests.server.test_staff_page import PATIENCE, by_cookie, problems
+from tests.server.test_staff_page import by_cookie, problems
 from tests.server.world import app_of, client_of, said, served, support
 
 UNREACHED = "The server cannot be reached."
@@ -39,7 +39,6 @@ def refund(amount: int) -> str:
 @asynccontextmanager
 async def browsing(path: str, user: str | None, url: str) -> AsyncGenerator[Page]:
     """A page of a phone's size, with or without a sign-in; what it throws fails the test."""
-    expect.set_options(timeout=PATIENCE)
     complaints: list[str] = []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(**chromium())

@@ -14,11 +14,10 @@ from starlette.requests import Request
 from agentkit_py import MemoryHistory, tool
 from agentkit_py.testing import tool_call
 from agentkit_py.tools import ask_person
-from tests.browser import chromium
+from tests.browser import PATIENCE, chromium
 from tests.server.world import app_of, said, served, support
 
 EVIL = "<img src=x onerror=alert(1)><b>\"'&</b>" + "long" * 60
-PATIENCE = 120_000
 
 
 def by_cookie(request: Request) -> str | None:
@@ -35,7 +34,6 @@ def refund(order: str, amount: int) -> str:
 @asynccontextmanager
 async def staffs_page(app: Any, width: int, scheme: Any) -> AsyncGenerator[Page]:
     """Mia's page; whatever it complains of fails the test."""
-    expect.set_options(timeout=PATIENCE)
     complaints: list[str] = []
     async with served(app) as url, async_playwright() as playwright:
         browser = await playwright.chromium.launch(**chromium())

@@ -490,7 +490,7 @@ def doctor(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "AGENTKIT_TIKTOKEN_TIMEOUT": "0", "NO_COLOR": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=600,
         check=False,
     )
 

@@ -300,7 +300,7 @@ def test_the_command_does_not_pass_what_was_not_examined(
         env={**os.environ, "AGENTKIT_TIKTOKEN_TIMEOUT": "0", "NO_COLOR": "1"},
         capture_output=True,
         encoding="utf-8",
-        timeout=60,
+        timeout=600,
         check=False,
     )
     assert (done.returncode, words in done.stdout + done.stderr) == (code, True), done.stderr

@@ -776,7 +776,14 @@ def test_a_disconnect_is_a_transport_error() -> None:
 def test_the_server_times_out_and_stops_while_a_reply_waits() -> None:
     """Stopping does not wait for a reply that takes a minute."""
     before = set(threading.enumerate())  # another test's provider may live as long as the session
-    with FakeProvider([Raw(delay=60)]) as provider, httpx.Client(timeout=0.05) as client:
+    asked = threading.Event()
+
+    def reply(_: ReceivedRequest) -> Reply:
+        asked.set()
+        return Raw(delay=60)
+
+    limits = httpx.Timeout(None, read=0.05)  # a connection takes its time on a loaded machine
+    with FakeProvider(reply) as provider, httpx.Client(timeout=limits) as client:
         arguments: dict[str, Any] = {
             **parts_of("openai"),
             "url": provider.base_url("openai") + "/chat/completions",
@@ -784,6 +791,7 @@ def test_the_server_times_out_and_stops_while_a_reply_waits() -> None:
         arguments["headers"] = key_header("openai", KEY)
         with pytest.raises(httpx.ReadTimeout):
             client.post(**arguments)
+        asked.wait()
     assert len(provider.requests) == 1
     begun = set(threading.enumerate()) - before
     assert not [thread for thread in begun if thread.name == "fake-provider"]
