@@ -23,7 +23,7 @@ from agentkit_py.messages import Message, ToolCallMessage, ToolResultMessage
 from agentkit_py.models.base import Model, ModelRequest, ToolSpec
 from agentkit_py.models.encoding import role_message
 from agentkit_py.models.fallback import FallbackModel
-from agentkit_py.processors.compose import ProviderCompaction
+from agentkit_py.processors.windowing import ProviderCompaction
 
 SYSTEM = (
     "Several agents take turns in this conversation. System messages say which of them you are "

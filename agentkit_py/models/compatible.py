@@ -9,7 +9,6 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from typing_extensions import Unpack
@@ -350,6 +349,8 @@ def model_named(
         return compatible(provider, name, base_url=base_url, settings=own, **options)
     if provider in _OTHERS:
         raise ConfigurationError(f"{spec!r} needs more than a name: {_OTHERS[provider]}.")
+    from difflib import get_close_matches  # noqa: PLC0415 - for errors only
+
     known = [*_FACTORIES, *COMPATIBLE]
     near = get_close_matches(provider, known, 1)
     meant = f" Did you mean {near[0]!r}?" if near else ""

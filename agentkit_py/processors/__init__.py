@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from agentkit_py.processors.compose import (
         Chain,
         ContextPolicy,
-        ProviderCompaction,
         Threshold,
         processor_from_settings,
         processors_from_env,
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
         DropUnanswered,
         MessageWindow,
         Pin,
+        ProviderCompaction,
         RecentToolCalls,
         RecentTurns,
         TokenLimiter,
@@ -118,7 +118,7 @@ if not TYPE_CHECKING:  # else every misspelled name would be an Any
             "ProcessorFunction Processors Summary SummaryStore "
             "Tokenizer",
             "agentkit_py.processors.budget": "Budget",
-            "agentkit_py.processors.compose": "Chain ContextPolicy ProviderCompaction Threshold "
+            "agentkit_py.processors.compose": "Chain ContextPolicy Threshold "
             "processor_from_settings processors_from_env",
             "agentkit_py.processors.recall": "Recall",
             "agentkit_py.processors.redaction": "Redact RedactingFilter Redactor",
@@ -133,8 +133,8 @@ if not TYPE_CHECKING:  # else every misspelled name would be an Any
             "agentkit_py.processors.validity": "ensure_valid",
             "agentkit_py.search.vectors": "Embedder MemoryIndex VectorIndex",
             "agentkit_py.processors.views": "ByAuthor HandoffView KeepImages StripImages",
-            "agentkit_py.processors.windowing": "DropUnanswered MessageWindow Pin RecentToolCalls "
-            "RecentTurns TokenLimiter",
+            "agentkit_py.processors.windowing": "DropUnanswered MessageWindow Pin "
+            "ProviderCompaction RecentToolCalls RecentTurns TokenLimiter",
         },
     )
 

@@ -1,4 +1,4 @@
-"""Processors made of processors: chains, a policy that explains itself, providers' compaction."""
+"""Processors made of processors: chains, and a policy that explains itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeAlias, cast
 
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Message, Messages
-from agentkit_py.models.base import Compaction, Model
+from agentkit_py.models.base import Model
 from agentkit_py.processors.apply import apply_processors, as_processors, steps_of
 from agentkit_py.processors.base import HistoryProcessor, Processor, ProcessorContext
 from agentkit_py.processors.budget import Budget
@@ -22,7 +22,6 @@ from agentkit_py.processors.settings import (
     ProcessorParts,
     checked_object,
     optional,
-    text,
     whole,
 )
 from agentkit_py.processors.summarize import Summarize
@@ -40,49 +39,12 @@ from agentkit_py.processors.windowing import (
     DropUnanswered,
     MessageWindow,
     Pin,
+    ProviderCompaction,
     RecentToolCalls,
     RecentTurns,
     TokenLimiter,
 )
 from agentkit_py.runtime.current import environment as process_environment
-
-
-@dataclass(frozen=True)
-class ProviderCompaction(ConfiguredProcessor):
-    """Asks the provider to sum up the conversation when the request grows beyond ``tokens``.
-
-    The reply then holds the model's own summary as a block, and later requests of this agent begin
-    with it: all before it is left out, but for system messages. Reasoning that comes after it
-    holds. The thread keeps all messages.
-
-    A summary replaces exactly the messages that this agent would be sent otherwise, at the host,
-    account and model that made it. Where a processor, a hook, another model or system prompt
-    changes any of that, and for all other agents, the messages themselves are sent. So combine it
-    with nothing that cuts or rewrites; an agent that has it does not share its prefix.
-
-    Claude from 4.6 on does it, and OpenAI's models from GPT-5 on, each at its own API. For others
-    nothing happens, and the report says so.
-
-    Args:
-        tokens: Claude takes 50,000 at least, OpenAI 1,000; fewer count as that.
-        instructions: What the summary has to hold, in place of Claude's own prompt for it; OpenAI
-            takes none.
-
-    Raises:
-        ConfigurationError: ``tokens`` is not a positive whole number, or the instructions are
-            empty.
-    """
-
-    tokens: Annotated[int, whole(1)] = 150_000
-    instructions: Annotated[str | None, optional(text)] = None
-
-    _reason = "summary by the model from {tokens} tokens on"
-
-    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
-        """Return the messages as they are, and note the request."""
-        context.wishes.append(Compaction(tokens=self.tokens, instructions=self.instructions))
-        return messages
-
 
 VARIABLE = "AGENTKIT_PROCESSORS"
 """The environment variable that `processors_from_env` reads."""

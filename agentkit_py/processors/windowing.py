@@ -1,4 +1,4 @@
-"""Processors that keep the newest of a history: messages, tokens or calls; and pins, which stay."""
+"""Processors that keep the newest of a history, pins, and the request for a provider's summary."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from agentkit_py.messages import (
     lineage,
     text_of,
 )
+from agentkit_py.models.base import Compaction
 from agentkit_py.processors.base import HistoryProcessor, ProcessorContext, Tokenizer
 from agentkit_py.processors.current_results import shorten_results
 from agentkit_py.processors.cutting import (
@@ -596,3 +597,40 @@ def _fits_one_of(
         return any(text in content for text in texts)
 
     return fits
+
+
+@dataclass(frozen=True)
+class ProviderCompaction(ConfiguredProcessor):
+    """Asks the provider to sum up the conversation when the request grows beyond ``tokens``.
+
+    The reply then holds the model's own summary as a block, and later requests of this agent begin
+    with it: all before it is left out, but for system messages. Reasoning that comes after it
+    holds. The thread keeps all messages.
+
+    A summary replaces exactly the messages that this agent would be sent otherwise, at the host,
+    account and model that made it. Where a processor, a hook, another model or system prompt
+    changes any of that, and for all other agents, the messages themselves are sent. So combine it
+    with nothing that cuts or rewrites; an agent that has it does not share its prefix.
+
+    Claude from 4.6 on does it, and OpenAI's models from GPT-5 on, each at its own API. For others
+    nothing happens, and the report says so.
+
+    Args:
+        tokens: Claude takes 50,000 at least, OpenAI 1,000; fewer count as that.
+        instructions: What the summary has to hold, in place of Claude's own prompt for it; OpenAI
+            takes none.
+
+    Raises:
+        ConfigurationError: ``tokens`` is not a positive whole number, or the instructions are
+            empty.
+    """
+
+    tokens: Annotated[int, whole(1)] = 150_000
+    instructions: Annotated[str | None, optional(text)] = None
+
+    _reason = "summary by the model from {tokens} tokens on"
+
+    async def process(self, messages: Messages, context: ProcessorContext) -> Messages:
+        """Return the messages as they are, and note the request."""
+        context.wishes.append(Compaction(tokens=self.tokens, instructions=self.instructions))
+        return messages

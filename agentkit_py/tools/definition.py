@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
-from pickle import PicklingError
 from string import Formatter
 from typing import (
     TYPE_CHECKING,
@@ -345,6 +344,8 @@ class Tool(Generic[P, R]):
             found = tool_at(*place)
             if found is self or (found.handler is self.handler and found.spec == self.spec):
                 return tool_at, place
+        from pickle import PicklingError  # noqa: PLC0415 - for errors only
+
         raise PicklingError(
             f"Tool {self.name!r} cannot be pickled: its function, {'.'.join(place)}, is not found "
             "again by its name. Define the tool with @tool at the top of a module, or make the "
