@@ -274,7 +274,7 @@ async def test_a_time_out_after_the_first_piece_keeps_what_had_arrived(fake: Fak
     """It is a stream that broke off, because of a time-out."""
     start = {"choices": [{"index": 0, "delta": {"content": "Hel"}}]}
     fake.reply(Raw(sse=[start, ": keep-alive"], pause=5))
-    model = replace(make("openai", fake, timeout=0.05), transport=fake.transport)
+    model = replace(make("openai", fake, timeout=0.5), transport=fake.transport)
     with pytest.raises(ModelStreamError, match="no answer within") as caught:
         await infer(model, Sink())
     assert caught.value.partial == "Hel"
