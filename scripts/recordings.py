@@ -1,8 +1,9 @@
 """Recorded HTTP exchanges, in the formats that projects keep them in.
 
 VCR of Python (also with requests and responses in two lists), Ruby, R and Go; HAR; nock; the JSON
-files of ddapm-test-agent; httprr. A file that ends in `.gz` is unpacked first. What a file holds
-besides is skipped; a file that cannot be read is counted by its error.
+files of ddapm-test-agent; Llama Stack's, with the objects of a provider's SDK; httprr. A file that
+ends in `.gz` is unpacked first. What a file holds besides is skipped; a file that cannot be read is
+counted by its error.
 """
 
 from __future__ import annotations
@@ -122,6 +123,8 @@ def _listed(found: Any) -> Iterator[_Raw | None]:
     elif isinstance(found.get("requests"), list) and isinstance(found.get("responses"), list):
         pairs = zip(found["requests"], found["responses"], strict=False)
         yield from (_vcr({"request": one, "response": other}) for one, other in pairs)
+    elif "test_id" in found and isinstance(found.get("response"), dict):
+        yield _from_sdk(found)
     elif isinstance(found.get("request"), dict) and isinstance(found.get("response"), dict):
         yield _vcr(found)
     else:
@@ -149,6 +152,31 @@ def _vcr(one: dict[str, Any]) -> _Raw | None:
         answer=response.get("parsed_body", response.get("body", response.get("content"))),
         answer_headers=response.get("headers"),
     )
+
+
+def _from_sdk(one: dict[str, Any]) -> _Raw | None:
+    """Read Llama Stack's recordings: objects of the SDK, in a list if they were streamed."""
+    request, response = one["request"], one["response"]
+    body = response.get("body")
+    if not {"method", "url"} <= request.keys() or response.get("is_exception"):
+        return None
+    if response.get("is_streaming"):
+        body = "".join(f"data: {json.dumps(_data(piece))}\n\n" for piece in body)
+    else:
+        body = _data(body)
+    return _Raw(
+        method=request["method"],
+        url=request["url"],
+        headers=request.get("headers"),
+        body={name: value for name, value in request["body"].items() if value is not None},
+        status=response.get("status", 200),
+        answer=body,
+        answer_headers={},
+    )
+
+
+def _data(found: Any) -> Any:
+    return found.get("__data__", found) if isinstance(found, dict) else found
 
 
 def _har(one: dict[str, Any]) -> _Raw:

@@ -207,6 +207,14 @@ DIALECTS: dict[str, Any] = {
         "request": {"method": "POST", "url": CHAT, "headers": {}, "body": REQUEST},
         "response": {"status": {"code": 200}, "headers": {}, "body": ANSWER},
     },
+    "llama-stack.json": {
+        "test_id": "tests/test_a.py::test_b",
+        "request": {"method": "POST", "url": CHAT, "headers": {}, "body": json.loads(REQUEST)},
+        "response": {
+            "body": {"__type__": "openai.ChatCompletion", "__data__": json.loads(ANSWER)},
+            "is_streaming": False,
+        },
+    },
     "nock.json": [
         {
             "scope": "https://api.openai.com:443",
@@ -222,7 +230,7 @@ DIALECTS: dict[str, Any] = {
 
 
 def test_recordings_of_every_tool_are_read(tmp_path: Path, root: Path) -> None:
-    """VCR of four languages, lists of requests and responses, HAR, ddapm, nock and httprr."""
+    """VCR of four languages, lists of requests and responses, HAR, ddapm, nock and others."""
     for name, content in DIALECTS.items():
         text = content if isinstance(content, str) else json.dumps(content)
         (tmp_path / name).write_bytes(text.encode())

@@ -68,7 +68,7 @@ VALUE_KEY = "value"
 Encoded: TypeAlias = dict[str, Any]
 
 _MAX_NAME = 64
-_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
 
 

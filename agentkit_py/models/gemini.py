@@ -373,11 +373,11 @@ class _Turns(TurnWriter):
             self._waits = True
             # "Each functionResponse must repeat the id": where the call's id is sent back.
             named = {k: v for k, v in part["functionCall"].items() if k == "id"} | {
-                "name": one.name
+                "name": _function_name(one)
             }
             shown = self._shown(one)
             words = one.words_beside if shown else one.output
-            response = {"name": one.name, "content": words}
+            response = {"name": _function_name(one), "content": words}
             results.append({"functionResponse": {**named, "response": response, **shown}})
         self._add("user", results)
         self._waits = False
@@ -405,7 +405,7 @@ class _Turns(TurnWriter):
             return part
         # A signature alone is how older threads keep it.
         old = {} if call is not None else _signature(part)
-        return {"functionCall": {"name": one.name, "args": one.input}, **old}
+        return {"functionCall": {"name": _function_name(one), "args": one.input}, **old}
 
 
 _FAMILY = re.compile(r"gemini-[\d.]+(?:-[a-z]+)?")
@@ -435,11 +435,19 @@ def _signed(part: Part) -> Part:
     return {name: value for name, value in part.items() if name != "thoughtSignature"}
 
 
+def _function_name(one: ToolExchange) -> str:
+    """Return the tool's name, which begins with a letter or an underscore at Gemini."""
+    begins = one.name[0].isalpha() or one.name[0] == "_"
+    return one.name if begins else f"_{one.name}"[:64]
+
+
 def _text_parts(message: TextMessage, part: Part) -> list[Part]:
     if message.role == "user" and has_media(message):
         return encoded_parts(message, lambda text: {"text": text}, _media_part)
     if part.get("text") == message.content:
         return [part]
+    if not message.content and part.keys() == {"thoughtSignature"}:
+        return [dict(copied(part))]
     pieces = texts(message)
     if not pieces:
         return []
@@ -622,7 +630,8 @@ def _read_part(model: Model, part: Part, ids: _CallIds) -> Message | None:
         metadata = kept(model, FORMAT, part, ours)
         return ToolCallMessage([replace(read, provider_metadata=metadata)])
     is_thought = part.get("thought") is True
-    text = part.get("text", "" if is_thought and not part.keys() - _OF_THOUGHTS else None)
+    is_bare = bool(part) and not part.keys() - _OF_THOUGHTS
+    text = part.get("text", "" if is_bare else None)
     if not isinstance(text, str):
         # The result of a function is the user's to give, not a model's.
         return None if "functionResponse" in part else _read_opaque(model, part)

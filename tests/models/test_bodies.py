@@ -200,7 +200,29 @@ def test_names_that_no_provider_accepts_are_cleaned() -> None:
     tools = [ToolCall("a", "billing.look up", {}), ToolCall("b", "", {}), ToolCall("c", "9x", {})]
     messages = (asked(*tools), *(answer(tool, 1) for tool in tools))
     names = [c["function"]["name"] for c in chat(OPENAI, *messages)[0]["tool_calls"]]
-    assert names == ["billing_look_up", "_", "_9x"]
+    assert names == ["billing_look_up", "_", "9x"]
+
+
+def test_names_that_begin_with_a_digit_are_changed_for_gemini_alone() -> None:
+    """OpenAI and Claude take them as they are, and call the tool by its name."""
+    tools = [ToolCall(name, name, {}) for name in ("0", "_x", "-x")]
+    messages = (text("user", "x"), asked(*tools), *(answer(tool, 1) for tool in tools))
+    assert [c["function"]["name"] for c in chat(OPENAI, *messages)[1]["tool_calls"]] == [
+        *("0", "_x", "-x")
+    ]
+    assert [block["name"] for block in chat(CLAUDE, *messages)[1]["content"]] == ["0", "_x", "-x"]
+    _, called, answered = contents(*messages)
+    expected = ["_0", "_x", "_-x"]
+    assert [part["functionCall"]["name"] for part in called["parts"]] == expected
+    assert [part["functionResponse"]["name"] for part in answered["parts"]] == expected
+
+
+def test_a_signature_without_any_text_goes_back_in_its_place() -> None:
+    """Gemini signs the end of a text in a part of its own."""
+    parts = [{"text": "5"}, {"thoughtSignature": "c2ln"}]
+    reply = GEMINI.decode({"candidates": [{"content": {"role": "model", "parts": parts}}]})
+    bodies = contents(text("user", "2+3?"), *reply.messages, text("user", "Thanks."))
+    assert bodies[1]["parts"] == parts
 
 
 def test_arguments_that_are_no_object_are_wrapped_where_one_is_due() -> None:
