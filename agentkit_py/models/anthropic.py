@@ -265,7 +265,9 @@ class AnthropicAdapter(Adapter):
         """Return the body; the model's default parameters overwrite these values."""
         draft = self._draft(model, request)
         body, (messages, asked) = draft.body, draft.turns.finished()
-        if "messages" not in model.default_parameters:
+        if "messages" in model.default_parameters:
+            messages = []
+        else:
             body["messages"] = messages
         if not body.get("tools"):
             body.pop("tool_choice", None)

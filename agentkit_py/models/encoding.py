@@ -184,11 +184,18 @@ def ends_with_assistant(request: ModelRequest) -> bool:
         (
             message
             for message in reversed(split_prefill(request)[0])
-            if message.role != "system" and not isinstance(message, ReasoningMessage)
+            if message.role != "system" and not _is_unsent(message)
         ),
         None,
     )
     return last is not None and last.role == "assistant"
+
+
+def _is_unsent(message: Message) -> bool:
+    """Return whether a message may leave no turn: reasoning, or a text of white space alone."""
+    if isinstance(message, ReasoningMessage):
+        return True
+    return isinstance(message, TextMessage) and not texts(message) and not has_media(message)
 
 
 def role_message(text: str, added: Iterable[str], removed: Iterable[str]) -> TextMessage:

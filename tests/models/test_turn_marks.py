@@ -45,6 +45,20 @@ def test_a_marked_reply_between_a_call_and_its_result_opens_no_turn(
     assert roles == ["user", "assistant" if model is CLAUDE else "model", "user"]
 
 
+@pytest.mark.parametrize(
+    ("model", "place"), [(CLAUDE, "messages"), (GEMINI, "contents")], ids=["claude", "gemini"]
+)
+def test_a_reply_to_a_question_of_white_space_keeps_the_turn_that_was_sent_before_it(
+    model: Model, place: str
+) -> None:
+    """White space is not sent, so the request ended with an assistant's text and our own turn."""
+    said = (TextMessage("assistant", "One.", agent="a"), TextMessage("user", "\u2028"))
+    first: Any = model.encode(request := ModelRequest(messages=said))
+    (reply,) = model.bind(request, [TextMessage("assistant", "Two.", agent="b")])
+    again: Any = model.encode(ModelRequest(messages=(*said, reply, TextMessage("user", "Go on."))))
+    assert again[place][: len(first[place])] == first[place]
+
+
 def test_thinking_that_nothing_follows_takes_no_other_block_with_it() -> None:
     """It is not sent, and what comes into its place in memory is another block."""
     model = anthropic("claude-opus-5-5", api_key="sk-a")

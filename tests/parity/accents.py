@@ -246,7 +246,8 @@ def errors(spec: Spec, rand: random.Random) -> None:
 def options(spec: Spec, rand: random.Random) -> None:
     """Models with other names, addresses and default parameters."""
     for model in spec["models"].values():
-        given = copy.deepcopy(OPTIONS.get(model["provider"], model["options"]))
+        usual: Json = OPTIONS.get(model["provider"], model["options"])
+        given: dict[str, Json] = copy.deepcopy(usual)
         model["options"] = given
         _named(model["provider"], given, rand)
         if rand.random() < 0.1:

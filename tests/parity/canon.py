@@ -15,7 +15,7 @@ from typing import Any
 from agentkit_py.routing import _PROMPT  # pyright: ignore[reportPrivateUsage] - its wording is what is tested
 
 from .ids import normalised
-from .reference.js import text
+from .reference.js import stringify, text
 from .vectors import Json, Vector
 
 SECTIONS = (
@@ -322,7 +322,7 @@ def _json_without_our_words(text: str) -> str:
         read: Any = json.loads(text)
     except ValueError:
         return text
-    return json.dumps(_without_our_words(read), separators=(",", ":"), ensure_ascii=False)
+    return stringify(_without_our_words(read), python=True)
 
 
 def _text_without_our_words(text: str) -> str:

@@ -371,6 +371,12 @@ ENGINE: tuple[Divergence, ...] = (
         "a router that returns a routing agent in a list",
     ),
     Divergence(
+        "routing-agents-choose",
+        "network.ts getNextAgents",
+        "A routing agent without on_route is refused when it is made.",
+        "TypeScript asks its model and then fails with a TypeError.",
+    ),
+    Divergence(
         "names-are-unique",
         "network.ts Network",
         "Two agents of a network, or two tools of an agent, that have one name are refused.",

@@ -44,6 +44,13 @@ MODELS: tuple[Divergence, ...] = (
         "Its arguments may be incomplete, and `{}` runs a tool with its defaults.",
     ),
     Divergence(
+        "custom-calls-are-calls",
+        "openai.ts responseParser",
+        "A call of a tool that OpenAI defines (`custom`) runs the tool that it names, and its text "
+        "is the argument `input`.",
+        "TypeScript looks for its `function` and fails with a TypeError.",
+    ),
+    Divergence(
         "no-function-key",
         "openai.ts responseParser",
         "A tool call has `name`, not also `function`.",
@@ -417,6 +424,5 @@ MODELS: tuple[Divergence, ...] = (
         "A reply of Gemini's that says nothing after a tool's result is continued, three times at "
         "the most.",
         "Gemini ends replies so now and then; TypeScript ends the turn without an answer.",
-        "fresh.both.e26.28 in turns of several inferences",
     ),
 )

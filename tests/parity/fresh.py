@@ -18,7 +18,6 @@ import traceback
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from tests.typescript import folder_of
 
@@ -88,30 +87,6 @@ def problem_of(vector: Vector, mode: Mode = TYPESCRIPT) -> str:
     return "\n".join(filter(None, [shown(verdict.differences), *found.problems]))
 
 
-def continues_replies(vector: Vector) -> bool:
-    """Return whether Gemini says nothing in it: after a tool's result it is asked to continue.
-
-    `empty-replies-are-continued` makes further requests, for which nothing is recorded.
-    """
-    models = vector.spec.get("models", {}).values()
-    if not any(model["provider"] == "gemini" for model in models):
-        return False
-    return any(map(_says_nothing, vector.spec.get("llm", [])))
-
-
-def _says_nothing(reply: dict[str, Any]) -> bool:
-    body = reply.get("json")
-    found = body.get("candidates") if isinstance(body, dict) else None
-    candidate = found[0] if isinstance(found, list) and found else None
-    if not isinstance(candidate, dict) or candidate.get("finishReason", "STOP") != "STOP":
-        return False
-    parts = (candidate.get("content") or {}).get("parts") or []
-    return all(
-        isinstance(part, dict) and (part.get("thought") or not str(part.get("text", " x")).strip())
-        for part in parts
-    )
-
-
 def said_of(vector: Vector, mode: Mode) -> str:
     """Return the same; what crashes counts, and does not keep the others from being compared."""
     try:
@@ -131,7 +106,6 @@ def main() -> None:
     logging.disable(logging.CRITICAL)
     tried: Counter[str] = Counter()
     failed: Counter[str] = Counter()
-    continued = 0
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.keep or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -143,10 +117,6 @@ def main() -> None:
             }
             family = vector.name.partition(".")[0]
             tried[family] += 1
-            if any(problems.values()) and continues_replies(vector):
-                continued += 1
-                sys.stdout.write(f"{vector.name}: listed, empty-replies-are-continued\n\n")
-                continue
             failed[family] += any(problems.values())
             for mode, problem in problems.items():
                 if problem:
@@ -155,8 +125,7 @@ def main() -> None:
         sys.stdout.write(f"{family:10} {count - failed[family]:4} of {count:4} alike\n")
     share = 1 - failed.total() / max(1, tried.total())
     sys.stdout.write(
-        f"{tried.total()} recorded anew, run in three modes; {share:.1%} alike in all, "
-        f"{continued} of them but for replies that are continued\n"
+        f"{tried.total()} recorded anew, run in three modes; {share:.1%} alike in all\n"
     )
     sys.exit(bool(failed.total()))
 

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from . import canon
+from . import canon, marks
 from .compare import MISSING, Path, differences
 from .divergences import ALL_IDS
 from .evidence import Documents
@@ -82,10 +82,20 @@ def _run_documents(vector: Vector, on: frozenset[str], mode: Mode, expected: Exp
         return Documents(recorded, None, None, canon.observed(played.observed), problems=problems)
     played = play(vector.spec, ours.replies, mode)
     seen = canon.observed(played.observed)
-    four = [recorded, theirs.document, ours.document, seen]
-    if vector.data.get("unorderedTools"):
-        four = [canon.tools_by_name(document) for document in four]
-    return Documents(*four, ours.asked, tuple(played.problems))
+    wanted, seen, broken = marks.compared(ours.document, seen, played.observed)
+    named = canon.tools_by_name if vector.data.get("unorderedTools") else _as_it_is
+    return Documents(
+        named(recorded),
+        named(theirs.document),
+        named(wanted),
+        named(seen),
+        ours.asked,
+        (*played.problems, *broken),
+    )
+
+
+def _as_it_is(document: Json) -> Json:
+    return document
 
 
 def models(vector: Vector, on: frozenset[str], mode: Mode = TYPESCRIPT) -> tuple[Outcome, Outcome]:

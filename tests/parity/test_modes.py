@@ -10,9 +10,6 @@ from .judge import documents, judge
 from .modes import CLASSES, FUNCTIONS, Mode
 from .vectors import Vector
 
-CONTINUED = {("fresh.both.e26.28", "classes")}
-"""Recordings in which Gemini says nothing after a tool's result: here it is asked again."""
-
 
 @pytest.mark.parametrize("mode", [FUNCTIONS, CLASSES], ids=lambda mode: mode.name)
 def test_recording_in_the_default_mode(vector: Vector, mode: Mode) -> None:
@@ -22,8 +19,6 @@ def test_recording_in_the_default_mode(vector: Vector, mode: Mode) -> None:
     waiting = vector.not_applicable()
     if waiting is not None:
         pytest.skip(waiting)
-    if (vector.name, mode.name) in CONTINUED:
-        pytest.skip("its reply that says nothing is continued (empty-replies-are-continued)")
     found = documents(vector, ALL_IDS, mode)
     verdict = judge(found)
     assert not found.problems

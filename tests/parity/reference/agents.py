@@ -97,7 +97,8 @@ class Turn:
         self._asked = (public(prompt), public(history), "")
         history = processed(self.play, history, self._processors())
         limit = max(1, self.max_iter or 0)
-        for iteration in range(limit):
+        iteration = counted = empty = 0
+        while True:
             if last is not None:
                 prompt, history = self._next(prompt, last)
             prompt, history, stop = self._on_start(prompt, history)
@@ -105,7 +106,10 @@ class Turn:
                 self.stopped = True
                 break
             last = self._infer(prompt, history, iteration)
-            ends = iteration + 1 >= limit or not self._goes_on(last)
+            iteration, counted = iteration + 1, counted + (not _is_empty(last))
+            empty += _is_empty(last)
+            reached = empty >= _MOST_EMPTY if _is_empty(last) else counted >= limit
+            ends = reached or not (_is_empty(last) or self._goes_on(last))
             if ends:
                 last = self._finished(last)
                 self._name_result(last)
@@ -274,9 +278,12 @@ class Turn:
         body = self.play.infer(self.model, asked, plain, key, path)
         form = responses if responses.is_asked(self.model, self.on) else chat
         decode = _FORMATS.get(self.model["provider"], form).decode
+        read = self._read(decode, body)
+        if iteration and self.model["provider"] == "gemini" and gemini.says_nothing(body, read):
+            read = gemini.empty(read) if self.on("empty-replies-are-continued") else read
         result = Result(
             self.agent["name"],
-            self._read(decode, body),
+            read,
             [],
             public(prompt),
             public(history),
@@ -402,6 +409,15 @@ class Turn:
             "network": self.network_name,
             "result": result.record(),
         }
+
+
+_MOST_EMPTY = 3
+
+
+def _is_empty(result: Result) -> bool:
+    """Whether it says nothing, and the model is asked to continue."""
+    output = [] if result.output is UNDEFINED else result.output
+    return any("_empty" in message for message in output)
 
 
 def _chronological(prompt: list[Json], history: list[Json]) -> list[Json]:

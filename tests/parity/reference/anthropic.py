@@ -92,7 +92,8 @@ def encode(
         named = choice not in ("auto", "any")
         body["tool_choice"] = {"type": "tool", "name": choice} if named else {"type": choice}
     without_choice(body, defaults, tools, on)
-    body = _thinking_where_taken(body | defaults, on)
+    said = [] if "messages" in defaults else body["messages"]
+    body = _thinking_where_taken(body | defaults, said, on)
     own = thread is UNDEFINED or "cache_control" in stringify(defaults)
     marked = body if own else _marked_for_cache(body, asked_before, thread)
     return marked if marked != body and on("long-requests-are-marked") else body
@@ -109,7 +110,7 @@ def _marked_for_cache(body: dict[str, Json], asked: int, thread: Json) -> dict[s
     """
     made, turns = dict(body), list(body["messages"])
     tools, system = body.get("tools"), body.get("system")
-    least = 4 * _least_cached(body["model"]) or math.inf  # characters
+    least = 4 * least_cached(body["model"]) or math.inf  # characters
     if tools:
         least -= len(stringify(tools))
         made |= {"tools": [*tools[:-1], tools[-1] | _MARK]} if least <= 0 else {}
@@ -136,7 +137,7 @@ def _marked(content: Json) -> Json:
     return content
 
 
-def _least_cached(model: str) -> int:
+def least_cached(model: str) -> int:
     """The tokens from which on a Claude's cache keeps something; 0: it has none."""
     version = _version(model)
     tier = next((t for t in ("opus", "sonnet", "haiku") if f"claude-{t}" in model), "")
@@ -190,9 +191,9 @@ def _thinking(parameters: dict[str, Json]) -> str:
     return (parameters.get("thinking") or {}).get("type", "disabled")
 
 
-def _thinking_where_taken(body: dict[str, Json], on: Switches) -> dict[str, Json]:
+def _thinking_where_taken(body: dict[str, Json], said: list[Json], on: Switches) -> dict[str, Json]:
     """The body: a forced tool, and a last turn that calls without a thought, forbid thinking."""
-    last = next((m for m in reversed(body["messages"]) if m["role"] == "assistant"), None)
+    last = next((m for m in reversed(said) if m["role"] == "assistant"), None)
     kinds = (
         [block["type"] for block in last["content"]]
         if last and isinstance(last["content"], list) and _thinking(body) == "enabled"

@@ -133,6 +133,8 @@ def _content(content: Json, on: Switches) -> Json:
 
 
 def _call(call: Json, on: Switches) -> Json:
+    if "_custom" in call:
+        return {"id": call["id"], **call["_custom"]}
     function = {"name": call["name"], **sent_arguments(call, on)}
     return {"id": call["id"], "type": "function", "function": function}
 
@@ -244,9 +246,11 @@ def _stop(choice: dict[str, Json], calls: Json, on: Switches) -> str:
 
 def _read_call(call: dict[str, Json], on: Switches) -> Json:
     custom = call.get("custom") or {}
-    if custom.get("name") and on("malformed-arguments"):  # a tool that OpenAI defines
+    if custom.get("name") and on("custom-calls-are-calls"):  # a tool that OpenAI defines
         said = {"input": custom.get("input") or ""}
-        return {"type": "tool", "id": call.get("id") or "", "name": custom["name"], "input": said}
+        read = {"type": "tool", "id": call.get("id") or "", "name": custom["name"], "input": said}
+        whole = isinstance(custom.get("input"), str)
+        return read | ({"_custom": {"type": "custom", "custom": custom}} if whole else {})
     if not (call.get("function") or {}).get("name") and on("malformed-arguments"):
         return _nameless(call)
     function = call["function"]

@@ -65,14 +65,14 @@ def encode(
 def _without_last_thoughts(messages: list[Json]) -> list[Json]:
     """The messages, but for a reply at the end that only thought."""
     end = len(messages)
-    while end and messages[end - 1]["type"] == "reasoning":
+    while end and messages[end - 1]["type"] == "reasoning" and "_empty" not in messages[end - 1]:
         end -= 1
     said = end > 0 and messages[end - 1]["role"] == "assistant"
     return messages if said else messages[:end]
 
 
 def _sendable(messages: list[Json]) -> list[Json]:
-    """The messages without code that has no outcome, unless the user has not spoken since.
+    """The messages without code that has an id and no outcome, if the user has spoken since.
 
     A part that held nothing is none.
     """
@@ -83,6 +83,8 @@ def _sendable(messages: list[Json]) -> list[Json]:
     for message in messages:
         if message["type"] == "text" and message["role"] == "user":
             running.clear()
+        if message.get("part") == "call" and not _id_in(message):
+            kept.append(message)  # Gemini's file search writes its code so
         if message.get("part") == "call":
             calls[_id_in(message)] = running[_id_in(message)] = message
         elif message.get("part") == "result" and _id_in(message) in calls:
@@ -190,7 +192,27 @@ def _ours(messages: list[Json], prefill: int, model: Json) -> dict[str, Json]:
     return {**system, **sides.mark, "contents": contents}
 
 
+def says_nothing(body: Json, read: list[Json]) -> bool:
+    """Whether a reply that Gemini ended well is empty."""
+    candidates = body.get("candidates") or []
+    well = all(each.get("finishReason", "STOP") == "STOP" for each in candidates)
+    return well and not any(
+        m["type"] not in ("text", "reasoning")
+        or (m["type"] == "text" and "".join(text_pieces(m)).strip())
+        for m in read
+    )
+
+
+def empty(read: list[Json]) -> list[Json]:
+    """The messages of a reply that says nothing, marked for the next request."""
+    nothing: Json = {"type": "reasoning", "role": "assistant", "content": ""}
+    held = read or [nothing]
+    return [{**m, "_empty": "end" if m is held[-1] else "part"} for m in held]
+
+
 def _turns(unit: Unit, model: Json) -> Turns:
+    if not isinstance(unit, Exchange) and "_empty" in unit:
+        return [("user", [{"text": "Continue."}])] if unit["_empty"] == "end" else []
     if not isinstance(unit, Exchange):
         return [("user" if unit["role"] == "user" else "assistant", _said(unit, model))]
     asked = [_asked(c, model, first=c is unit.calls[0]) for c in unit.calls]

@@ -206,11 +206,11 @@ class NetworkRun(Run):
         before = len(self.state.results)
         result = turn.play_out()
         if adapter.has("appendResults") and not turn.stopped:
-            # TypeScript adds the result to the state only after this.
-            last = self.state.results.pop()
+            # TypeScript adds the result to the state only after this, and that of a router never.
+            last = [] if turn.routing else [self.state.results.pop()]
             new = self.state.results[before:]
             adapter.call("appendResults", self.state, self.given, self.facts, new)
-            self.state.results.append(last)
+            self.state.results += last
         return result
 
     # ------------------------------------------------------------------ who is next
@@ -365,13 +365,15 @@ class NetworkRun(Run):
             first=self.first,
         )
         self.routings += 1
-        result = turn.play_out()
+        result = self._turned(turn, agent)
         if agent is DEFAULT_ROUTING:
             return Routed(default_route(result, self))
         return Routed(self._on_route(agent, result, turn))
 
     def _on_route(self, agent: dict[str, Json], result: Result, turn: Turn) -> list[str]:
-        hook = agent["lifecycle"]["onRoute"]
+        hook = agent.get("lifecycle", {}).get("onRoute")
+        if hook is None:
+            raise engine_failure("TypeError")
         self.play.log(f"onRoute:{agent['name']}", "onRoute", **turn.result_facts(result))
         if "throw" in hook:
             raise own_failure(hook["throw"])

@@ -298,7 +298,7 @@ class Play:
         """All runs."""
         runs: list[Json] = []
         for number, run in enumerate(self.spec["runs"]):
-            self.run = number
+            self.run, self._offered = number, None
             self.note(f"run:{number}")
             runs.append(self._run(run))
         document = {
@@ -414,6 +414,9 @@ class Play:
         for name in filter(None, (agent.get("model"), agent.get("withModel"))):
             check_model(self.spec["models"][name], self.on)
         if not agent["name"] and self.on("names-are-checked"):
+            raise our_failure("ConfigurationError")
+        chooses = agent["type"] != "routing" or "onRoute" in agent.get("lifecycle", {})
+        if not chooses and self.on("routing-agents-choose"):
             raise our_failure("ConfigurationError")
         names = [tool["name"] for tool in self.tools_of(agent)]
         if len(set(names)) < len(names) and self.on("names-are-unique"):

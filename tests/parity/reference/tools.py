@@ -231,6 +231,8 @@ class _Operations(Operations):
             return name
         if calling.on("synchronous-throws"):
             raise _Thrown({"name": "LookupError", "message": "<ours>"}, at_once=False)
+        if given is None:  # the handler takes its input apart
+            raise engine_failure("TypeError")
         if not isinstance(name, str):
             raise prose_failure("invalid-agent")
         raise prose_failure("no-such-agent", name)
