@@ -17,6 +17,7 @@ from typing_extensions import TypedDict
 
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import BudgetExceededError, ConfigurationError, HistoryError, ModelHTTPError
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.users import RefusedSpending, Spending, SpendingStore, spending_scope
 from agentkit_py.messages import Usage
 from agentkit_py.models.base import GuardedCall
@@ -94,7 +95,7 @@ class Budgets:
         on_failure: Literal["closed", "open"] = "closed",
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        if not isinstance(store, SpendingStore):
+        if abilities_of(store).spending is None:
             raise ConfigurationError(
                 f"Budgets({store!r:.80}): pass SqliteHistory, PostgresHistory or MemoryHistory."
             )

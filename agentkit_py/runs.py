@@ -31,8 +31,9 @@ from agentkit_py._engine.tool_sources import ToolSource, opened
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import Answered
 from agentkit_py.events.types import Event, Observer
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.questions import Question
 from agentkit_py.history.stopping import STOPPED
 from agentkit_py.lifecycle.network_run import AgentLike
 from agentkit_py.messages import UserMessage
@@ -168,10 +169,10 @@ class Runnable(Generic[T]):
         Raises:
             ConfigurationError: It is neither.
         """
-        thread_id, store = id_of_thread("pending", thread), cast("object", self.history)
-        if not isinstance(store, QuestionStore):
+        thread_id, questions = id_of_thread("pending", thread), abilities_of(self.history).questions
+        if questions is None:
             return []
-        return await store.list_questions(thread_id=thread_id, limit=None)
+        return await questions.list_questions(thread_id=thread_id, limit=None)
 
     async def go_on(self, taken: Resumption, options: RunOptions) -> T:
         """Go on with a run that this process has taken, as servers do; see `resume`."""

@@ -24,6 +24,7 @@ from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.shared_prefix import SYSTEM, SharedPrefix
 from agentkit_py._engine.state_changes import NoChanges
 from agentkit_py.events.types import ContextActivity
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.lifecycle.hooks import Start, StartContext
 from agentkit_py.messages import Message, ToolResultMessage, lineage
 from agentkit_py.models.base import Compaction, Model, ModelReply, ModelRequest, ToolSpec
@@ -37,7 +38,7 @@ from agentkit_py.processors.apply import (
     steps_of,
     without_results_of_others,
 )
-from agentkit_py.processors.base import ProcessorContext, Stage, SummaryStore
+from agentkit_py.processors.base import ProcessorContext, Stage
 from agentkit_py.processors.current_results import shorten_results
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages, count_text
@@ -45,7 +46,6 @@ from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.processors.windowing import TokenLimiter
 from agentkit_py.runtime.asking import Replied, first_answer, read_reply
 from agentkit_py.runtime.keys import bind_keys
-from agentkit_py.search.vectors import VectorIndex
 from agentkit_py.state import tenant_of
 from agentkit_py.tools.definition import Tool
 
@@ -407,7 +407,7 @@ class ModelInputBuilder:
 
     def _context(self, prompt: Sequence[Message], history: Sequence[Message]) -> ProcessorContext:
         run, agent, model = self.run, self.agent, self.turn.model
-        store = run.history
+        able = abilities_of(run.history)
         return ProcessorContext(
             agent=agent.name,
             network=None if run.network is None else run.network.name,
@@ -429,8 +429,8 @@ class ModelInputBuilder:
             own_view=run.choices.has_own_chain(agent),
             shares_prefix=self.shared is not None,
             services=self.services,
-            summaries=store if store and isinstance(store, SummaryStore) else None,
-            vectors=store if store and isinstance(store, VectorIndex) else None,
+            summaries=able.summaries,
+            vectors=able.vectors,
             memory=run.memory.values,
             unloaded=run.not_loaded,
             dry=self.dry,

@@ -18,6 +18,7 @@ from agentkit_py._engine.run_options import RunOptions
 from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import ConfigurationError, NotPendingError, StateError
 from agentkit_py.events.approvals import Answered, ApprovalAnswer
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.questions import Question, QuestionStore, record_answer, stop_question
 from agentkit_py.history.runs import RunRecord, RunWorker
 from agentkit_py.messages import UserMessage
@@ -38,7 +39,7 @@ def may_pause(options: RunOptions, history: object, agents: Iterable[Any]) -> Ru
     """Return the options of a run; where it may have to ask, with a runtime that lets it pause."""
     if history is None or options.get("approver") is not None or not any(map(_may_ask, agents)):
         return options
-    if not isinstance(history, QuestionStore):
+    if abilities_of(history).questions is None:
         return options
     runtime = choose_runtime(
         options.get("runtime"),
@@ -94,9 +95,12 @@ class Beginning:
     async def _store(self, context: RunContext, paused: RunPaused) -> list[Question]:
         if self.problem:
             raise ConfigurationError(f"The run needs a person and cannot wait: {self.problem}")
-        message, store = context.messages.input.message, context.thread.config
+        message, store = (
+            context.messages.input.message,
+            abilities_of(context.thread.config).questions,
+        )
         thread_id = context.state.thread_id
-        assert isinstance(store, QuestionStore)
+        assert store is not None
         assert message.id is not None
         assert thread_id is not None
         kind, name = self.target
@@ -141,7 +145,7 @@ async def close_questions(
             await stop_question(store, one.id)
 
 
-async def waited_for(store: object, thread_id: str | None, run: RunRecord) -> list[Question]:
+async def waited_for(history: object, thread_id: str | None, run: RunRecord) -> list[Question]:
     """Return the questions that a paused run waits for, those answered meanwhile included.
 
     Those of parallel calls come in the order of the calls, whichever asked first.
@@ -149,7 +153,8 @@ async def waited_for(store: object, thread_id: str | None, run: RunRecord) -> li
     A question belongs to its attempt. Questions of earlier attempts at the same message do not
     count, whatever their outcome.
     """
-    if not isinstance(store, QuestionStore) or thread_id is None:
+    store = abilities_of(history).questions
+    if store is None or thread_id is None:
         return []
     steps = as_object((run.journal or {}).get("steps")) or {}
     known, asked = as_object(steps.get("answers")) or {}, as_list(steps.get("asked"))
@@ -227,7 +232,7 @@ class Resumption:
 
 
 async def resume_with(
-    store: object, thread_id: str, answers: Mapping[str, Answered] | None, by: str | None
+    history: object, thread_id: str, answers: Mapping[str, Answered] | None, by: str | None
 ) -> Resumption:
     """Save answers, and claim their run for this process only.
 
@@ -235,10 +240,11 @@ async def resume_with(
         ConfigurationError: The store keeps no questions, or the run is an Inngest function.
         NotPendingError: The question does not exist, or is not open.
     """
-    if not isinstance(store, QuestionStore):
+    store = abilities_of(history).questions
+    if store is None:
         raise ConfigurationError(
             f"resume() needs history=… with a store that keeps questions, such as SqliteHistory, "
-            f"not {store!r:.80}"
+            f"not {history!r:.80}"
         )
     asked = await store.list_questions(thread_id=thread_id, status=None, limit=None)
     remote = [one.id for one in asked if one.execution is not None and one.id in (answers or ())]
@@ -272,9 +278,10 @@ def _say_who_was_asked(asked: Sequence[Question], answers: Container[str], by: s
             )
 
 
-async def take_answered(store: object, questions: Sequence[Question]) -> Resumption | None:
+async def take_answered(history: object, questions: Sequence[Question]) -> Resumption | None:
     """Claim a run that has just paused, if it was answered meanwhile."""
-    if not isinstance(store, QuestionStore):
+    store = abilities_of(history).questions
+    if store is None:
         return None
     for one in questions:
         if one.status != "open" and one.run_id is not None:
@@ -405,18 +412,19 @@ async def _expired(store: QuestionStore, questions: Sequence[Question]) -> list[
 
 
 async def stop_paused(
-    store: object, thread_id: str, *, at_work: Container[str] = ()
+    history: object, thread_id: str, *, at_work: Container[str] = ()
 ) -> list[RunRecord]:
     """Stop the paused runs of a thread, and those whose processes have died; return their records.
 
     Questions of active runs stay: the run closes them itself when it is stopped.
 
     Args:
-        store: The store.
+        history: The store.
         thread_id: The thread.
         at_work: Ids of runs that are active, or may be.
     """
-    if not isinstance(store, QuestionStore):
+    store = abilities_of(history).questions
+    if store is None:
         return []
     stopped: dict[str, RunRecord] = {}
 

@@ -32,9 +32,9 @@ from agentkit_py._engine.run_options import (
 from agentkit_py._engine.state_changes import StateChanges
 from agentkit_py._engine.transcript import Transcript
 from agentkit_py.errors import ConfigurationError, HistoryError, StateError, ThreadNotFoundError
+from agentkit_py.history.abilities import inbox_of
 from agentkit_py.history.config import HistoryConfig
 from agentkit_py.history.leases import OnBusy, ThreadLease
-from agentkit_py.history.mail import inbox_of
 from agentkit_py.history.stopping import OpenCall, OpenReply
 from agentkit_py.history.thread import Thread
 from agentkit_py.lifecycle.hooks import AgentContext

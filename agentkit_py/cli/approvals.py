@@ -27,10 +27,12 @@ from agentkit_py.cli.target import (
 )
 from agentkit_py.errors import ConfigurationError, NotPendingError
 from agentkit_py.events.approvals import ApprovalAnswer, Decision
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.questions import Question, QuestionStore, change_open
 from agentkit_py.network import problem_with_arguments
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.stores import HistoryStore
+from agentkit_py.stores.base import thread_store
 
 app: typer.Typer = command_group(
     "approvals", "Questions that wait for a person: list and answer them."
@@ -38,9 +40,10 @@ app: typer.Typer = command_group(
 
 
 def _questions_of(store: object) -> QuestionStore:
-    if not isinstance(store, QuestionStore):
+    questions = abilities_of(store).questions
+    if questions is None:
         raise ConfigurationError(f"{store!r:.80} keeps no questions.")
-    return store
+    return questions
 
 
 @store_command(app, "list")
@@ -188,8 +191,9 @@ def answer(  # noqa: PLR0913 - the options of the command
                 console.print(clean(done.text), markup=False, soft_wrap=True)
         finally:
             await close_shared_runtime()
-            if isinstance(found.history, HistoryStore):
-                await found.history.close()
+            store = thread_store(found.history)
+            if store is not None:
+                await store.close()
 
     run_interruptibly(main())
 

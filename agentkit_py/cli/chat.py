@@ -37,7 +37,6 @@ from agentkit_py.cli.threads import print_threads
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, Decision
 from agentkit_py.history.questions import Question
-from agentkit_py.history.runs import RunStore
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network, NetworkRun
 from agentkit_py.processors.report import ContextReport
@@ -46,6 +45,7 @@ from agentkit_py.results import USER, AgentResult
 from agentkit_py.runtime.current import close_shared_runtime
 from agentkit_py.state import State, clone_data
 from agentkit_py.stores import HistoryStore, MemoryHistory, for_user
+from agentkit_py.stores.base import thread_store
 from agentkit_py.stores.rows import title_of
 
 _Delay = Annotated[bool, typer.Option("--delay/--no-delay", help="Type answers out in a terminal.")]
@@ -225,8 +225,8 @@ class Chat:
 
     @property
     def _store(self) -> HistoryStore:
-        store = self.target.history
-        if not isinstance(store, HistoryStore):
+        store = thread_store(self.target.history)
+        if store is None:
             raise HistoryError("Its history is not a store of this library.")
         return store
 
@@ -251,7 +251,7 @@ class Chat:
                 runner.run(self._show_thread())
 
     async def _begin(self) -> None:
-        if isinstance(self.target.history, HistoryStore):
+        if thread_store(self.target.history) is not None:
             if self.thread_id is not None:
                 await self._load(self.thread_id)
             else:
@@ -261,8 +261,9 @@ class Chat:
 
     async def _close(self) -> None:
         await close_shared_runtime()
-        if isinstance(self.target.history, HistoryStore):
-            await self.target.history.close()
+        store = thread_store(self.target.history)
+        if store is not None:
+            await store.close()
 
     def _handle(self, runner: asyncio.Runner, line: str) -> None:
         name, _, argument = line.partition(" ")
@@ -322,9 +323,9 @@ class Chat:
 
     async def _answer(self, line: str) -> None:
         state = self._next_state()
-        history = self.target.history
-        if isinstance(history, HistoryStore) and self.user_id is not None:
-            await history.add_thread(self.thread_id, user_id=self.user_id, title=title_of(line))
+        store = thread_store(self.target.history)
+        if store is not None and self.user_id is not None:
+            await store.add_thread(self.thread_id, user_id=self.user_id, title=title_of(line))
         self._before.append(self._data)
         self._last = None
         try:
@@ -356,7 +357,8 @@ class Chat:
     async def _continue_in(self, thread_id: str) -> None:
         """Go on in a thread, with the data that its last run left, where the store has it."""
         self.thread_id, self._reports, self._results, self._last = thread_id, (), (), None
-        run = await self._store.load_run(thread_id) if isinstance(self._store, RunStore) else None
+        runs = self._store.abilities.runs
+        run = None if runs is None else await runs.load_run(thread_id)
         if run is not None and run.state is not None:
             self._data = None
             state = self._next_state()

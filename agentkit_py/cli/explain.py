@@ -24,7 +24,7 @@ from agentkit_py.network import explain as explain_context
 from agentkit_py.processors.fates import MessageRow, in_words, overview_of
 from agentkit_py.processors.report import ContextReport, ReportEntry
 from agentkit_py.processors.tokenizers import count_messages
-from agentkit_py.stores import HistoryStore
+from agentkit_py.stores.base import thread_store
 
 _COLUMNS = ("agent", "level", "processor", "messages", "tokens", "why")
 _NUMBERS = ("messages", "tokens")
@@ -99,8 +99,9 @@ async def _closing(target: Target, making: Awaitable[T]) -> T:
     try:
         return await making
     finally:
-        if isinstance(target.history, HistoryStore):
-            await target.history.close()
+        store = thread_store(target.history)
+        if store is not None:
+            await store.close()
 
 
 def _print_diff(console: Console, rows: Iterable[MessageRow], report: ContextReport) -> None:

@@ -12,7 +12,6 @@ from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.console import counted
 from agentkit_py.cli.stores import YesOption, command_group, store_command
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.history.users import FactStore
 from agentkit_py.memory import Memory, UserMemory
 from agentkit_py.stores import HistoryStore
 
@@ -26,9 +25,10 @@ _Tenant = Annotated[str, typer.Option("--tenant", metavar="ID", help="The user's
 
 def _remembered(store: HistoryStore, user: str, tenant: str) -> UserMemory:
     """Return a store's facts about a user."""
-    if not isinstance(store, FactStore):
+    facts = store.abilities.facts
+    if facts is None:
         raise ConfigurationError(f"{store!r:.80} keeps no facts.")
-    return Memory(store).of(user=user, tenant=tenant)
+    return Memory(facts).of(user=user, tenant=tenant)
 
 
 @store_command(app, "list")

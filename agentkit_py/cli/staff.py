@@ -11,7 +11,7 @@ from rich.table import Table
 from agentkit_py._core.untrusted import clean
 from agentkit_py.cli.console import counted, shorten
 from agentkit_py.cli.stores import command_group, store_command
-from agentkit_py.history.staff import StaffDesk
+from agentkit_py.history.staff_desk import StaffDesk
 from agentkit_py.stores import HistoryStore
 
 app: typer.Typer = command_group(

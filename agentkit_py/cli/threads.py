@@ -36,7 +36,6 @@ from agentkit_py.results import USER, AgentResult
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.rows import ExportFormat, ThreadInfo
 from agentkit_py.stores.words import WordSearch
-from agentkit_py.stores.workspace import Workspace
 
 if TYPE_CHECKING:
     from agentkit_py.cli.printing import RunPrinter
@@ -418,6 +417,8 @@ async def _delete(
 ) -> None:
     """Delete threads; with a user, also the facts about the user."""
     if workspace is not None:
+        from agentkit_py.stores.workspace import Workspace  # noqa: PLC0415 - only here
+
         store.workspace = Workspace(workspace)
     if (found or user is not None) and not yes:
         rest = "" if user is None else " and the user's facts"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from agentkit_py._core.spellings import options_spelled_here, spelled_here
 from agentkit_py._core.validation import wrong_bool
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.abilities import Abilities, find_abilities
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.history.runs import LeaseClaim, RunStore
+from agentkit_py.history.runs import LeaseClaim
 from agentkit_py.messages import UserMessage
 from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors
@@ -109,6 +110,7 @@ class HistoryConfig:
     """
 
     _warned = False
+    _abilities: Abilities | None = None
 
     def __init__(
         self,
@@ -191,12 +193,23 @@ class HistoryConfig:
                 f"{type(self).__name__}: lease must be a ThreadLease, e.g. "
                 f"lease=ThreadLease(seconds=60), not {lease!r:.80}"
             )
-        if lease is not None and not isinstance(self, RunStore):
+        if lease is not None and self._find_abilities().runs is None:
             raise ConfigurationError(
                 f"{type(self).__name__}: it cannot keep leases, so lease=… would do nothing; "
                 "a store that can has the methods of agentkit_py.history.runs.RunStore."
             )
         self._lease = lease
+
+    @property
+    def abilities(self) -> Abilities:
+        """What the store can do beside its callbacks, by its methods; looked at once."""
+        known = self._abilities
+        if known is None or known.store is not self:  # a copy is a store of its own
+            known = self._abilities = self._find_abilities()
+        return known
+
+    def _find_abilities(self) -> Abilities:
+        return find_abilities(self)
 
     @property
     def renews_leases(self) -> bool:

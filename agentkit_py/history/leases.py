@@ -20,7 +20,7 @@ from agentkit_py.errors import (
     ThreadBusyError,
     ThreadNotFoundError,
 )
-from agentkit_py.history.questions import QuestionStore
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.runs import (
     LeaseClaim,
     OpenedRun,
@@ -386,7 +386,8 @@ class HeldLease:
 
     async def _claim_message(self, step_id: str, seconds: float | None) -> None:
         """Keep the user's message for this run during a wait; no longer if ``seconds`` is None."""
-        if not isinstance(self.store, QuestionStore):
+        questions = abilities_of(self.store).questions
+        if questions is None:
             return
         until = None if seconds is None else time.time() + seconds
 
@@ -399,10 +400,10 @@ class HeldLease:
                 waits[step_id] = until
             return replace(run, owner=self.owner, waits=waits)
 
-        known = await self.store.change_run(self.thread_id, self.run_id, change)
+        known = await questions.change_run(self.thread_id, self.run_id, change)
         if until is not None and (known is None or known.status in ("failed", "stopped")):
             begun = RunRecord(id=self.run_id, status="waiting")
-            await self.store.save_run(self.thread_id, cast("RunRecord", change(begun)))
+            await questions.save_run(self.thread_id, cast("RunRecord", change(begun)))
 
     async def _own(self, record: RunRecord | None) -> RunRecord | None:
         """Return the message's record; where another run waits that has the message, so it says."""
@@ -426,7 +427,7 @@ class HeldLease:
         Its server may try it again much later. It makes no more calls then; what it did is in the
         thread before this run reads it.
         """
-        if not isinstance(self.store, QuestionStore):
+        if abilities_of(self.store).questions is None:
             return False  # it cannot store that a run waits, which has the message all the same
         execution = self._other_execution(record)
         if execution is None or record is None or record.is_waiting(time.time()):
@@ -483,10 +484,11 @@ class HeldLease:
                     raise NonRetriableError(self._stopped)
                 return
             await self._save_heard(run)
-            if isinstance(self.store, RunOpener):
+            opener = abilities_of(self.store).opener
+            if opener is not None:
                 if status != "completed" and self.is_stoppable:
-                    await self._land_notes(self.store)
-                await self._pass_on(await self.store.end_run(self.thread_id, self.owner, run))
+                    await self._land_notes(opener)
+                await self._pass_on(await opener.end_run(self.thread_id, self.owner, run))
                 return
             await self.store.save_run(self.thread_id, run)
             if self._noted:

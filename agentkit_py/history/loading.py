@@ -10,8 +10,9 @@ from typing import cast
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.abilities import PagedStore
 from agentkit_py.history.config import GetResults, HistoryConfig, HistoryContext
-from agentkit_py.history.paging import FIRST_PAGE, RESULTS, Older, PagedStore
+from agentkit_py.history.paging import FIRST_PAGE, RESULTS, Older
 from agentkit_py.history.runs import OpenedRun
 from agentkit_py.history.saving import ThreadSaves
 from agentkit_py.history.thread_state import ThreadState, opened_unleased
@@ -61,18 +62,18 @@ class ThreadPages:
         if config.lease is not None or self.steps.runtime.durable:
             # The lease comes first; and a step does not share its data with the next.
             return False
-        if not isinstance(config, PagedStore):
+        if config.abilities.pages is None:
             return False
         return config.looks_first and config.lazy and not self.steps.state.is_seeded
 
-    async def look_for(self, store: object, thread_id: str) -> None:
+    async def look_for(self, config: HistoryConfig, thread_id: str) -> None:
         """Load the newest results to see whether there is such a thread.
 
         Raises:
             ThreadNotFoundError: There is none.
         """
-        assert isinstance(store, PagedStore)
-        self._opened = await opened_unleased(store, thread_id, self.first_page)
+        assert config.abilities.pages is not None
+        self._opened = await opened_unleased(config.abilities.pages, thread_id, self.first_page)
 
     async def look(self) -> None:
         """Load the thread without a step."""
@@ -80,9 +81,10 @@ class ThreadPages:
         if self.config is None or self.config.get is None or thread_id is None:
             return
         if not state.is_seeded:
-            if self.config.lazy and isinstance(self.config, PagedStore):
-                count, page = await self.config.newest(thread_id, FIRST_PAGE)
-                self._take(*Older(self.config, thread_id, count).take(page))
+            pages = self.config.abilities.pages
+            if self.config.lazy and pages is not None:
+                count, page = await pages.newest(thread_id, FIRST_PAGE)
+                self._take(*Older(pages, thread_id, count).take(page))
             else:
                 state.load_transcript(await resolve(self.config.get(self.steps.context())))
         await self.find_older(self.config)
@@ -120,9 +122,10 @@ class ThreadPages:
         state = self.steps.state
         count, thread_id = state.not_loaded, state.thread_id
         if self.older is None and count:
-            if thread_id is not None and isinstance(config, PagedStore):
-                first = await config.page(thread_id, count + 1, 1)
-                self.older = Older(config, thread_id, count, first[0].before) if first else None
+            pages = config.abilities.pages
+            if thread_id is not None and pages is not None:
+                first = await pages.page(thread_id, count + 1, 1)
+                self.older = Older(pages, thread_id, count, first[0].before) if first else None
             self._note_rest()
         if self._loads_all and self.older is not None:
             self.older = replace(self.older, limit=self.older.position)
@@ -136,8 +139,9 @@ class ThreadPages:
             stored: Reads the state's data with the results, without a lease.
         """
         state, thread_id = self.steps.state, self.steps.state.thread_id
-        if config.lazy and thread_id is not None and isinstance(config, PagedStore):
-            self._take(await self._newest(config, thread_id, stored), self.older)
+        pages = config.abilities.pages
+        if config.lazy and thread_id is not None and pages is not None:
+            self._take(await self._newest(pages, thread_id, stored), self.older)
             missing = set(self._sought).difference(entry.id for entry in state.transcript)
             while missing and self.older is not None:
                 missing.difference_update(result.id for result in await self.load_older())

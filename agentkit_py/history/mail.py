@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
 from agentkit_py._core.json import JsonObject
-from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import UserMessage
 
 MAIL_SECONDS = 30 * 24 * 3600.0
@@ -55,49 +53,9 @@ class MailStore(Protocol):
         ...
 
 
-def mail_store(store: object) -> MailStore:
-    """Return a store that keeps mail.
-
-    Raises:
-        ConfigurationError: It keeps no mail, or is None.
-    """
-    if isinstance(store, MailStore):
-        return store
-    raise ConfigurationError(
-        "A mailbox needs history=… with a store that keeps mail (MemoryHistory, SqliteHistory, "
-        f"PostgresHistory), not {store!r:.80}"
-    )
-
-
 def box_of(event: str, key: str) -> str:
     """Return the name of the box of an event and key; it is safe in any expression."""
     return "mail-" + hashlib.blake2b(f"{event}\0{key}".encode(), digest_size=16).hexdigest()
-
-
-async def deliver(
-    store: object, event: str, key: str, content: JsonObject, *, mail_id: str
-) -> None:
-    """Store an external event for the run that receives it with ``ctx.receive(event, …)``.
-
-    Runs in this process are woken; others look again within a second. For Inngest functions there
-    is `agentkit_py.inngest.mailbox_function`, which wakes them at once.
-
-    Args:
-        store: The store of the runs' threads.
-        event: What it is, e.g. ``"shop/paid"``.
-        key: Whom it is for, e.g. the number of an order.
-        content: What is received.
-        mail_id: An id: the same again changes nothing.
-
-    Raises:
-        ConfigurationError: The store keeps no mail.
-        HistoryError: The content is not JSON.
-    """
-    from agentkit_py.runtime.direct import shared_runtime
-
-    box = box_of(event, key)
-    await mail_store(store).put_mail(box, mail_id, content)
-    await shared_runtime().signal(box)
 
 
 @runtime_checkable
@@ -125,20 +83,6 @@ class InboxStore(Protocol):
             at_work: If a message interrupts, claim none, and return None.
         """
         ...
-
-
-def inbox_of(store: object) -> Any:
-    """Return a store that keeps inboxes.
-
-    Raises:
-        ConfigurationError: It keeps no messages, or is None.
-    """
-    if isinstance(store, InboxStore):
-        return store
-    raise ConfigurationError(
-        "ThreadLease(steering=True) needs a store that keeps inboxes (MemoryHistory, "
-        f"SqliteHistory, PostgresHistory), not {store!r:.80}"
-    )
 
 
 def inbox_name(thread_id: str) -> str:

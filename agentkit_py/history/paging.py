@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from typing_extensions import Protocol, runtime_checkable
-
 from agentkit_py._core.json import JsonValue
+from agentkit_py.history.abilities import PagedResult, PagedStore
 from agentkit_py.processors.base import Extent
 from agentkit_py.results import AgentResult
 
@@ -34,37 +33,6 @@ class _Results:
 
 
 RESULTS = _Results()
-
-
-class PagedResult(Protocol):
-    """A result with the size of the thread before it."""
-
-    @property
-    def result(self) -> AgentResult:
-        """The result."""
-        ...
-
-    @property
-    def before(self) -> Extent | None:
-        """Size of the thread before it; None: not counted."""
-        ...
-
-
-@runtime_checkable
-class PagedStore(Protocol):
-    """A store that can read a part of a thread."""
-
-    async def count_results(self, thread_id: str) -> int:
-        """Return how many results the thread has."""
-        ...
-
-    async def newest(self, thread_id: str, limit: int) -> tuple[int, Sequence[PagedResult]]:
-        """Return how many results there are, and the last ``limit``, oldest first."""
-        ...
-
-    async def page(self, thread_id: str, before: int, limit: int) -> Sequence[PagedResult]:
-        """Return the last ``limit`` results before the position ``before``, oldest first."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

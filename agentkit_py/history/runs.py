@@ -301,3 +301,16 @@ class RunOpener(RunStore, Protocol):
             ThreadNotFoundError: The thread does not exist.
         """
         ...
+
+
+@runtime_checkable
+class StateReader(Protocol):
+    """Reads the initial data of a run without a lease at once."""
+
+    async def open_unleased(self, thread_id: str, limit: int) -> OpenedRun:
+        """Read the newest record with a state, and the last ``limit`` results.
+
+        Raises:
+            ThreadNotFoundError: The thread does not exist.
+        """
+        ...

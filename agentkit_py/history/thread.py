@@ -14,6 +14,7 @@ from agentkit_py._core.json import JsonValue
 from agentkit_py.codec import user_message_from_dict, user_message_to_dict
 from agentkit_py.errors import ConfigurationError, ThreadBusyError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest
+from agentkit_py.history.abilities import abilities_of, inbox_of, mail_of, staff_of
 from agentkit_py.history.config import (
     CreateThread,
     HistoryConfig,
@@ -28,19 +29,17 @@ from agentkit_py.history.leases import (
     refuse_other_text,
 )
 from agentkit_py.history.loading import ThreadPages
-from agentkit_py.history.mail import MailStore, inbox_name, inbox_of, mail_store
+from agentkit_py.history.mail import MailStore, inbox_name
 from agentkit_py.history.paging import Older
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
-from agentkit_py.history.runs import RunOpener, RunRecord, RunStore
+from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.history.saving import ThreadSaves
 from agentkit_py.history.staff import (
     TAKEN_OVER,
-    StaffDesk,
     Takeover,
-    TakeoverStore,
     note_user_message,
-    staff_store,
 )
+from agentkit_py.history.staff_desk import StaffDesk
 from agentkit_py.history.stopping import NoteKeeper, RunNotes, late_reply
 from agentkit_py.history.thread_state import ThreadState
 from agentkit_py.history.thread_steps import ThreadSteps
@@ -223,11 +222,15 @@ class Thread:
         self.saves.remember()
 
     @property
+    def _runs(self) -> RunStore | None:
+        return abilities_of(self.config).runs
+
+    @property
     def keeps_state(self) -> bool:
         """True if the record of the run keeps the state's data, which must be JSON then."""
         if self.outer is not None:
             return self.outer.keeps_state
-        return self.settings is not None and isinstance(self.config, RunStore)
+        return self._runs is not None and self.settings is not None
 
     @property
     def _is_answered(self) -> bool:
@@ -236,13 +239,13 @@ class Thread:
 
     async def _acquire_lease(self, config: HistoryConfig, message_id: str, *, resume: bool) -> None:
         thread_id = self.state.thread_id
-        settings = self.settings
-        if settings is None or thread_id is None or not isinstance(config, RunStore):
+        settings, runs = self.settings, config.abilities.runs
+        if settings is None or thread_id is None or runs is None:
             return
         posts = settings.on_busy in ("steer", "interrupt") and self.message and self.message.content
         self.lease = HeldLease(
             settings=settings,
-            store=config,
+            store=runs,
             runtime=self.steps.runtime,
             run_once=self.steps.once,
             prefix=self.steps.prefix,
@@ -291,7 +294,7 @@ class Thread:
         async def take() -> list[JsonValue] | None:
             store, taker = inbox_of(self.config), f"{lease.owner}/{step_id}"
             found = await store.take_messages(lease.thread_id, taker, at_work=at_work)
-            if found is None and await self._came_twice(store, lease):
+            if found is None and await self._came_twice(abilities_of(self.config).mail, lease):
                 found = await store.take_messages(lease.thread_id, taker, at_work=at_work)
             if found is None:
                 return None
@@ -311,22 +314,23 @@ class Thread:
             return None
         return [user_message_from_dict(one, where="an inbox") for one in taken]
 
-    async def _came_twice(self, store: object, lease: HeldLease) -> bool:
+    async def _came_twice(self, mail: MailStore | None, lease: HeldLease) -> bool:
         """Take the run's own message out of the inbox: it is not interrupted by that."""
         box = inbox_name(lease.thread_id)
-        return isinstance(store, MailStore) and await store.remove_mail(box, lease.run_id)
+        return mail is not None and await mail.remove_mail(box, lease.run_id)
 
     async def _take(
         self, config: HistoryConfig, lease: HeldLease
     ) -> tuple[RunRecord | None, RunRecord | None]:
         """Wait for the lease; return the records that the run begins with."""
         opened = None
-        if isinstance(config, RunOpener) and self._opens_at_once(config):
+        opener = config.abilities.opener
+        if opener is not None and self._opens_at_once(config):
             create = partial(self._make, config)
             if self.steps.runtime.durable:
-                opened = await lease.open_in_step(config, create)
+                opened = await lease.open_in_step(opener, create)
             else:
-                opened = await lease.open(config, create, self.pages.first_page)
+                opened = await lease.open(opener, create, self.pages.first_page)
         if opened is None:
             with self.steps.runtime.each_time():  # a resumed run opens its thread again
                 await lease.acquire()
@@ -343,7 +347,6 @@ class Thread:
             config.lease is not None
             and self.message is not None
             and config.looks_first
-            and isinstance(config, RunOpener)
             and not self.steps.runtime.may_remember(f"{self.steps.prefix}.history.create-thread")
         )
 
@@ -375,8 +378,8 @@ class Thread:
         """Return the record of a question; None where the store keeps none."""
         if self.outer is not None:
             return self.outer.question_record(request)
-        store, thread_id = self.config, self.state.thread_id
-        if thread_id is None or not isinstance(store, QuestionStore):
+        questions, thread_id = abilities_of(self.config).questions, self.state.thread_id
+        if thread_id is None or questions is None:
             return None
         now = datetime.now(UTC)
         question = Question(
@@ -385,7 +388,7 @@ class Thread:
             run_id=None if self.message is None else self.message.id,
             execution=self.steps.runtime.execution,
         )
-        return QuestionRecord(store, question)
+        return QuestionRecord(questions, question)
 
     @property
     def mail(self) -> MailStore:
@@ -394,7 +397,7 @@ class Thread:
         Raises:
             ConfigurationError: The run's store keeps none.
         """
-        return mail_store(self.config) if self.outer is None else self.outer.mail
+        return mail_of(self.config) if self.outer is None else self.outer.mail
 
     async def ask_for_person(self, reason: str, agent: str) -> Takeover:
         """Ask for a member of the staff.
@@ -404,7 +407,7 @@ class Thread:
         """
         if self.outer is not None:
             return await self.outer.ask_for_person(reason, agent)
-        store, thread_id = staff_store(self.config), self.state.thread_id
+        store, thread_id = staff_of(self.config), self.state.thread_id
         assert thread_id is not None, "a run with a store has a thread"
         return await StaffDesk(store).ask(thread_id, reason, agent=agent)
 
@@ -477,10 +480,11 @@ class Thread:
             return lease if lease.is_stoppable else None
         if self.config is None and self.outer is not None:
             return self.outer.keeper
-        if self._notes is None and self._is_stoppable and isinstance(self.config, RunStore):
+        runs = self._runs
+        if self._notes is None and self._is_stoppable and runs is not None:
             thread_id, append = self.state.thread_id, self._append_results_now
             assert thread_id is not None, "a run that has a store has a thread once it is open"
-            self._notes = RunNotes(self.config, thread_id, self._owner(), append)
+            self._notes = RunNotes(runs, thread_id, self._owner(), append)
         return self._notes
 
     @property
@@ -569,8 +573,9 @@ class Thread:
 
     async def look_for_staff(self) -> None:
         """Check whether agents pause, without a message of the user."""
-        if isinstance(self.config, TakeoverStore):
-            look = partial(note_user_message, self.config, self.state.thread_id)
+        takeovers = abilities_of(self.config).takeovers
+        if takeovers is not None:
+            look = partial(note_user_message, takeovers, self.state.thread_id)
             self.is_taken_over = await self.steps.once("staff", look)
 
     async def result_done(self) -> None:

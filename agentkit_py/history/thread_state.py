@@ -8,30 +8,15 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
-
-from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
+from typing import Any, Protocol, cast
 
 from agentkit_py._core.json import JsonObject, JsonValue, as_object
 from agentkit_py.errors import StateError
-from agentkit_py.history.paging import PagedStore
+from agentkit_py.history.abilities import PagedStore, abilities_of
 from agentkit_py.history.runs import OpenedRun, RunRecord, RunStore
 from agentkit_py.state import State
 
 logger: logging.Logger = logging.getLogger("agentkit_py.history")
-
-
-@runtime_checkable
-class StateReader(Protocol):
-    """Reads the initial data of a run without a lease at once."""
-
-    async def open_unleased(self, thread_id: str, limit: int) -> OpenedRun:
-        """Read the newest record with a state, and the last ``limit`` results.
-
-        Raises:
-            ThreadNotFoundError: The thread does not exist.
-        """
-        ...
 
 
 class RunOnce(Protocol):
@@ -48,10 +33,11 @@ async def opened_unleased(store: PagedStore, thread_id: str, limit: int) -> Open
     Raises:
         ThreadNotFoundError: The thread does not exist.
     """
-    if isinstance(store, StateReader):
-        return await store.open_unleased(thread_id, limit)
+    able = abilities_of(store)
+    if able.first_state is not None:
+        return await able.first_state.open_unleased(thread_id, limit)
     count, page = await store.newest(thread_id, limit)
-    run = await store.load_run(thread_id) if isinstance(store, RunStore) else None
+    run = None if able.runs is None else await able.runs.load_run(thread_id)
     return OpenedRun(own=None, previous=run, count=count, page=page)
 
 
@@ -81,10 +67,10 @@ class ThreadState:
         cls, store: object, state: State[Any], run_id: str, *, resumes: bool, is_new: bool
     ) -> ThreadState | None:
         """Return the state of a run's thread; None where the store keeps no records of runs."""
-        thread_id = state.thread_id
-        if thread_id is None or not isinstance(store, RunStore):
+        thread_id, runs = state.thread_id, abilities_of(store).runs
+        if thread_id is None or runs is None:
             return None
-        return cls(store, state, thread_id, run_id, resumes, is_new)
+        return cls(runs, state, thread_id, run_id, resumes, is_new)
 
     def beside(self, opened: OpenedRun) -> JsonValue:
         """Return the number of results as their step keeps it: with the data, where there are any.

@@ -26,8 +26,9 @@ from agentkit_py.errors import (
     ToolDefinitionError,
 )
 from agentkit_py.events.chunks import for_hook, without_details
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.leases import STEERED
-from agentkit_py.history.runs import RunStore, execution_of
+from agentkit_py.history.runs import execution_of
 from agentkit_py.inngest.flow import FunctionOptions
 from agentkit_py.inngest.outputs import run_json
 from agentkit_py.inngest.realtime import (
@@ -52,7 +53,7 @@ from agentkit_py.results import USER, AgentResult
 from agentkit_py.runs import RunLimits, StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.state import State
-from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.base import thread_store
 from agentkit_py.stores.wrappers import for_user
 from agentkit_py.tools import Tool, ToolContext, create_tool
 from agentkit_py.tools.definition import inngest_tool_maker
@@ -150,7 +151,7 @@ def create_functions(
         )
         made.append(_function(client, kind, item, own, middleware, realtime))
     stores = {id(item.history): item.history for _, item in named}
-    kept = [s for s in stores.values() if isinstance(s, HistoryStore) and isinstance(s, RunStore)]
+    kept = [s for s in map(thread_store, stores.values()) if s and s.abilities.runs]
     if not kept:
         return made
     return [*made, stop_function(client, kept, made, streams=realtime == "store")]
@@ -169,12 +170,12 @@ def _options_of(options: object) -> Mapping[str, object]:
 
 def _check_carries(targets: Sequence[Target]) -> None:
     for item in targets:
-        store = item.history
-        if not isinstance(store, HistoryStore) or store.broadcast() is None:
+        store = thread_store(item.history)
+        if store is None or store.broadcast() is None:
             raise ConfigurationError(
                 f'realtime="store": the history of {item.name!r} carries no streams from one '
                 f"process to another; use SqliteHistory (one machine) or PostgresHistory, not "
-                f"{store!r:.80}"
+                f"{item.history!r:.80}"
             )
 
 
@@ -275,9 +276,10 @@ async def _who_answers(
     ctx: inngest.Context, store: object, thread_id: str | None, given: str | UserMessage
 ) -> dict[str, str]:
     """Return the run that answers a repeated message, for the output of the second run."""
-    if isinstance(given, str) or thread_id is None or not isinstance(store, RunStore):
+    runs = abilities_of(store).runs
+    if isinstance(given, str) or thread_id is None or runs is None:
         return {}
-    message_id, runs = str(given.id), store
+    message_id = str(given.id)
 
     async def look() -> str | None:
         known = await runs.load_run(thread_id, message_id)
@@ -354,8 +356,9 @@ def _next_id(message_id: str) -> str:
 
 
 def _through_store(item: Target, user: str, data: Mapping[str, Any], run_id: str) -> Publish:
-    assert isinstance(item.history, HistoryStore)
-    channel = StoreChannel.of(item.history)
+    store = thread_store(item.history)
+    assert store is not None
+    channel = StoreChannel.of(store)
     assert channel is not None
     given = as_object(data.get("input")) or {}
     answers = given.get("id") if given.get("content") else None
@@ -385,10 +388,11 @@ def _held_back(ctx: inngest.Context, send: Any) -> Any:
 
 def _for_user(item: Target, user_id: str) -> Target:
     """Return ``item`` on its store restricted to a user, and with nothing else changed."""
-    if not isinstance(item.history, HistoryStore):
+    store = thread_store(item.history)
+    if store is None:
         return item
     found = copy(item)
-    found.history = for_user(item.history, user_id)
+    found.history = for_user(store, user_id)
     return found
 
 

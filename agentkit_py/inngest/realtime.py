@@ -24,7 +24,7 @@ from inngest.experimental import realtime
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import as_object, dumps
 from agentkit_py._core.untrusted import get_logger
-from agentkit_py.history.mail import MailStore
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.runtime.port import Publisher
 from agentkit_py.stores.broadcast import FUNCTION_RUN, STREAMS, Broadcast, stream_box
 
@@ -148,8 +148,8 @@ class StoreChannel:
 
     async def _keep(self, taken: Sequence[tuple[str, dict[str, Any]]]) -> None:
         """Store chunks until their stream ends: before they are sent, so that none is missed."""
-        store: object = self._store
-        if not isinstance(store, MailStore):
+        store = abilities_of(self._store).mail
+        if store is None:
             return
         for run_id in dict.fromkeys(run_id for run_id, _ in taken):
             sent = [said for one, said in taken if one == run_id]

@@ -17,15 +17,15 @@ from agentkit_py._engine.instrumentation import carried_trace
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import APPROVAL_EVENT, Answered
 from agentkit_py.events.replies import reply_id
+from agentkit_py.history.abilities import abilities_of, mail_of
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.history.mail import box_of, deliver, mail_store
+from agentkit_py.history.delivery import deliver
+from agentkit_py.history.mail import box_of
 from agentkit_py.history.questions import (
     Question,
-    QuestionStore,
     record_answer,
     stop_question,
 )
-from agentkit_py.history.runs import RunStore
 from agentkit_py.history.stopping import stop_run
 from agentkit_py.inngest.realtime import (
     Publish,
@@ -190,18 +190,19 @@ async def answer_question(
             question.
         Exception: The event could not be sent; the SDK exports no name for its error.
     """
-    if not isinstance(store, QuestionStore):
+    questions = abilities_of(store).questions
+    if questions is None:
         raise ConfigurationError(
             "answer_question: give it the store of the thread, which must keep questions, such as "
             f"SqliteHistory, not {store!r:.80}"
         )
-    asked = await store.load_question(question_id)
+    asked = await questions.load_question(question_id)
     if asked is not None and asked.execution is None:
         raise ConfigurationError(
             f"answer_question: no Inngest function asked question {question_id!r}; resume its "
             f"run by network.resume({asked.thread_id!r}, {{{question_id!r}: …}}, by=…)"
         )
-    return await record_answer(store, question_id, answer, by, tell=Sender(client).answer)
+    return await record_answer(questions, question_id, answer, by, tell=Sender(client).answer)
 
 
 async def send_answers(client: inngest.Inngest, store: HistoryConfig | None) -> int:
@@ -219,14 +220,15 @@ async def send_answers(client: inngest.Inngest, store: HistoryConfig | None) -> 
         ConfigurationError: The store keeps no questions.
         Exception: An event could not be sent; the SDK exports no name for its error.
     """
-    if not isinstance(store, QuestionStore):
+    questions = abilities_of(store).questions
+    if questions is None:
         raise ConfigurationError(
             f"send_answers: give it a store that keeps questions, such as SqliteHistory, not "
             f"{store!r:.80}"
         )
     sender, now = Sender(client), datetime.now(UTC)
     sent = 0
-    for question in await store.list_questions(status="undelivered", limit=None):
+    for question in await questions.list_questions(status="undelivered", limit=None):
         is_over = question.expires_at is not None and question.expires_at <= now
         if question.execution is not None and not is_over:  # then the run looks at the row itself
             await sender.answer(question)
@@ -275,7 +277,7 @@ def mailbox_function(
     Raises:
         ConfigurationError: The store keeps no mail, or no events are given.
     """
-    mail_store(store)
+    mail_of(store)
     if not events:
         raise ConfigurationError("mailbox_function: name the events to keep.")
 
@@ -327,7 +329,7 @@ def stop_function(
         ConfigurationError: A store can have no leases.
     """
     for store in stores:
-        if not isinstance(store, RunStore):
+        if abilities_of(store).runs is None:
             raise ConfigurationError(f"stop_function: {store!r:.80} keeps no leases")
     expression = " || ".join(f"event.data.function_id == '{one.id}'" for one in functions) or None
 
@@ -367,8 +369,9 @@ async def stop_questions(store: object, run_id: str | None, thread_id: str | Non
         run_id: The run of the function; None: all of the thread's.
         thread_id: The thread; None: it is not known, so all open questions are looked at.
     """
-    if not isinstance(store, QuestionStore):
+    questions = abilities_of(store).questions
+    if questions is None:
         return
-    for asked in await store.list_questions(thread_id=thread_id, limit=None):
+    for asked in await questions.list_questions(thread_id=thread_id, limit=None):
         if asked.execution is not None and run_id in (None, asked.execution):
-            await stop_question(store, asked.id)
+            await stop_question(questions, asked.id)

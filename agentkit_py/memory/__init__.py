@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 
 from agentkit_py._core.json import JsonValue
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.users import Fact, FactStore
 from agentkit_py.memory.recall import Extractor, Heard, Learned, MemoryRecall, extractor, heard_in
 from agentkit_py.memory.users import MAX_CHARS, FactVectors, UserMemory
@@ -64,7 +65,7 @@ class Memory:
         most: int = 500,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        if not isinstance(store, FactStore):
+        if abilities_of(store).facts is None:
             raise ConfigurationError(
                 f"Memory({store!r:.80}): pass the store of the threads (SqliteHistory, "
                 "PostgresHistory or MemoryHistory)."

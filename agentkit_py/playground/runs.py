@@ -15,11 +15,12 @@ from agentkit_py.budgets import Prices
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, resolution_of
 from agentkit_py.events.types import RunStarted
-from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.abilities import abilities_of
+from agentkit_py.history.questions import Question
 from agentkit_py.network import Target
 from agentkit_py.playground.recorder import Recorder, RecordingRuntime
 from agentkit_py.processors.redaction import Redactor
-from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.base import HistoryStore, thread_store
 
 Status: TypeAlias = Literal["running", "completed", "waiting", "failed", "cancelled"]
 """``"waiting"``: the run is stored and waits for a person; its answer begins another recorded run,
@@ -121,8 +122,7 @@ class Playground:
     @property
     def store(self) -> HistoryStore | None:
         """The target's store, if its history is a store."""
-        history = self.target.history
-        return history if isinstance(history, HistoryStore) else None
+        return thread_store(self.target.history)
 
     @property
     def redactor(self) -> Redactor | None:
@@ -187,7 +187,7 @@ class Playground:
                     thread_id=run.thread_id,
                     runtime=runtime,
                     # A stored question outlives this process, e.g. when a file is saved.
-                    approver=None if isinstance(self.store, QuestionStore) else approve,
+                    approver=None if abilities_of(self.store).questions else approve,
                 )
                 async with stream:
                     async for event in stream:

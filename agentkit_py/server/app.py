@@ -51,6 +51,7 @@ from agentkit_py.server.people import StaffNews
 from agentkit_py.server.runs import APPROVALS, TAKEOVERS, Backend
 from agentkit_py.server.schemas import ApiError, invalid
 from agentkit_py.stores import HistoryStore, MemoryHistory, ThreadLease
+from agentkit_py.stores.base import thread_store
 
 if TYPE_CHECKING:
     from agentkit_py.inngest.sending import Client
@@ -236,12 +237,13 @@ def _store(history: HistoryStore | None, targets: Mapping[tuple[str, str], Targe
         raise ConfigurationError(
             "create_app: networks and agents have several histories; pass history=… for all of them"
         )
-    if not isinstance(found[0], HistoryStore):
+    store = thread_store(found[0])
+    if store is None:
         raise ConfigurationError(
             f"create_app: history must be a HistoryStore, so that threads can be listed for each "
             f"user; got {found[0]!r:.80}"
         )
-    return found[0]
+    return store
 
 
 def _backend(

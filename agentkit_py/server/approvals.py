@@ -14,6 +14,7 @@ from starlette.responses import Response
 from agentkit_py.errors import NotPendingError
 from agentkit_py.events import ApprovalAnswer, Decision
 from agentkit_py.events.for_users import decision_for_user
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.questions import Question, QuestionStore, change_open, stop_question
 from agentkit_py.network import problem_with_arguments
 from agentkit_py.server.api import Api, ApiRequest, endpoint
@@ -56,23 +57,24 @@ class OpenQuestions:
 
 def question_store(api: Api) -> QuestionStore:
     """Return the store of questions, or refuse the request."""
-    store: object = api.settings.store
-    if not isinstance(store, QuestionStore):
+    store = api.settings.store.abilities.questions
+    if store is None:
         raise not_found("question")
     return store
 
 
 async def open_questions(store: object, thread_id: str) -> list[Question]:
     """Return the open questions of a thread."""
-    if not isinstance(store, QuestionStore):
+    questions = abilities_of(store).questions
+    if questions is None:
         return []
-    return await store.list_questions(thread_id=thread_id, limit=None)
+    return await questions.list_questions(thread_id=thread_id, limit=None)
 
 
 async def for_staff(api: Api, user_id: str, thread_id: str, most: int) -> list[ApprovalItem]:
     """Return the last questions of a thread that the user reads as staff."""
-    store: object = api.settings.store
-    if not isinstance(store, QuestionStore):
+    store = api.settings.store.abilities.questions
+    if store is None:
         return []
     found = await store.list_questions(thread_id=thread_id, status=None, limit=None)
     access = api.access_of(user_id)
@@ -293,8 +295,8 @@ async def approvals_stream(api: Api, request: Request) -> Response:
 
 async def read_asked(settings: ServerSettings, before: OpenQuestions | None) -> OpenQuestions:
     """Read the open questions, and those that have been closed since the last look."""
-    store: object = settings.store
-    if not isinstance(store, QuestionStore):
+    store = settings.store.abilities.questions
+    if store is None:
         return OpenQuestions({}, {})
     found = await store.list_questions(limit=settings.most_listed)
     asked = {one.id: one for one in found}

@@ -10,8 +10,8 @@ from uuid import uuid4
 from agentkit_py._core.json import dumps, find_non_json
 from agentkit_py._engine.transcript import users_words
 from agentkit_py.errors import MessageNotFoundError, StateError
+from agentkit_py.history.abilities import inbox_of
 from agentkit_py.history.leases import OnBusy
-from agentkit_py.history.mail import inbox_of
 from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
 from agentkit_py.network import Network
 from agentkit_py.server.api import Api, ApiRequest, endpoint

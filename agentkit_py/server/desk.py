@@ -8,7 +8,8 @@ from copy import copy
 from datetime import datetime
 
 from agentkit_py.errors import AgentKitError, ConfigurationError, ThreadNotFoundError
-from agentkit_py.history.staff import StaffDesk, Takeover
+from agentkit_py.history.staff import Takeover
+from agentkit_py.history.staff_desk import StaffDesk
 from agentkit_py.matrix import ContextMatrix
 from agentkit_py.matrix.page import AS_NOW, matrix_json
 from agentkit_py.network import Target, explain_thread

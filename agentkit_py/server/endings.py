@@ -10,8 +10,9 @@ from agentkit_py._engine.pausing import LOST
 from agentkit_py.errors import ThreadNotFoundError
 from agentkit_py.events.chunks import FAILED
 from agentkit_py.events.replies import ReplyEnd, ReplyStatus
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.questions import Question
-from agentkit_py.history.runs import RunRecord, RunStore
+from agentkit_py.history.runs import RunRecord
 from agentkit_py.server.runs import DIED
 from agentkit_py.server.turns import ShownTurn
 
@@ -21,9 +22,10 @@ HAS_DIED = ReplyEnd(reason="failed", error=DIED, recoverable=True)
 
 async def record_of(store: object, thread_id: str, message_id: str) -> RunRecord | None:
     """Return the record of a message's run; None: the store has none."""
-    if thread_id and isinstance(store, RunStore):
+    runs = abilities_of(store).runs
+    if thread_id and runs is not None:
         with suppress(ThreadNotFoundError):
-            return await store.load_run(thread_id, message_id)
+            return await runs.load_run(thread_id, message_id)
     return None
 
 

@@ -40,7 +40,7 @@ from agentkit_py.events.replies import (
     is_same_reply,
     reply_id,
 )
-from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.questions import Question
 from agentkit_py.server.access import Access
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint, read_json
 from agentkit_py.server.approvals import CLOSED, answer_question, decided
@@ -141,8 +141,8 @@ async def _add_questions(
 
 
 async def _questions(api: Api, thread_id: str, **which: Any) -> list[Question]:
-    store: object = api.settings.store
-    if not isinstance(store, QuestionStore):
+    store = api.settings.store.abilities.questions
+    if store is None:
         return []
     return await store.list_questions(thread_id=thread_id, limit=None, **which)
 

@@ -21,7 +21,6 @@ from agentkit_py.codec import (
     user_message_to_dict,
 )
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.history.mail import MailStore
 from agentkit_py.messages import TextMessage
 from agentkit_py.network import Network
 from agentkit_py.server.config import ServerSettings
@@ -63,8 +62,8 @@ class Line:
 
         It is masked as its run would mask it.
         """
-        store: object = self._settings.store
-        if not isinstance(store, MailStore):
+        store = self._settings.store.abilities.mail
+        if store is None:
             return False
         mail_id = self._id(job)
         self._kept.add(mail_id)
@@ -73,24 +72,24 @@ class Line:
 
     async def drop(self, job: Job) -> None:
         """Keep a message no longer."""
-        store: object = self._settings.store
+        store = self._settings.store.abilities.mail
         mail_id = self._id(job)
-        if isinstance(store, MailStore) and mail_id in self._kept:
+        if store is not None and mail_id in self._kept:
             await store.remove_mail(_BOX, mail_id)
             self._kept.discard(mail_id)
 
     async def holds(self, thread_id: str, message_id: str) -> bool:
         """Return whether any process keeps a message in line."""
-        store: object = self._settings.store
-        if not isinstance(store, MailStore):
+        store = self._settings.store.abilities.mail
+        if store is None:
             return False
         kept = [mail_id.split("/", 3) for mail_id, _ in await store.list_mail(_BOX)]
         return any(one[1:3] == [thread_id, message_id] for one in kept)
 
     async def left_behind(self) -> list[Job]:
         """Return the messages of processes that have died; this process keeps them now."""
-        store: object = self._settings.store
-        if not isinstance(store, MailStore):
+        store = self._settings.store.abilities.mail
+        if store is None:
             return []
         found: list[Job] = []
         for mail_id, content in await store.list_mail(_BOX):

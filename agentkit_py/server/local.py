@@ -56,6 +56,7 @@ from agentkit_py.events.replies import (
     reply_id,
 )
 from agentkit_py.events.types import ToolFinished
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
 from agentkit_py.history.runs import Known, RunRecord
 from agentkit_py.history.stopping import STOPPED
@@ -391,8 +392,9 @@ class LocalRun:
         """Keep the ids that calls have in the stream, by which the hook answers."""
         calls = [as_object(call) or {} for call in as_list(data.get("toolCalls")) or ()]
         parts = tuple(str(call.get("partId")) for call in calls)
-        if isinstance(self.store, QuestionStore):
-            await self.store.change_question(
+        questions = abilities_of(self.store).questions
+        if questions is not None:
+            await questions.change_question(
                 str(data.get("requestId")), lambda known: replace(known, parts=parts)
             )
 
@@ -606,9 +608,9 @@ class LocalRuns(Backend):
 
     async def check_questions(self, user_id: str) -> None:
         """Refuse a run of a user for whom as many questions are open as runs may be under way."""
-        store: object = self._settings.store
+        store = self._settings.store.abilities.questions
         most = self._settings.limits.runs_per_user
-        if not isinstance(store, QuestionStore):
+        if store is None:
             return
         if len(await store.list_questions(user_id=user_id, limit=most)) >= most:
             raise too_many(f"At most {most} answers can be under way at once.")
@@ -647,9 +649,9 @@ class LocalRuns(Backend):
         """
         if run.taken is not None:
             await run.taken.end(status or "completed")
-        store: object = self._settings.store
+        store = self._settings.store.abilities.questions
         is_told = status == "completed" and run.is_plain and not run.is_again
-        if status is None or is_told or not isinstance(store, QuestionStore):
+        if status is None or is_told or store is None:
             return
 
         def change(known: RunRecord) -> RunRecord | None:
@@ -685,8 +687,8 @@ class LocalRuns(Backend):
 
         A run that is still working finds the answer itself when it pauses.
         """
-        store: object = self._settings.store
-        if not isinstance(store, QuestionStore) or question.run_id is None:
+        store = self._settings.store.abilities.questions
+        if store is None or question.run_id is None:
             return
         key = question.thread_id, question.run_id
         async with self._deciding.setdefault(question.thread_id, asyncio.Lock()):
@@ -740,9 +742,9 @@ class LocalRuns(Backend):
 
         All workers know of the runs that are open in any of them; a run elsewhere has some seconds.
         """
-        store: object = self._settings.store
+        store = self._settings.store.abilities.questions
         run_id, user_id = question.run_id, question.user_id or ""
-        if run_id is None or question.execution is not None or not isinstance(store, QuestionStore):
+        if run_id is None or question.execution is not None or store is None:
             return False
         if datetime.now(UTC) - question.asked_at < _PAUSE_TIME:
             return False
@@ -757,8 +759,8 @@ class LocalRuns(Backend):
 
     async def settle(self, user_id: str, thread_id: str, message_id: str) -> RunRecord | None:
         """Return the record of a message's run, once a run without a living owner is seen to."""
-        store: object = self._settings.store
-        if not isinstance(store, QuestionStore):
+        store = self._settings.store.abilities.questions
+        if store is None:
             return None
         run = await store.load_run(thread_id, message_id)
         if run is None or run.status not in ("paused", "running"):
@@ -814,8 +816,8 @@ class LocalRuns(Backend):
         run = await self.settle(user_id, thread_id, message_id)
         if here := self._status_here(user_id, thread_id, message_id):
             return here  # it was resumed since
-        store: object = self._settings.store
-        if run is not None and isinstance(store, QuestionStore):
+        store = self._settings.store.abilities.questions
+        if run is not None and store is not None:
             if run.is_paused:
                 return waiting_for(await waited_for(store, thread_id, run))
             if run.is_taken or run.is_waiting(time.time()):
@@ -836,8 +838,8 @@ class LocalRuns(Backend):
 
     async def _asked_by(self, thread_id: str, message_id: str) -> list[Question]:
         """Return the open questions of a message's run, those of a run that died closed."""
-        store: object = self._settings.store
-        if not isinstance(store, QuestionStore):
+        store = self._settings.store.abilities.questions
+        if store is None:
             return []
         asked = await store.list_questions(thread_id=thread_id, limit=None)
         found: list[Question] = []
@@ -932,8 +934,8 @@ class LocalRuns(Backend):
             self._expiring = asyncio.create_task(self._expire())
 
     async def _expire(self) -> None:
-        store: object = self._settings.store
-        while isinstance(store, QuestionStore):
+        store = self._settings.store.abilities.questions
+        while store is not None:
             self._news.clear()
             try:
                 await self._answer_line()

@@ -11,6 +11,7 @@ from uuid import NAMESPACE_OID, uuid4, uuid5
 
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.staff import Takeover, TakeoverStore
 from agentkit_py.results import AgentResult
 from agentkit_py.server.hub import Hub
@@ -32,8 +33,8 @@ _RECENT = 50
 
 async def staff_on(store: object, thread_id: str) -> StaffOnThread:
     """Return who is on a thread, by name."""
-    found = await store.load_takeover(thread_id) if isinstance(store, TakeoverStore) else None
-    return shown(found)
+    takeovers = abilities_of(store).takeovers
+    return shown(None if takeovers is None else await takeovers.load_takeover(thread_id))
 
 
 def shown(takeover: Takeover | None) -> StaffOnThread:
@@ -59,9 +60,10 @@ class StaffNews:
 
     def open(self) -> None:
         """Begin to look."""
-        if isinstance(self._store, TakeoverStore):
+        takeovers = self._store.abilities.takeovers
+        if takeovers is not None:
             self._news = asyncio.Event()
-            self._task = asyncio.create_task(self._watch(self._store))
+            self._task = asyncio.create_task(self._watch(takeovers))
 
     async def close(self) -> None:
         """Stop looking."""

@@ -16,7 +16,7 @@ from agentkit_py.errors import ConfigurationError, StateError
 from agentkit_py.events.replies import WORKING, ReplyStatus
 from agentkit_py.history.leases import OnBusy
 from agentkit_py.history.questions import Question
-from agentkit_py.history.runs import Known, RunRecord, RunStore
+from agentkit_py.history.runs import Known, RunRecord
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.server.config import ServerSettings
@@ -276,7 +276,8 @@ async def previous_data(
     store: HistoryStore, thread_id: str, known: Known | None = None
 ) -> Mapping[str, Any] | None:
     """Return the data of the thread's last run, if the store keeps it for the next run."""
-    if not isinstance(store, RunStore):
+    runs = store.abilities.runs
+    if runs is None:
         return None
-    run = await store.load_run(thread_id) if known is None else known.previous
+    run = await runs.load_run(thread_id) if known is None else known.previous
     return None if run is None else run.state

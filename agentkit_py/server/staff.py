@@ -20,7 +20,8 @@ from agentkit_py.errors import (
     NotOnThreadError,
     ThreadNotFoundError,
 )
-from agentkit_py.history.staff import StaffDesk, Takeover, TakeoverStore
+from agentkit_py.history.staff import Takeover, TakeoverStore
+from agentkit_py.history.staff_desk import StaffDesk
 from agentkit_py.matrix.page import VIEWER
 from agentkit_py.messages import UserMessage
 from agentkit_py.network import explain
@@ -55,8 +56,7 @@ Queue: TypeAlias = dict[str, tuple[Takeover, str]]
 
 
 def _takeovers(settings: ServerSettings) -> TakeoverStore | None:
-    store: object = settings.store
-    return store if isinstance(store, TakeoverStore) else None
+    return settings.store.abilities.takeovers
 
 
 def store_of(api: Api) -> Any:

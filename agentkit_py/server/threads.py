@@ -11,7 +11,6 @@ from agentkit_py._core.json import as_object
 from agentkit_py.errors import ThreadBusyError
 from agentkit_py.events.for_users import result_for_user
 from agentkit_py.events.replies import ReplyEnd
-from agentkit_py.history.runs import RunStore
 from agentkit_py.results import USER
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.approvals import open_questions, visible
@@ -156,9 +155,9 @@ async def rewind(api: Api, user_id: str, thread_id: str, before: str) -> None:
     store = api.threads_of(user_id)
     await store.get_thread(thread_id)
     busy: object = api.backend.working(user_id, thread_id)
-    runs: object = store
+    runs = store.abilities.runs
     for message_id in api.hub.answered_elsewhere(channel_of(user_id), thread_id):
-        known = await runs.load_run(thread_id, message_id) if isinstance(runs, RunStore) else None
+        known = await runs.load_run(thread_id, message_id) if runs else None
         busy = busy or known is None or known.status != "stopped"
     if busy:
         raise ThreadBusyError(thread_id)

@@ -24,8 +24,7 @@ from uuid import uuid4
 from agentkit_py._core.json import as_list, as_object, dumps, strict_loads
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
-from agentkit_py.history.mail import MailStore
-from agentkit_py.history.runs import RunStore
+from agentkit_py.history.abilities import abilities_of
 from agentkit_py.server.hub import Entry, Hub, LostRun
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.broadcast import FUNCTION_RUN, STREAMS, Broadcast, stream_box
@@ -104,14 +103,15 @@ class Workers:
     async def _take_kept(self, store: object) -> None:
         """Take the functions' stored chunks of open runs, then the chunks that arrived since."""
         try:
-            if isinstance(store, MailStore):
-                for run_id, _ in await store.list_mail(STREAMS):
-                    mail = await store.list_mail(stream_box(run_id))
+            mailbox = abilities_of(store).mail
+            if mailbox is not None:
+                for run_id, _ in await mailbox.list_mail(STREAMS):
+                    mail = await mailbox.list_mail(stream_box(run_id))
                     texts = [one for _, kept in mail for one in as_list(kept["sent"]) or ()]
                     sent = [as_object(one) or {} for one in texts]
                     if await _is_over(store, sent):  # and could not say so
-                        await store.remove_mail(STREAMS, run_id)
-                        await store.remove_mail(stream_box(run_id))
+                        await mailbox.remove_mail(STREAMS, run_id)
+                        await mailbox.remove_mail(stream_box(run_id))
                         continue
                     for said in sent:
                         self._take_sent(said, keep=True)
@@ -241,10 +241,11 @@ async def _is_over(store: object, sent: Sequence[Mapping[str, Any]]) -> bool:
     chunk = as_object(sent[0]["chunk"]) if sent else None
     thread_id = (as_object((chunk or {}).get("data")) or {}).get("threadId")
     answers = sent[0]["answers"] if sent else None
-    if thread_id is None or answers is None or not isinstance(store, RunStore):
+    runs = abilities_of(store).runs
+    if thread_id is None or answers is None or runs is None:
         return not sent
     with suppress(ThreadNotFoundError):
-        run = await store.load_run(thread_id, answers)
+        run = await runs.load_run(thread_id, answers)
         return run is not None and run.status in ("completed", "stopped")
     return True
 

@@ -20,10 +20,8 @@ from agentkit_py.errors import (
 )
 from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import Known, LeaseClaim, OpenedRun, RunRecord, RunStore
 from agentkit_py.history.staff import TAKEN_OVER, note_user_message
-from agentkit_py.history.users import FactStore
 from agentkit_py.messages import Message, token_memo
 from agentkit_py.processors.base import Extent, Processors, extent_of
 from agentkit_py.processors.tokenizers import count_text, default_tokenizer, is_ready, prepare
@@ -44,11 +42,11 @@ from agentkit_py.stores.rows import (
 )
 from agentkit_py.stores.thread_data import ThreadData, restore
 from agentkit_py.stores.words import WordSearch
-from agentkit_py.stores.workspace import Workspace
 
 if TYPE_CHECKING:
     from agentkit_py.processors.redaction import Redactor
     from agentkit_py.stores.broadcast import Broadcast
+    from agentkit_py.stores.workspace import Workspace
 
 
 _PAGE, _AT_ONCE, _PAUSE = 100, 20, 60.0
@@ -56,6 +54,11 @@ _PAGE, _AT_ONCE, _PAUSE = 100, 20, 60.0
 
 _LOOKED_AT = 50
 """Results that are read at once to look for a message."""
+
+
+def thread_store(history: object) -> HistoryStore | None:
+    """Return a history as a store of threads; None: it is only callbacks, or there is none."""
+    return history if isinstance(history, HistoryStore) else None
 
 
 class HistoryStore(HistoryConfig, ABC):
@@ -354,7 +357,7 @@ class HistoryStore(HistoryConfig, ABC):
             await self.append_rows(thread_id, [row])
         elif not await self.append_held(thread_id, [row], claim):
             raise ThreadBusyError(thread_id)
-        return await note_user_message(self, thread_id)
+        return await note_user_message(self.abilities.takeovers, thread_id)
 
     async def open_run(
         self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
@@ -377,8 +380,8 @@ class HistoryStore(HistoryConfig, ABC):
             ThreadNotFoundError: The thread does not exist.
         """
         count, page = await self.newest(thread_id, limit)
-        store: object = self
-        run = await store.load_run(thread_id) if isinstance(store, RunStore) else None
+        runs = self.abilities.runs
+        run = None if runs is None else await runs.load_run(thread_id)
         return OpenedRun(own=None, previous=run, count=count, page=page)
 
     async def look_up(self, thread_id: str, run_id: str, user_id: str, most: int) -> Known:
@@ -392,8 +395,8 @@ class HistoryStore(HistoryConfig, ABC):
             user_id: The user.
             most: The most questions that are counted.
         """
-        store: object = self
-        if not isinstance(store, QuestionStore):
+        store = self.abilities.questions
+        if store is None:
             return Known(own=None, previous=None, questions=0)
         own, previous = [await store.load_run(thread_id, one) for one in (run_id, None)]
         asked = await store.list_questions(user_id=user_id, limit=most)
@@ -580,8 +583,8 @@ class HistoryStore(HistoryConfig, ABC):
 
     async def _may_go(self, thread: ThreadInfo) -> bool:
         """Return whether a thread has not changed since it was listed, and no person is asked."""
-        asks = isinstance(self, QuestionStore)
-        if asks and await self.list_questions(thread_id=thread.id, limit=1):
+        questions = self.abilities.questions
+        if questions and await questions.list_questions(thread_id=thread.id, limit=1):
             return False
         try:
             return (await self.get_thread(thread.id)).updated_at == thread.updated_at
@@ -595,8 +598,8 @@ class HistoryStore(HistoryConfig, ABC):
         """
         threads = await self.select_threads(None, user_id)
         count = sum([await self.delete_thread(thread.id) for thread in threads])
-        if isinstance(self, FactStore):
-            await self.remove_facts(user_id)
+        if self.abilities.facts is not None:
+            await self.abilities.facts.remove_facts(user_id)
         return count
 
     async def load(self, thread_id: str) -> list[AgentResult]:

@@ -11,12 +11,13 @@ from typing import Any
 
 from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.errors import InvalidRecordError
-from agentkit_py.history.questions import Question, QuestionStore
-from agentkit_py.history.runs import RunRecord, RunStore
-from agentkit_py.history.staff import Takeover, TakeoverStore
+from agentkit_py.history.abilities import Abilities, abilities_of
+from agentkit_py.history.questions import Question
+from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.staff import Takeover
 from agentkit_py.processors.base import Summary, SummaryStore
 from agentkit_py.results import AgentResult
-from agentkit_py.search.vectors import Vector, VectorIndex, normalized
+from agentkit_py.search.vectors import Vector, normalized
 
 _OWNER, _SECONDS = "import", 60.0
 
@@ -117,27 +118,30 @@ async def restore(store: object, thread_id: str, data: ThreadData) -> None:
 
     Existing summaries, runs and vectors are not replaced.
     """
-    if isinstance(store, SummaryStore):
+    able = abilities_of(store)
+    if able.summaries is not None:
         for key, summary in data.summaries.items():
-            await _restore_summary(store, thread_id, key, summary)
-    if isinstance(store, RunStore):
+            await _restore_summary(able.summaries, thread_id, key, summary)
+    if able.runs is not None:
         for run in data.runs:
-            if await store.load_run(thread_id, run.id) is None:
-                await store.save_run(thread_id, run)
-    if isinstance(store, VectorIndex):
+            if await able.runs.load_run(thread_id, run.id) is None:
+                await able.runs.save_run(thread_id, run)
+    if able.vectors is not None:
         for key, vectors in data.vectors.items():
-            await store.add_vectors(thread_id, key, vectors)
-    await _restore_people(store, thread_id, data)
+            await able.vectors.add_vectors(thread_id, key, vectors)
+    await _restore_people(able, thread_id, data)
 
 
-async def _restore_people(store: object, thread_id: str, data: ThreadData) -> None:
+async def _restore_people(able: Abilities, thread_id: str, data: ThreadData) -> None:
     """Add questions to people, and who is on the thread."""
-    if isinstance(store, QuestionStore):
+    if able.questions is not None:
         for question in data.questions:
-            await store.save_question(replace(question, thread_id=thread_id))
-    if isinstance(store, TakeoverStore) and data.takeover is not None:
+            await able.questions.save_question(replace(question, thread_id=thread_id))
+    if able.takeovers is not None and data.takeover is not None:
         there = replace(data.takeover, thread_id=thread_id)
-        await store.change_takeover(thread_id, lambda known: None if known.status else there)
+        await able.takeovers.change_takeover(
+            thread_id, lambda known: None if known.status else there
+        )
 
 
 async def _restore_summary(store: SummaryStore, thread_id: str, key: str, summary: Summary) -> None:

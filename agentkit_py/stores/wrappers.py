@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeAlias, TypeVar, cast
 from agentkit_py._core.awaiting import off_loop
 from agentkit_py._core.json import JsonObject
 from agentkit_py.errors import ConfigurationError, HistoryError, ThreadNotFoundError
+from agentkit_py.history.abilities import Abilities
 from agentkit_py.history.config import HistoryContext
 from agentkit_py.history.mail import InboxStore, MailStore
 from agentkit_py.history.questions import Question, QuestionFilter, QuestionStore
@@ -91,13 +92,14 @@ def _has_thread_data(store: HistoryStore) -> bool:
     Raises:
         ConfigurationError: It keeps leases, and not the others: its leases would be lost.
     """
-    known = isinstance(store, SummaryStore) and isinstance(store, VectorIndex)
+    able = store.abilities
+    known = able.summaries is not None and able.vectors is not None
     if not known and store.lease is not None:
         raise ConfigurationError(
             f"{type(store).__name__} keeps leases, but no summaries or no vectors: for_user and "
             "redacted take all of SummaryStore, VectorIndex and RunStore of a store, or none."
         )
-    return known and isinstance(store, RunStore)
+    return known and able.runs is not None
 
 
 P = ParamSpec("P")
@@ -129,11 +131,18 @@ def _about_thread(method: Method[P, T]) -> Method[P, T]:
 class _WrappedThreads(HistoryStore):
     """Delegates to another store and shares its connections."""
 
+    _passes_on = ("pages", "first_state")
+    """The abilities whose methods it has, as fields of `Abilities`."""
+
     def __init__(self, store: HistoryStore) -> None:
+        self._store: Any = store
         super().__init__(lease=store.lease, lazy=store.lazy)
         self._processors = None
         self.counts_tokens = store.counts_tokens
-        self._store: Any = store
+
+    def _find_abilities(self) -> Abilities:
+        """Return those of the store whose methods this wrapper has: it can do no more."""
+        return self._store.abilities.through(self, self._passes_on)
 
     @property
     def _chosen(self) -> tuple[Processors, tuple[HistoryProcessor, ...]]:
@@ -208,6 +217,11 @@ class _WrappedThreads(HistoryStore):
 class _WrappedStore(_WrappedThreads):
     """Delegates thread data as well."""
 
+    _passes_on = (
+        *("pages", "first_state", "runs", "opener", "questions", "takeovers", "mail", "inbox"),
+        *("facts", "summaries", "vectors"),
+    )
+
     load_summary = _about_thread(SummaryStore.load_summary)
     lock_summary = _about_thread(SummaryStore.lock_summary)
     save_summary = _about_thread(SummaryStore.save_summary)
@@ -250,8 +264,6 @@ class _WrappedStore(_WrappedThreads):
         return await self._store.change_question(question_id, change)
 
     async def load_takeover(self, thread_id: str) -> Takeover | None:
-        if not isinstance(self._store, TakeoverStore):  # each run asks
-            return None
         return await (await self._own(thread_id)).load_takeover(thread_id)
 
     async def put_mail(

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from agentkit_py import MemoryHistory, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.chunks import FAILED
-from agentkit_py.history.staff import StaffDesk
+from agentkit_py.history.staff_desk import StaffDesk
 from agentkit_py.routing import sequence
 from agentkit_py.server import ChatPage
 from agentkit_py.server import app as server_app

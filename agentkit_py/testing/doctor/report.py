@@ -10,12 +10,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.abilities import mail_of
 from agentkit_py.history.config import HistoryConfig
-from agentkit_py.history.mail import mail_store
 from agentkit_py.inngest.memory import MAX_STATE, MAX_STEPS
 from agentkit_py.inngest.steps import MAX_OUTPUT
 from agentkit_py.network import Network
-from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.base import thread_store
 from agentkit_py.testing.doctor.watching import CallbackWatch
 from agentkit_py.testing.executor import Run
 
@@ -236,13 +236,14 @@ def store_findings(
     received = next((name for name in names if ".receive." in name), None)
     if received is not None:
         try:
-            mail_store(history)
+            mail_of(history)
         except ConfigurationError as error:
             yield Finding("no-mailbox", "error", received, str(error))
-    if isinstance(history, HistoryStore) and history.lease is None:
+    store = thread_store(history)
+    if store is not None and store.lease is None:
         text = (
             "two messages on a thread run in parallel, and a stopped run does not store "
-            f"its tools' work: {type(history).__name__}(…, lease=ThreadLease())."
+            f"its tools' work: {type(store).__name__}(…, lease=ThreadLease())."
         )
         yield Finding("no-lease", "warning", where, text)
 

@@ -13,7 +13,8 @@ from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, Decisi
 from agentkit_py.history.mail import InboxStore, MailStore
 from agentkit_py.history.questions import Question, QuestionStore
 from agentkit_py.history.runs import RunRecord, RunStore
-from agentkit_py.history.staff import StaffDesk, Takeover, TakeoverStore
+from agentkit_py.history.staff import Takeover, TakeoverStore
+from agentkit_py.history.staff_desk import StaffDesk
 from agentkit_py.history.users import Fact, FactStore
 from agentkit_py.messages import ImageContent, TextContent, ToolCall, UserMessage
 from agentkit_py.processors.base import Summary, SummaryStore

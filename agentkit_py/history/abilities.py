@@ -1,0 +1,180 @@
+"""Abilities of a store: what it keeps beside threads, asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
+
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.mail import InboxStore, MailStore
+from agentkit_py.history.questions import QuestionStore
+from agentkit_py.history.runs import RunOpener, RunStore, StateReader
+from agentkit_py.history.staff import TakeoverStore
+from agentkit_py.history.users import FactStore, SpendingStore
+from agentkit_py.processors.base import Extent, SummaryStore
+from agentkit_py.results import AgentResult
+from agentkit_py.search.vectors import VectorIndex
+
+
+class PagedResult(Protocol):
+    """A result with the size of the thread before it."""
+
+    @property
+    def result(self) -> AgentResult:
+        """The result."""
+        ...
+
+    @property
+    def before(self) -> Extent | None:
+        """Size of the thread before it; None: not counted."""
+        ...
+
+
+@runtime_checkable
+class PagedStore(Protocol):
+    """A store that can read a part of a thread."""
+
+    async def count_results(self, thread_id: str) -> int:
+        """Return how many results the thread has."""
+        ...
+
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, Sequence[PagedResult]]:
+        """Return how many results there are, and the last ``limit``, oldest first."""
+        ...
+
+    async def page(self, thread_id: str, before: int, limit: int) -> Sequence[PagedResult]:
+        """Return the last ``limit`` results before the position ``before``, oldest first."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What a store can do beside its callbacks. Each field is the store itself, or None."""
+
+    store: object = None
+    """The store whose abilities these are."""
+
+    pages: PagedStore | None = None
+    """Reads a part of a thread."""
+
+    first_state: StateReader | None = None
+    """Reads the initial data of a run without a lease at once."""
+
+    runs: RunStore | None = None
+    """Keeps leases, records of runs, and notes of calls."""
+
+    opener: RunOpener | None = None
+    """Opens and ends a run with a lease at once."""
+
+    questions: QuestionStore | None = None
+    """Keeps questions for people, and runs that wait for answers."""
+
+    takeovers: TakeoverStore | None = None
+    """Keeps which staff are on a thread."""
+
+    mail: MailStore | None = None
+    """Keeps mail between processes."""
+
+    inbox: InboxStore | None = None
+    """Keeps messages of users that came while a run was active."""
+
+    facts: FactStore | None = None
+    """Keeps facts about users."""
+
+    spending: SpendingStore | None = None
+    """Counts what users spend."""
+
+    summaries: SummaryStore | None = None
+    """Keeps summaries of threads."""
+
+    vectors: VectorIndex | None = None
+    """Keeps vectors of messages."""
+
+    def through(self, wrapper: Any, names: Iterable[str]) -> Abilities:
+        """Return these abilities as a wrapper has them that passes each call on.
+
+        Args:
+            wrapper: The wrapper, which is the store then.
+            names: The fields whose methods the wrapper has.
+        """
+        held = {name: wrapper for name in names if getattr(self, name) is not None}
+        return Abilities(store=wrapper, **held)
+
+
+def find_abilities(store: object) -> Abilities:
+    """Look at the methods of a store."""
+    return Abilities(
+        store=store,
+        pages=store if isinstance(store, PagedStore) else None,
+        first_state=store if isinstance(store, StateReader) else None,
+        runs=store if isinstance(store, RunStore) else None,
+        opener=store if isinstance(store, RunOpener) else None,
+        questions=store if isinstance(store, QuestionStore) else None,
+        takeovers=store if isinstance(store, TakeoverStore) else None,
+        mail=store if isinstance(store, MailStore) else None,
+        inbox=store if isinstance(store, InboxStore) else None,
+        facts=store if isinstance(store, FactStore) else None,
+        spending=store if isinstance(store, SpendingStore) else None,
+        summaries=store if isinstance(store, SummaryStore) else None,
+        vectors=store if isinstance(store, VectorIndex) else None,
+    )
+
+
+def abilities_of(store: object) -> Abilities:
+    """Return the abilities of a store: those that it knows of itself, or by its methods.
+
+    Args:
+        store: A history, a store of something else, or None, which can do nothing.
+    """
+    if store is None:
+        return _NONE
+    known = getattr(store, "abilities", None)
+    return known if isinstance(known, Abilities) else find_abilities(store)
+
+
+def mail_of(store: object) -> MailStore:
+    """Return a store that keeps mail.
+
+    Raises:
+        ConfigurationError: It keeps no mail, or is None.
+    """
+    if (mail := abilities_of(store).mail) is not None:
+        return mail
+    raise ConfigurationError(
+        "A mailbox needs history=… with a store that keeps mail (MemoryHistory, SqliteHistory, "
+        f"PostgresHistory), not {store!r:.80}"
+    )
+
+
+def inbox_of(store: object) -> Any:
+    """Return a store that keeps inboxes.
+
+    Raises:
+        ConfigurationError: It keeps no messages, or is None.
+    """
+    if (inbox := abilities_of(store).inbox) is not None:
+        return inbox
+    raise ConfigurationError(
+        "ThreadLease(steering=True) needs a store that keeps inboxes (MemoryHistory, "
+        f"SqliteHistory, PostgresHistory), not {store!r:.80}"
+    )
+
+
+def staff_of(store: object) -> Any:
+    """Return a store that keeps who is on a thread.
+
+    Raises:
+        ConfigurationError: It keeps no takeovers, or is None.
+    """
+    if (takeovers := abilities_of(store).takeovers) is not None:
+        return takeovers
+    raise ConfigurationError(
+        "Staff need a store that keeps who is on a thread (MemoryHistory, SqliteHistory, "
+        f"PostgresHistory), not {store!r:.80}"
+    )
+
+
+_NONE = Abilities()

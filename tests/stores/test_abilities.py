@@ -1,0 +1,52 @@
+"""What a store can do is looked at once, and a wrapper of it can do no more."""
+
+from __future__ import annotations
+
+from copy import copy
+
+import pytest
+
+from agentkit_py import HistoryConfig, MemoryHistory
+from agentkit_py.errors import ConfigurationError
+from agentkit_py.history import StaffDesk, deliver
+from agentkit_py.history.abilities import abilities_of
+from agentkit_py.memory import Memory
+from agentkit_py.stores import HistoryStore, for_user, redacted
+
+
+def lacking(*methods: str) -> HistoryStore:
+    """Return a store in memory without these methods."""
+    made: HistoryStore = type("Small", (MemoryHistory,), dict.fromkeys(methods))()
+    return made
+
+
+@pytest.mark.parametrize("masked", [False, True])
+async def test_a_wrapper_lacks_the_abilities_that_its_store_lacks(masked: bool) -> None:
+    """Each is refused with the error of the store, before anything is stored."""
+    store = lacking("put_mail", "load_takeover", "add_fact")
+    wrapped = redacted(store, ["email"]) if masked else for_user(store, "ada")
+    with pytest.raises(ConfigurationError, match="needs history=… with a store that keeps mail"):
+        await deliver(wrapped, "paid", "7", {}, mail_id="1")
+    with pytest.raises(ConfigurationError, match="Staff need a store"):
+        StaffDesk(wrapped)
+    with pytest.raises(ConfigurationError, match="pass the store of the threads"):
+        Memory(wrapped)  # type: ignore[arg-type]
+    able = wrapped.abilities
+    assert able.runs is able.questions is able.summaries is able.inbox is wrapped
+    assert able.mail is able.takeovers is able.facts is None
+
+
+def test_a_copy_of_a_store_has_abilities_of_its_own() -> None:
+    """A view of one user must not answer with the store of all users."""
+    store = MemoryHistory()
+    assert store.abilities.runs is store
+    view = copy(store)
+    assert view.abilities.runs is view
+    assert store.abilities.runs is store
+
+
+def test_callbacks_and_no_history_have_no_abilities() -> None:
+    """A `HistoryConfig` of callbacks keeps nothing beside its threads."""
+    for history in (None, HistoryConfig(), object()):
+        able = abilities_of(history)
+        assert able.pages is able.runs is able.questions is able.mail is able.summaries is None
