@@ -124,8 +124,9 @@ def message_from_dict(
 
 
 def _text(reader: _FieldReader) -> Message:
+    role: Any = reader.one_of("role", _ROLES)
     return TextMessage(
-        cast("Any", reader.one_of("role", _ROLES)),
+        role,
         reader.content(),
         **reader.common(),
     )
@@ -171,7 +172,8 @@ class _FieldReader:
         self._where, self._path, self._past = where, path, past
         if type(record) is not dict and not isinstance(record, Mapping):  # quicker for nearly all
             raise self.wrong("", f"expected an object, got {record!r:.80}")
-        self.record = cast("Record", record)
+        given: Any = record  # pyright: ignore[reportUnknownVariableType] - `cast` would be a call
+        self.record: Record = given
 
     def wrong(self, name: str, message: str) -> InvalidRecordError:
         path = ".".join(part for part in (self._path, name) if part)
@@ -204,16 +206,17 @@ class _FieldReader:
         return cast("dict[str, JsonValue]", value)
 
     def one_of(self, name: str, allowed: tuple[str, ...]) -> str:
-        value = self.value(name)
+        value = self.record.get(name)
         if not isinstance(value, str) or value not in allowed:
             names = ", ".join(allowed)
-            raise self.wrong(name, f"expected one of {names}, got {value!r:.80}")
+            raise self.wrong(name, f"expected one of {names}, got {self.value(name)!r:.80}")
         return value
 
     def content(self) -> str | tuple[ContentPart, ...]:
-        value = self.value("content")
+        value = self.record.get("content")
         if isinstance(value, str):
             return value
+        value = self.value("content")
         if not isinstance(value, list):
             raise self.wrong("content", f"expected a string or a list, got {value!r:.80}")
         parts = enumerate(cast("list[object]", value))

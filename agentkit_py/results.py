@@ -136,7 +136,7 @@ class AgentResult:
             raise ConfigurationError(_not_messages(self.output)) from None
         if output is not self.output:
             object.__setattr__(self, "output", output)
-        results = _signed(self.tool_calls, self.agent_name)
+        results = _signed(self.tool_calls, self.agent_name) if self.tool_calls else ()
         if results is not self.tool_calls:
             object.__setattr__(self, "tool_calls", results)
         if type(self.prompt) is not tuple:
@@ -348,7 +348,7 @@ class AgentResult:
         # `isinstance` with an abstract class is slow, and each row of a thread comes here.
         if type(record) is not dict and not isinstance(record, Mapping):
             raise InvalidRecordError("expected an object", where=where, field="(whole)")
-        fields = cast("Mapping[str, Any]", record)
+        fields: Any = record  # pyright: ignore[reportUnknownVariableType] - `cast` would be a call
         usage = fields.get("usage")
         return cls(
             _string(fields, "agentName", where),
@@ -582,7 +582,7 @@ def _messages(
         return ()
     if not isinstance(value, list):
         raise InvalidRecordError(f"expected a list, got {value!r:.80}", where=where, field=name)
-    records = cast("list[object]", value)
+    records: Any = value  # pyright: ignore[reportUnknownVariableType] - `cast` would be a call
     return tuple(
         [
             message_from_dict(one, where=where, path=f"{name}[{index}]", past=past)

@@ -327,6 +327,9 @@ def encode_takeover(takeover: Takeover) -> str:
     return encode_json({**takeover.to_dict(), "userId": None}, what)
 
 
+_decoder = json.JSONDecoder()
+
+
 def from_json(text: str | bytes, where: str, name: str) -> Any:
     """Return the value of a stored JSON text.
 
@@ -335,7 +338,7 @@ def from_json(text: str | bytes, where: str, name: str) -> Any:
     """
     try:
         # Bytes are decoded first: json.loads would guess UTF-16 where zero bytes are.
-        return json.loads(text.decode() if isinstance(text, bytes) else text)
+        return _decoder.decode(text.decode() if isinstance(text, bytes) else text)
     except (ValueError, RecursionError) as error:
         raise InvalidRecordError(f"not JSON: {error}", where=where, field=name) from error
 

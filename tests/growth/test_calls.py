@@ -12,7 +12,7 @@ from types import FrameType
 import pytest
 
 import agentkit_py
-from agentkit_py import Agent, Network, TextMessage, openai
+from agentkit_py import Agent, AgentResult, MemoryHistory, Network, TextMessage, openai
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.processors import MessageWindow
 from agentkit_py.routing import once
@@ -95,3 +95,24 @@ async def test_changes_of_a_network_count_for_its_next_run() -> None:
         await network.run("Hi")
     other.name, one.system = "other", "Speak German."
     assert (await network.run("Hi")).context[0].prompt[0] == TextMessage("system", "Speak German.")
+
+
+async def test_a_stored_row_of_text_is_read_in_few_calls() -> None:
+    """Of all functions, Python's own too: each row of a thread that is loaded makes them."""
+    store, calls, rows = MemoryHistory(), Counter[str](), 200
+    await store.add_thread("t")
+    await store.append("t", [AgentResult.from_user(f"Hat {n}?", id=f"m{n}") for n in range(rows)])
+    await store.newest("t", rows)
+
+    def see(frame: FrameType, event: str, _: object) -> None:
+        if event == "call":
+            calls[frame.f_code.co_name] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(see)
+    try:
+        await store.newest("t", rows)
+    finally:
+        sys.setprofile(before)
+    assert calls.total() <= 28 * rows, calls.most_common(12)
+    assert calls["cast"] < rows
