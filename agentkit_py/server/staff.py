@@ -270,7 +270,7 @@ _PAGE_HEADERS: Mapping[str, str] = {
 }
 
 
-_FILES = ("staff.js", "staff.css", "markdown.js")
+_FILES = ("staff.js", "staff.css", "desk-question.js", "desk-words.js")
 
 
 def page() -> Mount:

@@ -267,7 +267,7 @@ def test_staff_decide_on_a_refund_and_the_customers_page_is_told(desk: Desk, sta
     expect(card).to_contain_text("Pay back 120 € for order A1")
     expect(card.get_by_role("button", name="Approve")).to_have_count(0)
     desk.look("colleague")
-    entry = staff.locator("#approvals button", has_text="Pay back 120 € for order A1").first
+    entry = staff.locator("#queue button", has_text="Pay back 120 € for order A1").first
     entry.click()
     staff.locator(".question").get_by_role("button", name="Approve").click()
     desk.says("120 € for a reading lamp are on their way to you.")
@@ -282,7 +282,7 @@ def test_a_person_of_the_staff_takes_over_and_hands_back(desk: Desk, staff: Page
     desk.says("I have asked a colleague")
     expect(desk.page.get_by_text("We have asked a colleague to join you.")).to_be_visible()
     thread = desk.page.url.partition("thread=")[2]
-    staff.locator(f'#takeovers [data-thread="{thread}"]').click()
+    staff.locator(f'#queue [data-thread="{thread}"]').click()
     staff.locator("#join-name").fill("Mia Sandberg")
     staff.get_by_role("button", name="Take over").click()
     staff.locator("#say-text").fill("Hello Ada!")

@@ -1,21 +1,15 @@
-// The page of staff. Everything that comes from the API is shown as text, never as HTML.
+// The help desk of staff. Everything that comes from the API is shown as text, never as HTML.
+
+import { argumentsUsed, decided, entryOf, meanwhile, questionBox, titleOf } from "./desk-question.js";
+import { argumentsOf, duration, learn, linked, make, parsed, place, readable, resultOf, textOf, time, titled, words } from "./desk-words.js";
 
 const at = (path) => new URL(`../${path}`, document.baseURI);
 const find = (id) => document.getElementById(id);
 const approvals = new Map();
 const takeovers = new Map();
 const connected = new Set(); // streams that are there
-const titles = {}; // of tools, by name: "Refund {amount} EUR"
+let me = ""; // the id of who is signed in
 let open = null; // {id, text, data}
-
-function make(tag, fields = {}, ...children) {
-  const { className, ...attributes } = fields;
-  const found = document.createElement(tag);
-  if (className) found.className = className;
-  for (const [name, value] of Object.entries(attributes)) found.setAttribute(name, value);
-  found.append(...children);
-  return found;
-}
 
 function tell(text, bad = false) {
   find("status").textContent = text;
@@ -34,71 +28,90 @@ async function call(path, body) {
   return data;
 }
 
+// Does what a button is for; a refusal is shown at the button, where the person looks.
 async function act(button, done, work) {
-  if (button) button.disabled = true;
+  const where = button.closest("form, details") ?? find("thread");
+  where.querySelector(":scope > .refusal")?.remove();
+  button.disabled = true;
   try {
     await work();
     tell(done);
     return true;
   } catch (error) {
-    tell(error.message, true);
+    where.append(make("p", { className: "bad refusal", role: "alert" }, error.message));
     return false;
   } finally {
-    if (button) button.disabled = false;
+    button.disabled = false;
   }
 }
 
-// What a call is in people's words.
-function titled(name, input) {
-  const fill = (found, argument) => (argument === undefined ? found[0] : String(input?.[argument] ?? "…").slice(0, 200));
-  return titles[name]?.replace(/\{\{|\}\}|\{(\w+)\}/g, fill) ?? words(name);
-}
+const freshId = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (n) => n.toString(16).padStart(2, "0")).join("");
 
-const learn = (agents) => agents.forEach((agent) => Object.assign(titles, agent.tools));
+// The queue: a conversation has one entry, whatever it waits for.
 
-// The queue.
-
-function time(text) {
-  const at = new Date(text);
-  const day = { day: "numeric", month: "short", year: "numeric" };
-  const isToday = at.toDateString() === new Date().toDateString();
-  return at.toLocaleString([], { hour: "numeric", minute: "2-digit", ...(isToday ? {} : day) });
-}
-
-const words = (name) => name.charAt(0).toUpperCase() + name.slice(1).replace(/[_-]+/g, " ").trim();
 const namesOf = (one) => one.people.map((person) => person.name).join(", ");
 
 function stateOf(one) {
-  const waits = one.waitingSince ? `; the customer waits since ${time(one.waitingSince)}` : "";
-  if (one.status === "taken") return `${one.mine ? "You are" : "With " + namesOf(one)}${one.mine ? " on it" : ""}${waits}`;
-  return `Asked for a person: ${one.reason || "no reason given"}`;
+  if (one.status === "taken") return one.mine ? (one.people.length > 1 ? `You are on it, with ${namesOf(one)}` : "You are on it") : `With ${namesOf(one)}`;
+  return one.status === "asked" ? `Asked for a person: ${one.reason || "no reason given"}` : "Agents answer";
 }
 
-function entry(id, title, lines) {
-  const button = make("button", { type: "button" }, make("strong", {}, title),
-    ...lines.filter(Boolean).map((line) => make("span", {}, line)));
-  if (open?.id === id) button.setAttribute("aria-current", "true");
-  button.addEventListener("click", () => show(id));
-  button.dataset.thread = id;
-  return make("li", {}, button);
+const begun = (one) => (one.since ? new Date(one.since).getTime() : Number.MAX_VALUE); // those that nobody waits in come last
+
+function conversations() {
+  const found = new Map();
+  const of = (id) => found.get(id) ?? found.set(id, { id, asked: [], takeover: null, since: null }).get(id);
+  for (const one of approvals.values()) if (one.status === "open" && one.mayAnswer) of(one.threadId).asked.push(one);
+  for (const one of takeovers.values()) of(one.threadId).takeover = one;
+  for (const one of found.values()) {
+    const staffed = one.takeover?.status === "asked" ? one.takeover.askedAt : one.takeover?.waitingSince;
+    one.since = [...one.asked.map((asked) => asked.askedAt), staffed].filter(Boolean).sort()[0] ?? null;
+    one.userId = one.takeover?.userId ?? one.asked[0]?.userId;
+  }
+  return [...found.values()].sort((a, b) => begun(a) - begun(b) || a.id.localeCompare(b.id));
 }
 
-function list(name, items) {
-  const before = document.activeElement?.dataset?.thread;
-  const inside = find(name).contains(document.activeElement);
-  find(name).replaceChildren(...items);
-  find(`${name}-none`).hidden = items.length > 0 || !connected.has(name); // else nobody knows
-  find(`${name}-count`).textContent = items.length ? `(${items.length})` : "";
-  if (inside) [...find(name).querySelectorAll("button")].find((b) => b.dataset.thread === before)?.focus();
+const SHOWN = {
+  all: () => true,
+  decide: (one) => one.asked.length > 0,
+  mine: (one) => one.takeover?.mine,
+  free: (one) => one.takeover?.status !== "taken",
+};
+
+const entries = new Map();
+
+// An entry of a list, kept as long as it says the same, so that nothing moves under the pointer.
+function entry(list, id, title, lines) {
+  const text = JSON.stringify([title, lines]);
+  const key = `${list}/${id}`;
+  let item = entries.get(key);
+  if (item?.known !== text) {
+    const button = make("button", { type: "button", "data-thread": id }, make("strong", {}, title),
+      ...lines.filter(Boolean).map((line) => make("span", {}, line)));
+    button.addEventListener("click", () => show(id));
+    item = make("li", {}, button);
+    item.known = text;
+    entries.set(key, item);
+  }
+  if (open?.id === id) item.firstChild.setAttribute("aria-current", "true");
+  else item.firstChild.removeAttribute("aria-current");
+  return item;
 }
 
 function showQueue() {
-  const asked = [...approvals.values()].filter((one) => one.status === "open" && one.mayAnswer);
-  list("approvals", asked.map((one) => entry(one.threadId,
-    one.message || one.calls.map((c) => titled(c.toolName, c.toolInput)).join(", ") || "A question",
-    [`Asked by ${words(one.agent)}`, one.userId && `Customer: ${one.userId}`, one.expiresAt && `until ${time(one.expiresAt)}`])));
-  list("takeovers", [...takeovers.values()].map((one) => entry(one.threadId,
-    one.title || one.threadId, [stateOf(one), one.userId && `Customer: ${one.userId}`])));
+  const all = conversations();
+  const shown = all.filter(SHOWN[find("filter").value]);
+  place(find("queue"), shown.map((one) => entry("queue", one.id,
+    one.asked.length ? titleOf(one.asked[0]) : one.takeover.title || one.id,
+    [one.asked.length ? `To decide${one.asked.length > 1 ? ` (${one.asked.length})` : ""}: asked by ${words(one.asked[0].agent)}` : "",
+      one.takeover && stateOf(one.takeover), one.userId && `Customer: ${one.userId}`,
+      one.since ? `Waits for ${duration(one.since)}` : "Nobody waits"])));
+  const known = connected.size === 2;
+  find("queue-none").hidden = shown.length > 0 || !known; // else nobody knows
+  find("queue-none").textContent = all.length ? "None of these." : "Nobody waits.";
+  const waiting = all.filter((one) => one.since).length;
+  find("queue-count").textContent = all.length ? `(${all.length})` : "";
+  document.title = waiting ? `(${waiting}) Help desk` : "Help desk";
 }
 
 // Who is asked: the queue of a person who is no staff is empty for another reason than that of staff.
@@ -107,6 +120,7 @@ async function signIn() {
     const { userId, isStaff } = await call("api/takeovers?limit=1");
     const role = isStaff === false ? ", who may not take over conversations" : "";
     find("who").textContent = `Signed in as ${userId}${role}.`;
+    me = userId;
     return null;
   } catch (error) {
     find("who").textContent = "";
@@ -140,93 +154,98 @@ function listen(name, path, events) {
 
 // One conversation.
 
-function argumentsOf(input) {
-  const isPlain = input !== null && typeof input === "object" && !Array.isArray(input);
-  const known = isPlain ? Object.entries(input) : [["value", input]];
-  return make("dl", {}, ...known.flatMap(([name, value]) => [
-    make("dt", {}, name), make("dd", {}, typeof value === "string" ? value : JSON.stringify(value)),
-  ]));
-}
-
-function question(one) {
-  const box = make("section", { className: "question", "aria-label": `Decision: ${one.message || one.agent}` });
-  box.append(make("h3", {}, one.message || `${words(one.agent)} asks for your decision`));
-  const edits = [];
-  for (const asked of one.calls) {
-    const field = `edit-${one.id}-${asked.index}`;
-    const area = make("textarea", { id: field, rows: "3", spellcheck: "false" });
-    area.value = JSON.stringify(asked.toolInput, null, 1);
-    edits.push({ asked, area, before: area.value });
-    box.append(make("p", { className: "who" }, titled(asked.toolName, asked.toolInput)), argumentsOf(asked.toolInput),
-      make("details", {}, make("summary", {}, "Change before approving"),
-        make("label", { for: field }, `Arguments of ${asked.toolName}, as JSON`), area));
-  }
-  const reason = make("input", { id: `reason-${one.id}`, maxlength: "2000" });
-  box.append(make("label", { for: `reason-${one.id}` }, "Reason, which the agent reads"), reason);
-  const toUser = make("input", { id: `to-user-${one.id}`, maxlength: "2000" });
-  box.append(make("label", { for: `to-user-${one.id}` }, "Words to the customer"), toUser);
-  const answer = (action) => async (event) => {
-    const done = await act(event.currentTarget, action === "approve" ? "Approved." : "Denied.", async () => {
-      const calls = edits.filter((e) => e.area.value !== e.before).map((e) => {
-        let changed;
-        try { changed = JSON.parse(e.area.value); } catch { throw new Error(`The arguments of ${e.asked.toolName} are not JSON.`); }
-        return { index: e.asked.index, action, reason: reason.value, toUser: toUser.value, arguments: changed };
-      });
-      await call(`api/approvals/${encodeURIComponent(one.id)}`,
-        { action, reason: reason.value, toUser: toUser.value, calls: action === "approve" ? calls : [] });
-      approvals.delete(one.id);
-      showQueue();
-    });
-    await refresh();
-    if (done) follow();
-  };
-  const approve = make("button", { type: "button", className: "main" }, "Approve");
-  const deny = make("button", { type: "button" }, "Deny");
-  approve.addEventListener("click", answer("approve"));
-  deny.addEventListener("click", answer("deny"));
-  box.append(make("div", { className: "row" }, approve, deny));
-  return box;
-}
-
-function textOf(content) {
-  if (typeof content === "string") return content;
-  return (content ?? []).map((part) => part.text ?? `[${part.type}]`).join("");
-}
-
-// A text with its links to this site, e.g. files that a customer sent, and what is bold.
-function linked(text) {
-  const found = make("p", { className: "text" });
-  let end = 0;
-  for (const one of text.matchAll(/!?\[([^\]\n]{0,200})\]\((\/[\w.-]+(?:\/[\w.-]+)*)\)|\*\*([^*\n]{1,200})\*\*/g)) {
-    const [all, label, href, bold] = one;
-    const shown = bold
-      ? make("strong", {}, bold)
-      : make("a", { href, target: "_blank", rel: "noopener noreferrer" }, label || href);
-    found.append(text.slice(end, one.index), shown);
-    end = one.index + all.length;
-  }
-  found.append(text.slice(end));
-  return found;
-}
-
-function message(one) {
+function message(one, decisions) {
   const note = one.staff?.to === "agents";
   const kind = one.type === "user" ? "user" : note ? "note" : one.staff ? "staff" : "agent";
-  const who = { user: "Customer", note: `${one.agentName}, note for agents`, staff: `${one.agentName} (staff)`, agent: words(one.agentName ?? "") }[kind];
+  const who = { user: "Customer", note: `${one.agentName}, internal note`, staff: `${one.agentName} (staff)`, agent: words(one.agentName ?? "") }[kind];
   const item = make("li", { className: kind },
     make("p", { className: "who" }, `${who} `, make("time", { datetime: one.createdAt }, time(one.createdAt))));
   if (one.type === "user") item.append(linked(one.content));
   const results = [...(one.data?.toolCalls ?? [])];
   for (const part of one.data?.output ?? []) {
-    if (part.type === "text") item.append(linked(textOf(part.content)));
+    if (part.type === "text") {
+      const object = one.staff ? null : parsed(textOf(part.content));
+      item.append(object ? readable(object) : linked(textOf(part.content)));
+    }
     for (const tool of part.type === "tool_call" ? part.tools : []) {
-      const found = results.findIndex((result) => result.tool.name === tool.name);
+      const found = results.findIndex((result) => result.tool.id === tool.id && result.tool.name === tool.name);
       const result = found < 0 ? null : results.splice(found, 1)[0];
-      item.append(make("details", {}, make("summary", {}, titled(tool.name, tool.input)), argumentsOf(tool.input),
-        make("pre", {}, result ? JSON.stringify(result.content, null, 1) : "no result yet")));
+      const decision = decisions.get(tool);
+      const used = decision ? argumentsUsed(decision.call, decision.question) : tool.input;
+      item.append(make("details", {}, make("summary", {}, titled(tool.name, used)), argumentsOf(used),
+        make("p", { className: "who" }, "Result"), result ? resultOf(result.content) : make("p", {}, "There is no result yet.")));
+      if (decision) item.append(make("div", { className: "decided" }, ...decided(decision.question, me, decision.call.index)));
     }
   }
   return item;
+}
+
+// Which question a call was asked about: by its id within the same run, in the order of asking,
+// since providers repeat ids.
+function decisionsIn(messages, questions) {
+  const asked = questions.flatMap((question) => question.calls.map((call) => ({ question, call })));
+  const found = new Map();
+  let run = null;
+  for (const one of messages) {
+    if (one.type === "user") run = one.message_id;
+    for (const part of one.data?.output ?? []) {
+      for (const tool of part.type === "tool_call" ? part.tools : []) {
+        const fits = ({ question, call }) => call.toolCallId === tool.id && call.toolName === tool.name && (!run || !question.runId || question.runId === run);
+        const n = asked.findIndex(fits);
+        if (n >= 0) found.set(tool, asked.splice(n, 1)[0]);
+      }
+    }
+  }
+  return found;
+}
+
+// The boxes of open questions; a box whose question another has closed says so.
+function renderQuestions(questions) {
+  const boxes = new Map([...find("questions").children].map((box) => [box.dataset.id, box]));
+  const known = new Map(questions.map((one) => [one.id, one]));
+  for (const one of questions) {
+    const box = boxes.get(one.id);
+    if (one.status === "open" && !box) {
+      const made = questionBox(one, (body) => decide(one, body));
+      made.dataset.id = one.id;
+      find("questions").append(made);
+    }
+  }
+  for (const [id, box] of boxes) {
+    const one = known.get(id);
+    if (one?.status === "open" || box.classList.contains("closed") || sending.has(id)) continue;
+    if (!one || decidedHere.has(id)) {
+      box.remove();
+      continue;
+    }
+    const inside = box.contains(document.activeElement);
+    const said = meanwhile(one, me, () => {
+      said.remove();
+      find("thread").focus();
+    });
+    said.dataset.id = id;
+    box.replaceWith(said);
+    if (inside) said.focus();
+  }
+}
+
+const sending = new Set(); // questions whose answer is on its way
+const decidedHere = new Set();
+
+async function decide(question, body) {
+  sending.add(question.id);
+  try {
+    await call(`api/approvals/${encodeURIComponent(question.id)}`, body);
+    decidedHere.add(question.id);
+    approvals.delete(question.id);
+    tell(body.action === "approve" ? "Approved." : "Denied.");
+  } finally {
+    sending.delete(question.id);
+    if (open) open.text = ""; // its box has to be drawn again
+    showQueue();
+    await refresh();
+  }
+  follow();
 }
 
 function render(data) {
@@ -234,23 +253,21 @@ function render(data) {
   const one = data.takeover;
   find("thread-title").textContent = data.thread.title;
   find("thread-about").textContent = [one.userId && `Customer: ${one.userId}`, `Conversation ${one.threadId}`,
-    one.status ? stateOf(one) : "Agents answer"].filter(Boolean).join(" · ");
+    stateOf(one), one.waitingSince && `the customer waits for ${duration(one.waitingSince)}`].filter(Boolean).join(" · ");
   find("thread-body").hidden = false;
-  const shown = new Set([...find("questions").children].map((box) => box.dataset.id));
-  const wanted = data.pending.filter((asked) => asked.mayAnswer);
-  for (const box of [...find("questions").children]) {
-    if (!wanted.some((asked) => asked.id === box.dataset.id)) box.remove();
-  }
-  for (const asked of wanted) {
-    if (shown.has(asked.id)) continue;
-    const box = question(asked);
-    box.dataset.id = asked.id;
-    find("questions").append(box);
-  }
-  const shownNow = [...find("log").children]; // what has not changed stays, with what is unfolded in it
-  find("log").replaceChildren(...data.messages.map((one, n) => {
-    const text = JSON.stringify(one);
-    const item = shownNow[n]?.known === text ? shownNow[n] : message(one);
+  renderQuestions(data.questions);
+  const decisions = decisionsIn(data.messages, data.questions);
+  const alone = data.questions.filter((asked) => !asked.calls.length && asked.status !== "open");
+  const lines = [
+    ...data.messages.map((one) => ({ at: one.createdAt, key: [one, [...decisions.entries()].filter(([tool]) => JSON.stringify(one).includes(JSON.stringify(tool))).map(([, found]) => found.question)], make: () => message(one, decisions) })),
+    ...alone.map((asked) => ({ at: asked.askedAt, key: asked, make: () => entryOf(asked, me) })),
+  ];
+  if (alone.length) lines.sort((a, b) => new Date(a.at) - new Date(b.at)); // stable: the order of the thread stays
+  const shownNow = new Map([...find("log").children].map((item) => [item.known, item])); // with what is unfolded in it
+  place(find("log"), lines.map((line) => {
+    const text = JSON.stringify(line.key);
+    const item = shownNow.get(text) ?? line.make();
+    shownNow.delete(text);
     item.known = text;
     return item;
   }));
@@ -258,6 +275,7 @@ function render(data) {
   find("join").hidden = one.mine;
   find("decline").hidden = one.status !== "asked";
   find("say").hidden = find("hand-back").hidden = !one.mine;
+  find("matrix").href = `matrix/?thread=${encodeURIComponent(one.threadId)}`;
   const agents = data.agents.map(({ network, agent }) => JSON.stringify({ network, agent }));
   if (find("agent").dataset.known !== agents.join()) {
     find("agent").dataset.known = agents.join();
@@ -286,23 +304,42 @@ async function refresh() {
     const data = await call(`api/takeovers/${encodeURIComponent(mine.id)}`);
     const text = JSON.stringify(data);
     if (open !== mine || text === mine.text) return;
+    const isFirst = !mine.data;
     Object.assign(mine, { text, data });
     render(data);
+    if (isFirst) showEarlier(mine, data.takeover.userId);
     if (following) follow();
   } catch (error) {
     if (open === mine) tell(error.message, true);
   }
 }
 
+const foundLines = ({ thread, takeover, text }) => [text && `“${text}”`, takeover.userId && `Customer: ${takeover.userId}`,
+  takeover.status && stateOf(takeover), `${thread.messageCount} entries, last changed ${time(thread.lastMessageAt)}`];
+
+async function showEarlier(mine, userId) {
+  find("earlier").hidden = true;
+  if (!userId) return;
+  const query = new URLSearchParams({ userId, limit: 11 });
+  const data = await call(`api/staff/threads?${query}`).catch(() => null);
+  if (!data || open !== mine) return;
+  const others = data.threads.filter(({ thread }) => thread.id !== mine.id).slice(0, 10);
+  place(find("earlier-list"), others.map((one) => entry("earlier", one.thread.id, one.thread.title, foundLines({ ...one, takeover: { ...one.takeover, userId: null } }))));
+  find("earlier-none").hidden = others.length > 0;
+  find("earlier").hidden = false;
+}
+
 async function show(id) {
   open = { id };
-  find("questions").replaceChildren();
-  find("log").replaceChildren();
-  find("explained").replaceChildren();
+  for (const list of ["questions", "log", "explained", "earlier-list"]) find(list).replaceChildren();
+  for (const one of document.querySelectorAll("#thread .refusal")) one.remove();
   find("explained-summary").textContent = "";
-  find("thread-body").hidden = true;
+  find("earlier").hidden = find("thread-body").hidden = true;
   find("thread-title").textContent = "Opening…";
   find("thread-about").textContent = "";
+  find("back").hidden = false;
+  for (const field of ["say-text", "note", "internal-text"]) find(field).value = "";
+  document.body.classList.add("reads");
   following = false;
   history.replaceState(null, "", `#${encodeURIComponent(id)}`);
   showQueue();
@@ -314,10 +351,16 @@ async function show(id) {
   find("thread").focus();
 }
 
+function leave() {
+  document.body.classList.remove("reads");
+  const entry = [...find("queue").querySelectorAll("button")].find((one) => one.dataset.thread === open?.id);
+  (entry ?? find("filter")).focus();
+}
+
 function on(form, done, work) {
   find(form).addEventListener("submit", async (event) => {
     event.preventDefault();
-    if (await act(event.submitter, done, work)) await refresh();
+    if (await act(event.submitter ?? find(form).querySelector("button"), done, work)) await refresh();
   });
 }
 
@@ -326,14 +369,24 @@ const here = (what) => `api/takeovers/${encodeURIComponent(open.id)}/${what}`;
 on("join", "You have taken over.", async () => {
   await call(here("join"), { name: find("join-name").value, stop: find("join-stop").checked });
 });
-let saying = null; // a retry must not say it twice
+const said = {}; // what was sent last, by form: a retry must not say it twice
+function idOf(form, text) {
+  const key = `${open.id} ${text}`;
+  if (said[form]?.key !== key) said[form] = { key, id: freshId() };
+  return said[form].id;
+}
 on("say", "Sent.", async () => {
   const text = find("say-text").value;
-  if (saying?.text !== text) saying = { text, id: Array.from(crypto.getRandomValues(new Uint8Array(16)), (n) => n.toString(16).padStart(2, "0")).join("") };
-  await call(here("say"), { text, messageId: saying.id });
-  saying = null;
+  await call(here("say"), { text, messageId: idOf("say", text) });
+  delete said.say;
   find("say-text").value = "";
   find("say-text").focus();
+});
+on("internal", "Noted.", async () => {
+  const text = find("internal-text").value;
+  await call(here("note"), { text, name: find("join-name").value || null, messageId: idOf("internal", text) });
+  delete said.internal;
+  find("internal-text").value = "";
 });
 on("hand-back", "Agents answer again.", async () => {
   await call(here("hand-back"), { note: find("note").value });
@@ -342,9 +395,12 @@ on("hand-back", "Agents answer again.", async () => {
 find("decline").addEventListener("click", async (event) => {
   if (await act(event.currentTarget, "Declined.", () => call(here("hand-back"), {}))) await refresh();
 });
-find("open").addEventListener("submit", (event) => {
-  event.preventDefault();
-  show(find("open-id").value.trim());
+on("search", "Searched.", async () => {
+  find("found-none").textContent = "";
+  const data = await call(`api/staff/threads?${new URLSearchParams({ words: find("words").value })}`);
+  place(find("found"), data.threads.map((one) => entry("found", one.thread.id, one.thread.title, foundLines(one))));
+  const count = data.threads.length;
+  find("found-none").textContent = count ? `${count}${data.hasMore ? " or more" : ""} found.` : "Nothing was found.";
 });
 find("explain").addEventListener("click", async (event) => {
   const chosen = JSON.parse(find("agent").value);
@@ -353,9 +409,25 @@ find("explain").addEventListener("click", async (event) => {
     const data = await call(`${here("explain")}?agent=${encodeURIComponent(chosen.agent)}${network}`);
     find("explained-summary").textContent = data.summary;
     find("explained").replaceChildren(...data.messages.map((one) => make("li", {},
-      make("p", { className: "who" }, [one.role, one.type === "text" ? "" : one.type].filter(Boolean).join(" · ")),
-      make("pre", {}, one.type === "text" ? textOf(one.content) : JSON.stringify(one.tools ?? one.content, null, 1)))));
+      make("p", { className: "who" }, [one.role, one.type === "text" ? "" : words(one.type)].filter(Boolean).join(" · ")),
+      one.type === "text" ? linked(textOf(one.content)) : readable(one.tools ?? one.content))));
   });
+});
+find("filter").addEventListener("change", showQueue);
+find("back").addEventListener("click", leave);
+addEventListener("keydown", (event) => {
+  const button = event.target.closest?.(".queue button");
+  if (event.key === "Escape" && find("thread").contains(event.target)) leave();
+  if (!button || !["ArrowDown", "ArrowUp"].includes(event.key)) return;
+  const item = button.parentElement;
+  const next = event.key === "ArrowDown" ? item.nextElementSibling : item.previousElementSibling;
+  if (next) event.preventDefault();
+  next?.firstChild.focus();
+});
+
+addEventListener("hashchange", () => {
+  const id = decodeURIComponent(location.hash.slice(1));
+  if (id && id !== "thread" && id !== open?.id) show(id);
 });
 
 call("api/agents").then(({ agents }) => { learn(agents); showQueue(); }, () => {}); // else calls have their names
@@ -365,4 +437,5 @@ listen("takeovers", "api/takeovers/stream", {
   left: (one) => takeovers.delete(one.threadId),
 });
 setInterval(refresh, 3000);
+setInterval(showQueue, 30000); // how long each waits
 if (location.hash.length > 1) show(decodeURIComponent(location.hash.slice(1)));
