@@ -321,6 +321,7 @@ class RunStream(Generic[T]):
         self._begin = begin
         self._queue: asyncio.Queue[Event | None] = asyncio.Queue()
         self._task: asyncio.Task[T] | None = None
+        self._is_read = False
 
     @property
     def result(self) -> T:
@@ -338,7 +339,16 @@ class RunStream(Generic[T]):
         return self._task.result()
 
     def __aiter__(self) -> RunStream[T]:
-        """Begin the run."""
+        """Begin the run.
+
+        Raises:
+            ConfigurationError: All events have been read.
+        """
+        if self._is_read:
+            raise ConfigurationError(
+                "The stream's events have all been read; keep them in a list, or begin another run "
+                "by stream(…). Its result is stream.result"
+            )
         if self._task is None:
             self._task = asyncio.create_task(self._run())
         return self
@@ -353,6 +363,7 @@ class RunStream(Generic[T]):
         if event is None:
             self._queue.put_nowait(None)  # so that asking again ends again
             assert self._task is not None
+            self._is_read = True
             await self._task
             raise StopAsyncIteration
         return event

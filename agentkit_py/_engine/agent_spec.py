@@ -132,11 +132,20 @@ class AgentSpec:
         return self.output.plan(model, has_tools=has_tools, prefill=bool(self.assistant))
 
     async def system_prompt(self, context: AgentContext) -> str:
-        """Return the system prompt of the next inference."""
+        """Return the system prompt of the next inference.
+
+        Raises:
+            ConfigurationError: The function that gives it returned something else than a text.
+        """
         system: Any = self.system
         if isinstance(system, str):
             return system
-        return await resolve(system(context) if _takes_context(system) else system())
+        found: object = await resolve(system(context) if _takes_context(system) else system())
+        if not isinstance(found, str):
+            raise ConfigurationError(
+                f"Agent {self.name!r}: system must return a text, got {found!r:.80}"
+            )
+        return found
 
     async def is_enabled(self, context: AgentContext) -> bool:
         """Return whether its lifecycle lets it run now."""

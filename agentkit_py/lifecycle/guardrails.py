@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar, cast, overload
@@ -120,6 +121,11 @@ class Guardrail(Generic[T]):
                 f"Guardrail {self.label!r}: an agent needs trips=…, a function that returns "
                 "whether its output is a violation; a function has no trips=…"
             )
+        if not is_agent and not _takes_a_value(self.check):
+            raise ConfigurationError(
+                f"Guardrail {self.label!r} is called with (ctx, value), or (value); it takes "
+                f"{inspect.signature(cast('Any', self.check))}"
+            )
         if is_async_callable(self.trips):
             raise ConfigurationError(
                 f"Guardrail {self.label!r}: trips=… cannot be async; to wait for "
@@ -158,6 +164,21 @@ class Checks:
 
 
 NO_CHECKS = Checks()
+
+
+def _takes_a_value(check: Any) -> bool:
+    """Return whether a function can be called as guardrails are."""
+    try:
+        signature = inspect.signature(check)
+    except (TypeError, ValueError):  # built in
+        return True
+    for given in ((None,), (None, None)):
+        try:
+            signature.bind(*given)
+        except TypeError:
+            continue
+        return True
+    return False
 
 
 @dataclass(frozen=True, slots=True)

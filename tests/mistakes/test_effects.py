@@ -1,0 +1,30 @@
+"""Every parameter changes something that can be seen: a conversation with it, and one without."""
+
+from __future__ import annotations
+
+import pytest
+
+from .cases import TAKES
+from .effects import AGENT, NETWORK, RUN, Effect, seen
+
+TABLES = {"Agent": AGENT, "Network": NETWORK, "run": RUN}
+ROWS = [(of, name) for of, table in TABLES.items() for name in table]
+
+
+@pytest.mark.parametrize("of", TABLES)
+def test_every_parameter_has_an_effect_in_the_table(of: str) -> None:
+    """A new parameter is shown to have an effect; one that is gone is not tried."""
+    assert sorted(TABLES[of]) == sorted(TAKES[of])
+
+
+@pytest.mark.parametrize(("of", "name"), ROWS, ids=[f"{of}.{name}" for of, name in ROWS])
+async def test_a_parameter_has_an_effect(of: str, name: str) -> None:
+    """Two conversations without it are the same; a conversation with it is another."""
+    effect: Effect = TABLES[of][name]
+
+    def without() -> dict[str, object]:
+        return {} if effect.instead is None else {name: effect.instead()}
+
+    plain = await seen(of, effect, without())
+    assert await seen(of, effect, without()) == plain
+    assert await seen(of, effect, {name: effect.value()}) != plain
