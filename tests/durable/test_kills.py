@@ -34,16 +34,16 @@ async def test_a_kill_anywhere_changes_nothing(
 async def test_a_kill_anywhere_leaves_a_database_thread_whole(
     support: Scenario, tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
-    """The rows of a thread in a database file."""
+    """The rows of a thread in a file: each second point, so that each kind comes in turn."""
     count = iter(range(10**6))
     support.store = lambda: SqliteHistory(tmp_path / f"threads-{next(count)}.db")
-    points, doubled = await sweep(support, "offload", record_property)
-    assert points >= 30
-    assert doubled == 3
+    each_second = slice(None, None, 2)
+    points, doubled = await sweep(support, "offload", record_property, each_second)
+    assert points >= 15
+    assert doubled
 
 
-@pytest.mark.parametrize("discovery", ["joined", "eager"])
-@pytest.mark.parametrize("inference", INFERENCES)
+@pytest.mark.parametrize(("inference", "discovery"), [("offload", "joined"), ("local", "eager")])
 async def test_agents_and_tools_at_the_same_time_give_the_same_in_any_order(
     scenario: Callable[..., Scenario], inference: Inference, discovery: Any
 ) -> None:
@@ -58,14 +58,11 @@ async def test_agents_and_tools_at_the_same_time_give_the_same_in_any_order(
         assert durable == direct
 
 
-@pytest.mark.parametrize("inference", INFERENCES)
 async def test_a_kill_anywhere_in_parallel_steps_changes_nothing(
-    scenario: Callable[..., Scenario],
-    inference: Inference,
-    record_property: Callable[[str, object], None],
+    scenario: Callable[..., Scenario], record_property: Callable[[str, object], None]
 ) -> None:
-    """Planned steps, and the requests that planned them."""
-    points, doubled = await sweep(scenario(fan_out, FAN_OUT), inference, record_property)
+    """Planned steps, and the requests that planned them; who infers makes no step parallel."""
+    points, doubled = await sweep(scenario(fan_out, FAN_OUT), "offload", record_property)
     assert points >= 20
     assert doubled == 3
 

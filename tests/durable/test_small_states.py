@@ -38,7 +38,6 @@ async def test_a_call_holds_whatever_happens_once(
         ("call", 1, True),
         ("call", 1, False),
         ("approval", 1, True),
-        ("small", 1, True),
         ("small", 1, False),
         ("whole", 0, True),
     ],
@@ -46,7 +45,10 @@ async def test_a_call_holds_whatever_happens_once(
 async def test_a_small_program_holds_whatever_happens(
     program: str, depth: int, record_property: Callable[[str, object], None], *, leased: bool
 ) -> None:
-    """The depth is the number of disturbances; `make explore` goes deeper."""
+    """The depth is the number of disturbances; `make explore` goes deeper.
+
+    With a lease the two calls of "small" are "call" and "approval", each with every disturbance.
+    """
     await holds(program, depth, record_property, leased=leased)
 
 
