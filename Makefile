@@ -16,14 +16,14 @@ demo: setup-demo  ## Watch a support network answer a customer, offline
 
 test: setup-dev  ## Run the quick tests, on all cores
 	@$(PYTHON) scripts/tiktoken_cache.py
-	@echo "Quick tests: about 4 minutes on two cores. Left out: about 1,600 slow cases of tests/slow.txt (kills at"
-	@echo "every point, growth by size, npm clients, durable and PostgreSQL twins, …). Everything: make test-all, about 10 minutes."
+	@echo "Quick tests: about 5 minutes on two cores. Left out: about 1,600 slow cases of tests/slow.txt (kills at every"
+	@echo "point, growth by size, npm clients, pages in a browser, PostgreSQL twins, …). Everything: make test-all, about 15 minutes."
 	@$(PYTHON) -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 
 test-all: setup-dev  ## Run all tests, on all cores
 	@$(PYTHON) scripts/tiktoken_cache.py
-	@echo "All tests: about 10 minutes on two cores. Left out: nothing but what needs a program that is not here"
-	@echo "(Chromium, Node.js, the Inngest Dev Server); the last lines name it. Quick tests: make test."
+	@echo "All tests: about 15 minutes on two cores. Left out: what needs a program that is not here (Chromium, Node.js, the"
+	@echo "Inngest Dev Server; the last lines name it), and about 120 durable twins of like cases (AGENTKIT_TWINS=1 runs them)."
 	@$(PYTHON) -m pytest -n auto --dist worksteal $(ARGS)
 
 flakes: setup-dev  ## Run all tests ten times beside busy processes: which do not always pass?
