@@ -54,8 +54,9 @@ attacks: setup-dev  ## Feed what strangers may write to every entry (time by siz
 	@$(PYTHON) -m tests.attacks.growth $(ARGS)
 	@$(PYTHON) -m tests.attacks.isolation
 
-explore: setup-dev  ## Try every order of deliveries, kills, failures and answers of a small durable run (ARGS="--depth 2": longer)
+explore: setup-dev  ## Try every order of deliveries, kills, failures and answers of a small durable run (ARGS="--depth 2", "--program whole": hours)
 	@$(PYTHON) -m tests.durable.small_states --faults
+	@$(PYTHON) -m tests.durable.small_states --program whole --depth 0
 	@$(PYTHON) -m tests.durable.small_states --shown $(ARGS)
 
 explore-served: setup-dev  ## Try every order of answers, stops, kills and retries of one question (some minutes)

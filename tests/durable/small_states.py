@@ -64,6 +64,7 @@ NOT_MADE = "before this call was made"
 PROGRAMS = {
     "whole": ({"clerk": ["charge", "refund"], "packer": ["mail", "ship"]}, True),
     "small": ({"clerk": ["charge", "refund"]}, False),
+    "late": ({"clerk": ["charge", "refund"]}, True),
     "call": ({"clerk": ["charge"]}, False),
     "approval": ({"clerk": ["refund"]}, False),
     "pair": ({"packer": ["mail", "ship"]}, True),
@@ -846,7 +847,7 @@ def main() -> int:
     """Explore as the options say."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--depth", type=int, default=1, help="disturbances (1)")
-    parser.add_argument("--program", default="whole", choices=PROGRAMS)
+    parser.add_argument("--program", default="small", choices=PROGRAMS)
     parser.add_argument(
         "--kinds", nargs="*", default=[""], help="what is in the names of disturbances (all)"
     )
