@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from anyio import to_thread
 from starlette.applications import Starlette
 
 from agentkit_py import AgentResult, MemoryHistory
@@ -48,6 +49,33 @@ async def test_a_chat_is_few_transactions(
         assert store.counts.writes <= (3 if lease is None else 4)
         assert store.counts.rows <= results + 20
     assert [r.agent_name for r in await for_user(store, "ada").load("t")][-2:] == ["user", "clerk"]
+    await store.close()
+
+
+@pytest.mark.parametrize("thread", ["t", "new"])
+async def test_a_chat_crosses_to_a_worker_thread_once_for_each_transaction(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, thread: str
+) -> None:
+    """Also a chat that begins its thread."""
+    store, crossings = CountedStore(tmp_path / "t.db"), Counter[str]()
+
+    async def counted(work: Any, *args: Any, **options: Any) -> Any:
+        crossings["all"] += 1
+        return await run_sync(work, *args, **options)
+
+    run_sync = to_thread.run_sync
+    app = app_of(support("Yes.", "Yes."), history=store)
+    async with client_of(app) as client:
+        await _filled(store, 4)
+        await client.post("/api/chat", json=message("Any hats?", "t", id="warm"))
+        await wait_until_idle(app)
+        store.counts.reset()
+        monkeypatch.setattr(to_thread, "run_sync", counted)
+        answer = await client.post("/api/chat", json=message("Any hats?", thread, id="new"))
+        assert answer.status_code == 200
+        await wait_until_idle(app)
+        assert crossings["all"] == store.counts.transactions
+        assert store.counts.transactions <= 7
     await store.close()
 
 
