@@ -89,13 +89,14 @@ class State(Generic[D]):
             thread_id: The thread to continue.
 
         Raises:
-            StateError: ``data`` is of no kind that can be used, or messages or results are none.
+            StateError: ``data`` is of no kind that can be used, messages or results are none, or
+                the thread id is no text.
             InvalidRecordError: A message or result given as JSON is not readable.
         """
         start = cast("D", {}) if data is None else data
         check_kind(start)
         self.data: D = start
-        self.thread_id = thread_id
+        self.thread_id = _checked_thread_id(thread_id)
         self.not_loaded: int = 0
         self.goes_on_with: Mapping[str, Any] | None = None
         self.context_id: str = "main"
@@ -451,6 +452,17 @@ def _items(plain: Mapping[str, Any], name: str) -> list[Any]:
         problem = f"expected a list, got {found!r:.80}"
         raise InvalidRecordError(problem, where="state", field=name)
     return cast("list[Any]", found)
+
+
+def _checked_thread_id(given: object) -> str | None:
+    """Return a thread's id.
+
+    Raises:
+        StateError: It is no text.
+    """
+    if given is None or isinstance(given, str):
+        return given
+    raise StateError(f"State thread_id must be a text, got {given!r:.80}: write str(…)")
 
 
 def _read(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from agentkit_py import Agent, MemoryHistory, Network, State, ToolContext, tool
-from agentkit_py.errors import ConfigurationError
+from agentkit_py import Agent, MemoryHistory, Network, State, ToolContext, create_state, tool
+from agentkit_py.errors import ConfigurationError, StateError
 from agentkit_py.routing import once
 from agentkit_py.server import create_app
 from agentkit_py.testing import ScriptedModel, tool_call
@@ -158,3 +158,13 @@ async def test_a_client_whose_state_does_not_fit_is_told() -> None:
         said["userMessage"]["state"] = {"count": "many"}
         answer = await api.post("/api/chat", json=said)
     assert (answer.status_code, "does not fit" in answer.text) == (400, True)
+
+
+@pytest.mark.parametrize("given", [5, b"t", ["t"]])
+async def test_a_thread_id_that_is_no_text_is_refused_where_the_state_is_made(given: Any) -> None:
+    """JSON of a front end may hold a number; a store would fail on it in the middle of a run."""
+    with pytest.raises(StateError, match=r"State thread_id must be a text, got"):
+        create_state({}, thread_id=given)
+    agent = Agent(name="a", system="s", model=ScriptedModel("x"))
+    with pytest.raises(StateError, match=r"State thread_id must be a text, got"):
+        await agent.run("Hi", state={"data": {}, "threadId": given})
