@@ -707,6 +707,15 @@ class _Choice:
         return {**filled, "message": message, "logprobs": self.logprobs}
 
 
+def _says_more(delta: Mapping[str, Any]) -> bool:
+    """Return whether a piece adds to a reply, so that an end before it was another's.
+
+    Together ends each of several calls with a finish reason. Without ``[DONE]``, a connection that
+    breaks exactly after one of them cannot be told from the reply's end.
+    """
+    return bool(delta.get("content") or delta.get("tool_calls"))
+
+
 class ChatAssembler(BaseAssembler):
     """Assembles the chunks of a chat completion."""
 
@@ -752,6 +761,8 @@ class ChatAssembler(BaseAssembler):
             choice.logprobs = choice.logprobs or {}
             choice.logprobs.setdefault(name, []).extend(as_list(values) or [])
         delta = as_object(found.get("delta")) or {}
+        if not found.get("finish_reason") and _says_more(delta):
+            choice.rest.pop("finish_reason", None)  # it was the end of a call
         choice.role = text_or_empty(delta.get("role")) or choice.role
         deltas = self._texts(choice, delta)
         choice.images += objects(delta.get("images"))

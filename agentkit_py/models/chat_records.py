@@ -83,6 +83,8 @@ def _reader_of(record: Mapping[str, Any]) -> Any:
         return _openhands
     if as_list(record.get("events")) and all(map(_is_event, _objects(record["events"]))):
         return _openhands
+    if "agent_chunk" in _first(record.get("ticks")) and not record.get("messages"):
+        return _tau2_voice
     if "action" in _first(record.get("trajectory")):
         return _swe_agent_steps
     return None
@@ -281,6 +283,14 @@ def _content_in(text: str) -> str:
 
 
 # BFCL.
+
+
+def _tau2_voice(_: Mapping[str, Any]) -> list[ChatMessage]:
+    words = (
+        "a voice simulation of tau2 holds sounds of both sides at once (ticks), which are no "
+        "messages; export its transcript, or import simulations in text"
+    )
+    raise InvalidRecordError(words, where="record", field="ticks")
 
 
 def _is_turns(value: object) -> bool:

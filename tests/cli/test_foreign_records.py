@@ -231,6 +231,23 @@ def test_a_result_that_answers_no_call_is_named(message: dict[str, Any]) -> None
     assert (caught.value.where, caught.value.field) == ("line 7", "messages[1].role")
 
 
+def test_a_turn_of_bfcl_that_only_adds_functions_says_nothing() -> None:
+    """Its list of messages is empty; two messages of one turn are both there."""
+    asked = [[{"role": "user", "content": "Move it."}], [], [{"role": "user", "content": "Now?"}]]
+    record = {"id": "miss_func_0", "question": asked, "missed_function": {"1": ["move"]}}
+    conversation = conversation_of_line(json.dumps(record).encode(), 1)
+    assert [turn.text for turn in conversation.turns] == ["Move it.", "Now?"]
+
+
+def test_a_voice_simulation_of_tau2_is_refused_with_the_way_on() -> None:
+    """Its sounds overlap: there are no turns to read."""
+    chunk = {"role": "assistant", "contains_speech": False}
+    record = {"id": "s", "ticks": [{"tick_id": 0, "agent_chunk": chunk, "user_chunk": chunk}]}
+    with pytest.raises(InvalidRecordError, match=r"voice simulation.*in text") as caught:
+        as_chat(record)
+    assert caught.value.field == "ticks"
+
+
 def test_what_openais_format_has_is_left_as_it_is() -> None:
     """Not one member of a line is touched."""
     record = {"messages": [{"role": "assistant", "tool_calls": [OPENAI], "x": 1}], "y": 2}

@@ -547,3 +547,23 @@ async def test_items_missing_from_the_last_event_are_those_sent_before() -> None
     body = body_of("openai_responses")
     before = body[: body.index(b"event: response.completed")]
     assert await read(MODELS["openai_responses"], [before, sse(end)]) == plain
+
+
+def test_a_finish_reason_of_one_call_does_not_end_the_next_call() -> None:
+    """Together ends each call with one; a cut in the second call is no whole reply."""
+    assembler = assembler_of(openai("m", base_url="https://api.together.xyz/v1"))
+    call = {"index": 0, "id": "c1", "function": {"name": "look", "arguments": "{}"}}
+    second = {"index": 1, "id": "c2", "function": {"name": "look", "arguments": '{"a'}}
+    rest = {"index": 1, "function": {"arguments": '": 1}'}}
+    steps: list[tuple[dict[str, Any], str | None, bool]] = [
+        ({"tool_calls": [call]}, None, False),
+        ({}, "tool_calls", True),
+        ({"tool_calls": [second]}, None, False),
+        ({"tool_calls": [rest]}, None, False),
+        ({}, "tool_calls", True),
+        ({"content": ""}, None, True),
+    ]
+    for delta, finish, whole in steps:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish}
+        assembler.feed(None, json.dumps({"choices": [choice]}))
+        assert assembler.whole is whole
