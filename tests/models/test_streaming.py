@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,10 @@ class Sink:
 
     async def skip(self, delta: Delta, count: int, /) -> None:
         """Never called here."""
+
+    def noting(self) -> AbstractAsyncContextManager[None]:
+        """Never entered here."""
+        return nullcontext()
 
 
 class Chunks(httpx.AsyncByteStream):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -85,6 +86,10 @@ class Sink:
 
     async def skip(self, delta: Delta, count: int, /) -> None:
         """Never called here."""
+
+    def noting(self) -> AbstractAsyncContextManager[None]:
+        """Never entered here."""
+        return nullcontext()
 
     @property
     def text(self) -> str:
