@@ -2,7 +2,7 @@
 
 import { h, byId, keeping } from "./dom.js";
 import { agentName, callText, resultText, duration, tokens, money } from "./format.js";
-import { isInner, state, shownRun } from "./store.js";
+import { isInner, state, shownRun, wordsOf } from "./store.js";
 import * as api from "./api.js";
 
 const sections = new Map();
@@ -89,7 +89,7 @@ function empty() {
   const names = (state.target?.agents ?? []).map((agent) => agent.name);
   return h("div.empty",
     h("p", "No messages yet."),
-    h("p.muted", "Write one, and watch the agents: what each model call saw, level by level, and what processors kept from it; exact requests and replies; tools, state and cost. A call can be changed and made again, two runs compared, a call saved as a case of an evaluation. You are asked where a tool needs an approval."),
+    h("p.muted", "Write a message, then pick a model call to see what the agent saw."),
     names.length ? h("p.muted", `Agents: ${names.join(", ")}`) : null,
     proposed() ? h("div.examples", example(proposed())) : null);
 }
@@ -106,7 +106,7 @@ function storedMessage(result, message, index) {
   if (message.type === "tool_call") {
     return message.calls.map((call) => {
       const answer = result.messages.find((one) => one.type === "tool_result" && one.callId === call.id);
-      return toolLine(call, { result: answer }, `stored-${index}-${call.id}`, true);
+      return toolLine(call, { result: answer }, `stored-${index}-${call.id}`, result.agent, true);
     });
   }
   return agentMessage(result.agent, message);
@@ -127,7 +127,7 @@ function agentMessage(agent, message, pick) {
 const CUT = { error: "it was stopped or broke off", length: "it reached the limit of tokens" };
 
 function runSection(run) {
-  const label = run.status === "running" ? "A run in progress" : `A run, ${run.status}`;
+  const label = wordsOf(run) === "running" ? "A run in progress" : `A run, ${wordsOf(run)}`;
   return h("div.turn", { role: "group", "aria-label": label, data: { run: run.id } },
     run.input ? userMessage(run.input) : null,
     run.items.map((item) => itemOf(run, item)),
@@ -142,7 +142,9 @@ function itemOf(run, item) {
     said.classList.toggle("inner", isInner(run, item.runId));
     return said;
   }
-  if (item.type === "tool") return toolLine(item.tool.call, item.tool, `${run.id}-${item.tool.key}`);
+  if (item.type === "tool") {
+    return toolLine(item.tool.call, item.tool, `${run.id}-${item.tool.key}`, run.agents.get(item.tool.runId)?.name);
+  }
   if (item.type === "question") return card(run, item.question);
   return item.stage === "started" ? h("div.note", `${item.name}: ${item.activity} begins`) : null;
 }
@@ -158,14 +160,22 @@ function callLink(run, call) {
   }, `call ${call}: what it saw`);
 }
 
-function toolLine(call, tool, key, stored = false) {
+/** The agent that a call hands over to; undefined: it is another tool. */
+function handedTo(call) {
+  const slug = (name) => name.toLowerCase().replace(/[^a-z0-9]+/g, "_").replace(/^_|_$/g, "");
+  const found = /^transfer_to_(.+)$/.exec(call.name)?.[1];
+  return found && state.target?.agents?.find((agent) => slug(agent.name) === found)?.name;
+}
+
+function toolLine(call, tool, key, agent, stored = false) {
   const result = tool.result;
   const open = stored ? ["·", "no result"] : ["…", "running"];
+  const target = handedTo(call);
   const [sign, status] = !result ? open : result.isError ? ["✗", "failed"] : ["✓", "done"];
-  return h(`details.tool${result?.isError ? ".bad" : ""}`,
+  return h(`details.tool${target ? ".handover" : ""}${result?.isError ? ".bad" : ""}`,
     { data: { key: `tool-${key}` } },
     h("summary", h("span.sign", { "aria-hidden": "true" }, sign), h("span.hidden", status),
-      h("span.name", call.name), result || !tool.progress ? null : progressOf(tool.progress),
+      agent ? agentName(agent) : null, h("span.name", target ? ["hands over to ", agentName(target)] : call.name), result || !tool.progress ? null : progressOf(tool.progress),
       h("span.args", callText(call).slice(call.name.length))),
     h("pre", JSON.stringify(call.input, null, 2)),
     result ? h("pre.result", resultText(result)) : null,
@@ -190,8 +200,9 @@ function live(reply) {
 }
 
 function footer(run) {
+  if (run.status === "running" && wordsOf(run) !== "running") return h("div.foot.waits", wordsOf(run));
   if (run.status === "running") return h("div.foot", h("span.dots", { "aria-hidden": "true" }), "running");
-  const facts = [run.status, duration(run.now), tokens(run.totals?.usage), money(run.totals?.cost, state.target?.currency)];
+  const facts = [wordsOf(run), duration(run.now), tokens(run.totals?.usage), money(run.totals?.cost, state.target?.currency)];
   return [
     run.error ? h("div.error", run.error) : null,
     h("div.foot", h("button.link", { type: "button", onclick: () => actions.showRun(run.id) },
