@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,10 @@ class PassOver:
 
     async def skip(self, delta: Delta, count: int, /) -> None:
         return
+
+    def noting(self) -> AbstractAsyncContextManager[None]:
+        """Note nothing."""
+        return nullcontext()
 
 
 async def ask(model: Model, answer: httpx.Response, *, stream: bool = False) -> Any:
