@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any, Generic, Literal, TypeAlias, Unpack, get_args
@@ -377,6 +378,13 @@ _SETTINGS = Settings(
 
 Target: TypeAlias = Network[Any, Any] | Agent[Any, Any]
 """A network or an agent: whatever is served, tried, measured or explained."""
+
+
+def on_history(target: Target, history: HistoryConfig) -> Target:
+    """Return a copy of an agent or network on another history, with nothing else changed."""
+    made = copy(target)
+    made.history = history
+    return made
 
 
 def _default_router(network: Network[Any, Any]) -> Agent[Any, Any]:

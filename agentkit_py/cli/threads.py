@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from copy import copy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated
@@ -239,12 +238,12 @@ async def index(
 
 async def _index_turns(target: str, store: HistoryStore, console: Console) -> None:
     from agentkit_py.cli.target import load_target  # noqa: PLC0415 - slow to load
-    from agentkit_py.network import index_thread  # noqa: PLC0415 - slow to load
+    from agentkit_py.network import index_thread, on_history  # noqa: PLC0415 - slow to load
 
-    found = copy(load_target(target))
+    found = load_target(target)
     if found.history is not None:
         store.processors = found.history.processors
-    found.history = store
+    found = on_history(found, store)
     threads = await store.list_threads(None)
     with ProgressBar("index", len(threads)) as bar:
         for thread in threads:

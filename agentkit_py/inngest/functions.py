@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import copy
 from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, cast, get_args
 
@@ -48,7 +47,7 @@ from agentkit_py.inngest.sending import cancel_by_event, stop_function
 from agentkit_py.inngest.steps import from_exact, refuse_rounded, to_exact
 from agentkit_py.lifecycle.network_run import output_json
 from agentkit_py.messages import UserMessage
-from agentkit_py.network import Network, Target
+from agentkit_py.network import Network, Target, on_history
 from agentkit_py.results import USER, AgentResult
 from agentkit_py.runs import RunLimits, StreamingConfig
 from agentkit_py.runtime.direct import DirectRuntime
@@ -389,11 +388,7 @@ def _held_back(ctx: inngest.Context, send: Any) -> Any:
 def _for_user(item: Target, user_id: str) -> Target:
     """Return ``item`` on its store restricted to a user, and with nothing else changed."""
     store = thread_store(item.history)
-    if store is None:
-        return item
-    found = copy(item)
-    found.history = for_user(store, user_id)
-    return found
+    return item if store is None else on_history(item, for_user(store, user_id))
 
 
 def _read(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from copy import copy
 from datetime import datetime
 
 from agentkit_py.errors import AgentKitError, ConfigurationError, ThreadNotFoundError
@@ -12,7 +11,7 @@ from agentkit_py.history.staff import Takeover
 from agentkit_py.history.staff_desk import StaffDesk
 from agentkit_py.matrix import ContextMatrix
 from agentkit_py.matrix.page import AS_NOW, matrix_json
-from agentkit_py.network import Target, explain_thread
+from agentkit_py.network import Target, explain_thread, on_history
 from agentkit_py.results import AgentResult
 from agentkit_py.server.api import ApiRequest, endpoint
 from agentkit_py.server.config import agents_in
@@ -122,8 +121,7 @@ async def matrix_of_thread(request: ApiRequest[ThreadPath]) -> MatrixJson:
     owner = takeover.user_id
     reader = store if owner is None else for_user(store, owner)
     targets = list(request.api.settings.targets.values())
-    target = copy(_target_of(targets, await reader.load(thread_id)))
-    target.history = reader
+    target = on_history(_target_of(targets, await reader.load(thread_id)), reader)
     try:
         results = await explain_thread(target, thread_id)
         made = await asyncio.to_thread(ContextMatrix.of, results)  # seconds, for a long thread

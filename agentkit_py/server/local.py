@@ -8,7 +8,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -61,7 +60,7 @@ from agentkit_py.history.questions import Question, QuestionStore, stop_question
 from agentkit_py.history.runs import Known, RunRecord
 from agentkit_py.history.stopping import STOPPED
 from agentkit_py.messages import UserMessage, text_of_parts
-from agentkit_py.network import Network
+from agentkit_py.network import Network, on_history
 from agentkit_py.results import AgentResult
 from agentkit_py.runs import RunOptions, StreamingConfig
 from agentkit_py.server.auth import StreamTokens, is_same_host
@@ -295,8 +294,7 @@ class LocalRun:
                     error_texts=False,
                 ),
             }
-            target = copy(job.target)
-            target.history = store  # the user's view of it; nothing else changes
+            target = on_history(job.target, store)  # the user's view of it
             if self.taken is None:
                 options["state"] = await self._state(settings, store)
                 options["on_busy"] = job.on_busy

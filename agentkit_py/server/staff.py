@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import suppress
-from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,7 +23,7 @@ from agentkit_py.history.staff import Takeover, TakeoverStore
 from agentkit_py.history.staff_desk import StaffDesk
 from agentkit_py.matrix.page import VIEWER
 from agentkit_py.messages import UserMessage
-from agentkit_py.network import explain
+from agentkit_py.network import explain, on_history
 from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint
 from agentkit_py.server.approvals import for_staff, open_questions, visible
 from agentkit_py.server.chat import agents_of
@@ -155,8 +154,8 @@ async def explain_thread(request: ApiRequest[ExplainQuery]) -> Explained:
     api, query = request.api, request.params
     store, takeover = await allowed(request, query.thread_id)
     owner = takeover.user_id
-    target = copy(api.settings.target(query.network, None if query.network else query.agent))
-    target.history = store if owner is None else for_user(store, owner)
+    target = api.settings.target(query.network, None if query.network else query.agent)
+    target = on_history(target, store if owner is None else for_user(store, owner))
     job = Job(
         user_id=owner or "", thread_id=query.thread_id, target=target, message=UserMessage("")
     )
