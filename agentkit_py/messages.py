@@ -28,7 +28,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonObject, JsonValue, as_list, as_object, dumps
-from agentkit_py._core.spellings import spelled_here
+from agentkit_py._core.spellings import options_spelled_here, spelled_here
 from agentkit_py._core.validation import wrong_word
 from agentkit_py.errors import ConfigurationError
 
@@ -656,6 +656,7 @@ user_message_reader: ExtensionPoint[Callable[[object, str], UserMessage]] = Exte
 """Reads a `UserMessage` from JSON; `agentkit_py.codec` knows the shapes."""
 
 
+@options_spelled_here
 @spelled_here
 @dataclass(frozen=True, slots=True)
 class UserMessage:

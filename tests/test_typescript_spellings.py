@@ -23,6 +23,7 @@ from agentkit_py import (
 )
 from agentkit_py._core.spellings import OTHER_WORDS
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError
+from agentkit_py.runs import StreamingConfig
 from agentkit_py.testing import ScriptedModel
 
 MAKERS: dict[str, Any] = {
@@ -31,6 +32,8 @@ MAKERS: dict[str, Any] = {
     "state": create_state,
     "history": HistoryConfig,
     "lifecycle": Lifecycle,
+    "streaming": StreamingConfig,
+    "message": UserMessage,
 }
 
 
@@ -51,6 +54,8 @@ def clerk() -> Agent[Any, Any]:
         ("state", "threadId", "thread_id=…"),
         ("history", "createThread", "create_thread=…"),
         ("lifecycle", "onStart", "on_start=…"),
+        ("streaming", "simulateChunking", "simulate_chunking=…"),
+        ("message", "clientTimestamp", "client_timestamp=…"),
     ],
 )
 def test_an_option_in_typescripts_spelling_is_an_error_with_ours(
