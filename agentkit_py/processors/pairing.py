@@ -303,7 +303,7 @@ def without_calls(
     groups = {e.calls[0]: e for e in call_groups(messages, pairing)}
     rests: dict[int, Message | None] = {}
     for group in groups.values():
-        rests |= _rests_of(group, messages, keeps, pairing)
+        rests |= _rests_of(group, messages, keeps, keeps_hosted, pairing)
     left: list[Message] = []
     for index, message in enumerate(messages):
         if index in groups and in_place_of is not None:
@@ -322,14 +322,20 @@ def without_calls(
 
 
 def _rests_of(
-    group: CallGroup, messages: Messages, keeps: KeepsCall, pairing: Pairing
+    group: CallGroup,
+    messages: Messages,
+    keeps: KeepsCall,
+    keeps_hosted: Callable[[int], bool],
+    pairing: Pairing,
 ) -> dict[int, Message | None]:
     """Return the rest of each member of a group; None: nothing is left."""
     rests: dict[int, Message | None] = {}
     leads_on = False
     for index in reversed(group.calls):
         message = messages[index]
-        if isinstance(message, TextMessage | OpaqueMessage):
+        if isinstance(message, OpaqueMessage) and message.tool and not keeps_hosted(index):
+            rests[index] = None
+        elif isinstance(message, TextMessage | OpaqueMessage):
             leads_on = True  # the reply's words stay, and the reasoning before them
         elif isinstance(message, ToolCallMessage):
             kept = [number for number in range(len(message.tools)) if keeps(index, number)]

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from agentkit_py.messages import (
@@ -284,7 +284,20 @@ def test_limiting_a_valid_history_leaves_a_valid_one(messages: list[Message], li
     assert faults(run(messages, [TokenLimiter(limit)])) == []
 
 
+SEARCH, CALC = ToolCall("a", "search"), ToolCall("b", "calc")
+HOSTED_AFTER_CALLS: list[Message] = [
+    ToolCallMessage([SEARCH]),
+    ReasoningMessage("It led to the call that is filtered."),
+    ToolCallMessage([CALC]),
+    OpaqueMessage({"type": "block"}, "anthropic", "", "web_search", "h", "call"),
+    ToolResultMessage(SEARCH, {"data": 1}),
+    ToolResultMessage(CALC, {"data": 2}),
+]
+"""A reply whose last call is followed by the activity of a tool that the provider ran."""
+
+
 @given(valid_lists(), filters)
+@example(HOSTED_AFTER_CALLS, ToolCallFilter(include=["search"]))
 def test_filtering_a_valid_history_leaves_a_valid_one(
     messages: list[Message], chosen: ToolCallFilter
 ) -> None:
