@@ -22,8 +22,8 @@ test: setup-dev  ## Run the quick tests, on all cores
 
 test-all: setup-dev  ## Run all tests, on all cores
 	@$(PYTHON) scripts/tiktoken_cache.py
-	@echo "All tests: about 15 minutes on two cores. Left out: what needs a program that is not here (Chromium, Node.js, the"
-	@echo "Inngest Dev Server; the last lines name it), and about 120 durable twins of like cases (AGENTKIT_TWINS=1 runs them)."
+	@echo "All tests: about 15 minutes on two cores. Left out: what needs a program that is not here (Chromium, Node.js,"
+	@echo "the Inngest Dev Server); the last lines name it. Quick tests: make test."
 	@$(PYTHON) -m pytest -n auto --dist worksteal $(ARGS)
 
 flakes: setup-dev  ## Run all tests ten times beside busy processes: which do not always pass?

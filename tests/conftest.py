@@ -62,17 +62,10 @@ class Listed:
 
 def slow_tests() -> tuple[Listed, Listed]:
     """Return what tests/slow.txt lists: slow tests, and those that are quick all the same."""
-    slow, quick, _ = listed_tests()
-    return slow, quick
-
-
-def listed_tests() -> tuple[Listed, Listed, Listed]:
-    """Return what tests/slow.txt lists: slow tests, quick ones among them, and twins."""
     text = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8")
     names = [line for line in text.splitlines() if line and not line.startswith("#")]
     kept = [name.removeprefix("+ ") for name in names if name.startswith("+")]
-    twins = [name.removeprefix("- ") for name in names if name.startswith("-")]
-    return Listed(name for name in names if name[0] not in "+-"), Listed(kept), Listed(twins)
+    return Listed(name for name in names if not name.startswith("+")), Listed(kept)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -93,13 +86,9 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what tests/slow.txt lists, and leave twins out."""
-    slow, kept, twins = listed_tests()
-    left_out = [one for one in items if one.nodeid in twins and one.nodeid not in kept]
-    if left_out and not os.environ.get("AGENTKIT_TWINS"):
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [one for one in items if one not in set(left_out)]
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what tests/slow.txt lists."""
+    slow, kept = slow_tests()
     for item in items:
         if item.nodeid in slow and item.nodeid not in kept:
             item.add_marker(pytest.mark.slow)

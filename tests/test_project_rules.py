@@ -242,7 +242,7 @@ def test_what_nearly_all_programs_import_loads_nothing_that_may_not_be_needed() 
 def test_each_name_in_the_list_of_slow_tests_is_a_test(root: Path) -> None:
     """Else a test that was renamed comes back into the quick suite, and nothing says so."""
     lines = (root / "tests" / "slow.txt").read_text(encoding="utf-8").splitlines()
-    names = [line.lstrip("+- ") for line in lines if line and not line.startswith("#")]
+    names = [line.removeprefix("+ ") for line in lines if line and not line.startswith("#")]
     assert len(names) == len(set(names)) > 100
     for name in names:
         path, _, rest = name.partition("::")
