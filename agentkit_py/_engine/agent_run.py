@@ -115,7 +115,9 @@ class AgentRun(TurnBody):
             OutputError: The output is missing.
         """
         context = self.context
-        last = replace(super().result(), thread_id=context.state.thread_id)
+        last, thread_id = super().result(), context.state.thread_id
+        if last.thread_id != thread_id:
+            last = replace(last, thread_id=thread_id)
         if self.spec.output is None:
             return last
         if last.value is NO_VALUE:
