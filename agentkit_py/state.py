@@ -96,7 +96,9 @@ class State(Generic[D]):
         start = cast("D", {}) if data is None else data
         check_kind(start)
         self.data: D = start
-        self.thread_id = _checked_thread_id(thread_id)
+        if not (thread_id is None or isinstance(thread_id, str)):
+            raise StateError(f"State thread_id must be a text, got {thread_id!r:.80}: write str(…)")
+        self.thread_id = thread_id
         self.not_loaded: int = 0
         self.goes_on_with: Mapping[str, Any] | None = None
         self.context_id: str = "main"
@@ -452,17 +454,6 @@ def _items(plain: Mapping[str, Any], name: str) -> list[Any]:
         problem = f"expected a list, got {found!r:.80}"
         raise InvalidRecordError(problem, where="state", field=name)
     return cast("list[Any]", found)
-
-
-def _checked_thread_id(given: object) -> str | None:
-    """Return a thread's id.
-
-    Raises:
-        StateError: It is no text.
-    """
-    if given is None or isinstance(given, str):
-        return given
-    raise StateError(f"State thread_id must be a text, got {given!r:.80}: write str(…)")
 
 
 def _read(

@@ -25,7 +25,7 @@ from agentkit_py.cli.target import (
     split_target,
     with_history,
 )
-from agentkit_py.errors import ConfigurationError, NotPendingError
+from agentkit_py.errors import AgentKitError, ConfigurationError, NotPendingError
 from agentkit_py.events.approvals import ApprovalAnswer, Decision
 from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.questions import Question, QuestionStore, change_open
@@ -152,9 +152,9 @@ def answer(  # noqa: PLR0913 - the options of the command
     """Answer a question, and resume its run here.
 
     With --call the other calls stay open, for another user; the run resumes when all are decided.
-    A run that waits as an Inngest function resumes there: name a module with the Inngest client
-    and its network or agent. Every user of this command may answer: the rules of the HTTP API hold
-    there.
+    A run that waits as an Inngest function resumes there: the answer goes to the server by the
+    module's Inngest client, else by that of agentkit serve. Every user of this command may
+    answer: the rules of the HTTP API hold there.
     """
     found, _ = with_history(load_target(target), db, create=False)
     console: Console = ctx.obj.console
@@ -178,11 +178,8 @@ def answer(  # noqa: PLR0913 - the options of the command
                 approved=approve and not call, reason=reason, calls=calls, to_user=to_user
             )
             if asked.execution is not None:
-                client = _client(target, question)
-                await importlib.import_module("agentkit_py.inngest").answer_question(
-                    client, store, question, given, by=by
-                )
-                console.print("Sent: the run continues as its Inngest function.")
+                words = await _send(_client(target), store, asked, given, by)
+                console.print(words)
                 return
             done: Any = await found.resume(asked.thread_id, {question: given}, by=by)
             if done.stop_reason == "pending":
@@ -220,14 +217,34 @@ def _decided(calls: Mapping[int, Decision], by: str | None, question: Question) 
     return question.decided(calls, datetime.now(UTC), by=by) if new else None
 
 
-def _client(target: str, question: str) -> object:
-    """Return the Inngest client of the target's module."""
-    name, path = split_target(target)
-    serving = importlib.import_module("agentkit_py.inngest.serving")
-    client = serving.client_of(import_module(name))
-    if client is None:
+async def _send(
+    client: Any, store: QuestionStore, asked: Question, given: ApprovalAnswer, by: str | None
+) -> str:
+    """Store an answer, and send it to the function that waits for it; return what was done."""
+    ours = importlib.import_module("agentkit_py.inngest")
+    try:
+        await ours.answer_question(client, store, asked.id, given, by=by)
+    except NotPendingError:
+        if not asked.is_undelivered:
+            raise
+        return "The question was answered before; that answer was sent again."
+    except AgentKitError:
+        raise
+    except Exception as error:
         raise ConfigurationError(
-            f"Question {question!r} was asked by an Inngest function, and {name!r} has no Inngest "
-            f"client to send it the answer: name a module that has both, {path!r} and `client`."
-        )
-    return client
+            f"The answer is stored, but the Inngest server at {client.event_api_origin} did not "
+            f"take it ({error}). Set INNGEST_BASE_URL, INNGEST_DEV or INNGEST_EVENT_KEY as for the "
+            "functions, and answer again: then it is sent again."
+        ) from error
+    return "Sent: the run continues as its Inngest function."
+
+
+def _client(target: str) -> object:
+    """Return the Inngest client of the target's module, else that of `agentkit serve`."""
+    name, _ = split_target(target)
+    serving = importlib.import_module("agentkit_py.inngest.serving")
+    found = serving.client_of(import_module(name))
+    if found is not None:
+        return found
+    serving.default_to_development()
+    return serving.client_named(name)

@@ -74,14 +74,13 @@ def serve(
     check_installed("serve", "inngest", *needed)
     if connects and (host, port) != (LOCALHOST, _PORT):
         raise ConfigurationError("With --connect nothing is listened on: leave out --host, --port.")
-    if "INNGEST_DEV" not in os.environ and "INNGEST_SIGNING_KEY" not in os.environ:
-        if not is_loopback(host):
-            raise ConfigurationError(
-                f"--host {host} is reached by other machines, and without INNGEST_SIGNING_KEY "
-                "anybody could start runs: set it, or INNGEST_DEV=1 if all of them are yours."
-            )
-        os.environ["INNGEST_DEV"] = "1"  # the SDK's default is production, which needs a key
     serving = importlib.import_module("agentkit_py.inngest.serving")
+    if not (os.environ.keys() & {"INNGEST_DEV", "INNGEST_SIGNING_KEY"} or is_loopback(host)):
+        raise ConfigurationError(
+            f"--host {host} is reached by other machines, and without INNGEST_SIGNING_KEY "
+            "anybody could start runs: set it, or INNGEST_DEV=1 if all of them are yours."
+        )
+    serving.default_to_development()
     name, _, path = target.partition(":")
     module = import_module(name)
     chosen = find_object(target, module, path) if path else None

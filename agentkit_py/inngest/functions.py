@@ -441,6 +441,7 @@ def _state(data: Mapping[str, Any], item: Target) -> State[Any]:
         raise ConfigurationError(f"event.data.state must be an object, got {given!r:.80}")
     default = item.default_state if isinstance(item, Network) else None
     if plain is not None:
+        _thread(plain.get("threadId"))
         state = _given_state(
             State.from_dict(plain if _STATE_KEYS & plain.keys() else {"data": plain}), default
         )

@@ -80,7 +80,7 @@ def find_functions(
     if own:
         return _own_functions(name, items, own, client, options)
     if client is None:
-        client = inngest.Inngest(app_id=options.app_id or slugify(name.rpartition(".")[2]))
+        client = client_named(name, options.app_id)
     functions = create_functions(
         client,
         agents=[item for item in items if isinstance(item, Agent)],
@@ -154,6 +154,20 @@ def client_of(module: object) -> inngest.Inngest | None:
             "The module has several Inngest clients; name the client to use `client`."
         )
     return next(iter(clients.values()), None)
+
+
+def client_named(module: str, app_id: str | None = None) -> inngest.Inngest:
+    """Return the client of a module that has none; the app's id is made from the module's name."""
+    return inngest.Inngest(app_id=app_id or slugify(module.rpartition(".")[2]))
+
+
+def default_to_development() -> None:
+    """Take the server for one on this machine, unless the environment says otherwise.
+
+    The SDK's default is production, which needs a key.
+    """
+    if not os.environ.keys() & {"INNGEST_DEV", "INNGEST_SIGNING_KEY"}:
+        os.environ["INNGEST_DEV"] = "1"
 
 
 def _events(functions: Sequence[inngest.Function[Any]]) -> dict[str, str]:

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agentkit_py import SqliteHistory
 from agentkit_py.inngest import create_functions
 from agentkit_py.testing.executor import ReplayExecutor
@@ -132,8 +134,9 @@ def test_several_people_decide_on_single_calls_and_change_what_a_tool_gets(tmp_p
     assert listed() == []
 
 
-def test_a_question_of_an_inngest_function_is_answered_there(tmp_path: Path) -> None:
-    """By the client beside the network; without one the command says what to name."""
+@pytest.mark.parametrize("is_lost", [False, True])
+def test_a_question_of_an_inngest_function_is_answered_there(tmp_path: Path, is_lost: bool) -> None:
+    """By the module's client, else by that of `agentkit serve`, which may not reach the server."""
     (tmp_path / "hats.py").write_text(SHOP)
     app = "import inngest\nfrom hats import later\n"
     (tmp_path / "hats_app.py").write_text(
@@ -151,13 +154,20 @@ def test_a_question_of_an_inngest_function_is_answered_there(tmp_path: Path) -> 
         run = asyncio.run(executor.start("hats/agent-clerk", data))
         (asked,) = asyncio.run(agent.pending("t1"))
         command = ["approvals", "answer", "--approve", "--by", "mia", "--db", str(db)]
-        alone = agentkit(*command, "hats:later", asked.id)
-        assert (alone.exit_code, "name a module that has both" in alone.output) == (2, True)
+        if is_lost:
+            nowhere = {"INNGEST_DEV": "http://127.0.0.1:1"}
+            lost = agentkit(*command, "hats:later", asked.id, variables=nowhere)
+            words = " ".join(lost.output.split())
+            assert (lost.exit_code, "http://127.0.0.1:1 did not take it" in words) == (2, True), (
+                words
+            )
         with executor.connection.use():
             done = agentkit(*command, "hats_app:later", asked.id)
         assert (done.exit_code, done.output) == (
             0,
-            "Sent: the run continues as its Inngest function.\n",
+            "The question was answered before; that answer was sent again.\n"
+            if is_lost
+            else "Sent: the run continues as its Inngest function.\n",
         )
         asyncio.run(executor.advance(1))
         assert (run.status, run.output["text"]) == ("completed", "On its way.")
