@@ -20,7 +20,7 @@ from agentkit_py._engine.parts import Inference, Part, TakeTurn, empty_result, f
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.tool_calls import ToolRunner
 from agentkit_py._engine.written_replies import ReplyNotes, WrittenReply
-from agentkit_py.errors import MissingModelError, ModelStreamError
+from agentkit_py.errors import MissingModelError
 from agentkit_py.events.types import RunCompleted, RunFailed, RunInterrupted, RunStarted
 from agentkit_py.messages import ToolResultMessage
 from agentkit_py.models.base import Model
@@ -150,7 +150,8 @@ class _AgentLoop:
         while True:
             for part in () if paused else self.parts:
                 if (reason := await part.before_call(number)) is not None:
-                    return replace(last or self._empty_result(), stop_reason=reason)
+                    result = last or empty_result(self.run, self.turn, "stopped")
+                    return replace(result, stop_reason=reason)
             inference = await self._infer(number)
             if inference is None:  # `on_start` stopped the turn
                 return last or await self._end_at_once("on_start")
@@ -191,13 +192,9 @@ class _AgentLoop:
 
     async def _end_at_once(self, stop_reason: str) -> AgentResult:
         """End a turn without a model call; the network continues with its result."""
-        result = replace(self._empty_result(), stop_reason=stop_reason)
-        if self.options.keep and self.run.network is not None:
-            return await self.run.add(result)
-        return result
-
-    def _empty_result(self) -> AgentResult:
-        return empty_result(self.run, self.turn, "stopped")
+        result = replace(empty_result(self.run, self.turn, "stopped"), stop_reason=stop_reason)
+        is_kept = self.options.keep and self.run.network is not None
+        return await self.run.add(result) if is_kept else result
 
     async def _infer(self, number: int) -> Inference | None:
         """Make an inference with its tool calls; None: `on_start` stopped the turn."""
@@ -245,46 +242,33 @@ class _AgentLoop:
             now=partial(run.runtime.now, builder.path),
             notes=self._reply_notes(reply_id),
         )
-        run.memory.open_replies[reply_id] = written
-        try:
-            answer = await self._model_caller(builder, model_input, written)()
-        except ModelStreamError as error:
-            written.break_off(error)
-            raise
-        except Exception:  # a guardrail, or another error after which its pieces do not count
-            del run.memory.open_replies[reply_id]
-            raise
-        del run.memory.open_replies[reply_id]
-        return answer
+        with written.kept_in(run.memory.open_replies):
+            return await self._model_caller(builder, model_input, written)()
 
     def _reply_notes(self, reply_id: str) -> ReplyNotes | None:
         """Return the notes of a reply of a run that may be stopped from outside."""
         run, agent = self.run, self.turn.agent
-        keeper = None if run.history is None else run.thread.keeper
-        if keeper is None:
+        if run.history is None or run.thread.keeper is None:
             return None
-        keeper.will_note()
-        may_change = (
-            run.choices.guardrails_of(agent).input.guardrails
-            or agent.lifecycle.on_finish is not None
-            or any(part.replaces_replies for part in self.parts)
-        )
-        return ReplyNotes(keeper, reply_id, until_whole=bool(may_change))
+        checks = run.choices.guardrails_of(agent).input.guardrails
+        may_change = bool(checks or agent.lifecycle.on_finish) or self._replaces_replies
+        return ReplyNotes(run.thread.keeper, reply_id, until_whole=may_change)
 
     @property
     def _keeps_cut_replies(self) -> bool:
         """True if what was streamed of a reply that breaks off stays with the run."""
-        if not (self.run.monitor.wants_tokens and self.options.keep and self._streams):
-            return False
-        is_shown = self.turn.output is None and self.run.choices.mode != "typescript"
-        return is_shown and self.turn.agent.streaming.keep_cut
+        turn, is_wanted = self.turn, self.run.monitor.wants_tokens and self.options.keep
+        is_shown = turn.output is None and self.run.choices.mode != "typescript"
+        return is_wanted and is_shown and turn.agent.streaming.keep_cut and self._streams
 
     @property
     def _streams(self) -> bool:
-        return self.run.monitor.wants_tokens and (
-            self.turn.agent.streaming.before_response
-            or not any(part.replaces_replies for part in self.parts)
-        )
+        before = self.turn.agent.streaming.before_response
+        return self.run.monitor.wants_tokens and (before or not self._replaces_replies)
+
+    @property
+    def _replaces_replies(self) -> bool:
+        return any(part.replaces_replies for part in self.parts)
 
     def _model_caller(
         self,
@@ -292,12 +276,9 @@ class _AgentLoop:
         model_input: ModelInput,
         written: WrittenReply | None = None,
     ) -> CallModel:
+        hides = any(part.hides_reasoning for part in self.parts)
         call_model = model_caller(
-            builder,
-            model_input,
-            streams=self._streams,
-            hides_reasoning=any(part.hides_reasoning for part in self.parts),
-            written=written,
+            builder, model_input, streams=self._streams, hides_reasoning=hides, written=written
         )
         for part in reversed(self.parts):
             call_model = part.around_call(call_model)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Callable, Generator, MutableMapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ModelStreamError, NonRetriableError
@@ -41,6 +42,10 @@ class ReplyNotes:
 
     _begun: asyncio.Event = field(default_factory=asyncio.Event, init=False)
     _ended: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    def __post_init__(self) -> None:
+        """Tell the keeper that notes will come."""
+        self.keeper.will_note()
 
     def begin(self) -> None:
         """Start over."""
@@ -137,6 +142,24 @@ class WrittenReply:
     def break_off(self, error: ModelStreamError) -> None:
         """Hold the text received before the stream failed, in this attempt or before it."""
         self._broken = error.messages
+
+    @contextmanager
+    def kept_in(self, open_replies: MutableMapping[str, Any]) -> Generator[None]:
+        """Hold the reply among a run's open replies while the block writes it.
+
+        It stays there if the stream fails or the run is stopped. After another error, such as that
+        of a guardrail, its pieces do not count.
+        """
+        open_replies[self.id] = self
+        try:
+            yield
+        except ModelStreamError as error:
+            self.break_off(error)
+            raise
+        except Exception:
+            del open_replies[self.id]
+            raise
+        del open_replies[self.id]
 
     def so_far(self) -> AgentResult | None:
         """Return the reply as far as it came, marked as cut; None: nothing was seen."""
