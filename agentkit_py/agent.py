@@ -295,6 +295,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         return spec
 
     def _as_spec(self) -> AgentSpec:
+        _SETTINGS.check_names(self, f"Agent {self.name!r}")
         self._check_kinds()
         self._check_features(f"Agent {self.name!r}")
         tools, search = self.tool_map, self._knowledge_search()

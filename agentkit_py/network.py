@@ -207,6 +207,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             ConfigurationError: It cannot run like this.
         """
         where = f"Network {self.name!r}"
+        _SETTINGS.check_names(self, where)
         expect_text("A network", "name", self.name, empty=False)
         expect_text(where, "description", self.description)
         expect_type(where, "state_type", self.state_type)

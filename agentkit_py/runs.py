@@ -10,8 +10,9 @@ from operator import is_, itemgetter
 from typing import Any, Generic, Self, TypeAlias, TypeVar, Unpack, cast
 
 from agentkit_py._core.awaiting import run_in_thread, run_interruptibly
-from agentkit_py._core.spellings import explained_run
+from agentkit_py._core.spellings import explained_run, snake_case
 from agentkit_py._core.tracebacks import is_own_code
+from agentkit_py._core.validation import nearly
 from agentkit_py._engine.driver import RunBody, RunPlan, drive
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py._engine.limits import RunLimits
@@ -68,17 +69,43 @@ class Settings:
             kind: The class, a dataclass.
             lists: Fields that may hold lists, whose items may change.
         """
-        self._fields = itemgetter(*[one.name for one in dataclasses.fields(kind) if one.init])
+        self._names = [one.name for one in dataclasses.fields(kind) if one.init]
+        self._fields = itemgetter(*self._names)
         self._lists: itemgetter[Any] = itemgetter(*lists)
 
     def of(self, target: object) -> list[object]:
-        """Return the target, the values of its fields, and the items of lists in them."""
+        """Return the target, the values of its fields, and the items of lists in them.
+
+        The number of its attributes is among them: where it changes, `check_names` looks at them.
+        """
         fields = vars(target)
-        found: list[object] = [target, *self._fields(fields)]  # a copy is resolved for itself
+        # The target itself, because a copy is resolved for itself.
+        found: list[object] = [target, len(fields), *self._fields(fields)]
         for given in self._lists(fields):
             if type(given) is list or (type(given) is not tuple and isinstance(given, Sequence)):
                 found += cast("Sequence[object]", given)
         return found
+
+    def check_names(self, target: object, where: str) -> None:
+        """Refuse attributes that look like an option with a slip of the pen.
+
+        Attributes that the class itself knows, and those with names unlike any option, are free.
+
+        Raises:
+            ConfigurationError: There is such an attribute; the message names both.
+        """
+        known = {one.name for one in dataclasses.fields(cast("Any", target))}
+        for name in vars(target).keys() - known:
+            meant = None if name.startswith("_") else nearly(snake_case(name), self._names)
+            if meant is not None and not _is_declared(type(target), name):
+                raise ConfigurationError(
+                    f"{where} has no option {name!r}, so that assigning it does nothing; did you "
+                    f"mean {meant!r}? An attribute of your own is declared in its class."
+                )
+
+
+def _is_declared(kind: type[Any], name: str) -> bool:
+    return any(name in vars(k) or name in vars(k).get("__annotations__", ()) for k in kind.__mro__)
 
 
 def is_same(before: list[object], now: list[object]) -> bool:

@@ -52,3 +52,10 @@ def meant(name: str, known: Sequence[str]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return f"there are {', '.join(map(repr, known))}" if known else "there are none"
+
+
+def nearly(name: str, known: Sequence[str]) -> str | None:
+    """Return the known name that a name is, or is very close to; None: there is none."""
+    import difflib  # noqa: PLC0415 - for errors only
+
+    return next(iter(difflib.get_close_matches(name, known, n=1, cutoff=0.8)), None)
