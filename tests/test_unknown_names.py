@@ -67,6 +67,18 @@ def test_a_misspelt_name_in_a_handoff_is_refused() -> None:
         network(handoffs(triage), triage)
 
 
+async def test_an_agent_among_its_own_handoffs_is_refused() -> None:
+    """Where it is defined, if it is there by name; else when a run begins."""
+    with pytest.raises(ConfigurationError, match="Agent 'desk' cannot hand over to itself"):
+        agent("desk", handoffs=[Handoff("desk")])
+    desk = agent("desk", "Hello.")
+    desk.handoffs = [desk]
+    with pytest.raises(
+        ConfigurationError, match=r"handoffs=\[…\] names other agents. Leave it out"
+    ):
+        await network(handoffs(desk), desk).run("Hi")
+
+
 async def test_a_misspelt_name_in_the_router_of_a_run_is_refused() -> None:
     """Before anything is done."""
     with pytest.raises(ConfigurationError, match="did you mean 'billing'"):

@@ -185,7 +185,8 @@ def handoff_map(agent: str, given: Sequence[object]) -> dict[str, tuple[Handoff[
     """Return an agent's handoffs and their tools, by the tools' names.
 
     Raises:
-        ConfigurationError: An item is not a handoff, or two have the same name.
+        ConfigurationError: An item is not a handoff, or leads to the agent itself, or two have the
+            same name.
     """
     found: dict[str, tuple[Handoff[Any], Tool]] = {}
     for one in given:
@@ -196,6 +197,11 @@ def handoff_map(agent: str, given: Sequence[object]) -> dict[str, tuple[Handoff[
         else:
             raise ConfigurationError(
                 f"Agent {agent!r}: handoffs must be agents and Handoff(…)s, got {one!r:.80}"
+            )
+        if handoff.target == agent:
+            raise ConfigurationError(
+                f"Agent {agent!r} cannot hand over to itself: handoffs=[…] names other agents. "
+                "Leave it out; an agent goes on by itself until it has answered"
             )
         if handoff.tool_name in found:
             raise ConfigurationError(
