@@ -44,7 +44,6 @@ from agentkit_py.models.base import (
     ModelRequest,
     ToolSpec,
     make_model,
-    with_settings,
 )
 from agentkit_py.models.binding import (
     Binding,
@@ -104,6 +103,7 @@ from agentkit_py.models.encoding import (
     texts,
     tool_changes,
     warn_of_refused,
+    with_settings,
 )
 from agentkit_py.models.http_errors import unexpected
 from agentkit_py.models.provider_tools import betas_of, definition, member_call

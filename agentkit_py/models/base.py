@@ -514,22 +514,6 @@ class ModelOptions(TypedDict, total=False):
     for an hour instead of five minutes; ``"auto"`` where not given."""
 
 
-def with_settings(kind: str, settings: object, options: ModelOptions) -> ModelOptions:
-    """Return the options with typed settings among the default parameters, which come before them.
-
-    Raises:
-        ConfigurationError: A setting is not known, or has a wrong value.
-    """
-    if settings is None:
-        return options
-    from agentkit_py.models.settings import checked_settings  # noqa: PLC0415 - loads pydantic
-
-    given = options.get("default_parameters")
-    if given is not None and not isinstance(given, Mapping):
-        return options  # `make_model` refuses it
-    return {**options, "default_parameters": {**checked_settings(kind, settings), **(given or {})}}
-
-
 def make_model(  # noqa: PLR0913 - ModelOptions, by name
     adapter: Adapter,
     model: str,

@@ -17,7 +17,7 @@ from agentkit_py._core.json import as_object
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.anthropic import anthropic
-from agentkit_py.models.base import Model, ModelOptions, checked_url, make_model, with_settings
+from agentkit_py.models.base import Model, ModelOptions, checked_url, make_model
 from agentkit_py.models.capabilities import (
     AZURE_OPENAI,
     COMPATIBLE,
@@ -29,7 +29,7 @@ from agentkit_py.models.capabilities import (
 )
 from agentkit_py.models.chat import ChatAdapter
 from agentkit_py.models.chat import taken_parameters as chat_parameters
-from agentkit_py.models.encoding import warn_of_refused
+from agentkit_py.models.encoding import warn_of_refused, with_settings
 from agentkit_py.models.gemini import gemini
 from agentkit_py.models.responses import ResponsesAdapter
 from agentkit_py.models.responses import taken_parameters as responses_parameters

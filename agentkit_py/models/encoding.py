@@ -29,7 +29,7 @@ from agentkit_py.messages import (
     TextMessage,
     ToolCall,
 )
-from agentkit_py.models.base import HostedTool, Model, ModelRequest, ToolSpec
+from agentkit_py.models.base import HostedTool, Model, ModelOptions, ModelRequest, ToolSpec
 from agentkit_py.models.capabilities import Capabilities
 from agentkit_py.models.replies import parse_call
 
@@ -227,6 +227,32 @@ def split_prefill(request: ModelRequest) -> tuple[Sequence[Message], str]:
         for piece in texts(message)
     ]
     return request.messages[: -request.prefill], "".join(prefill).rstrip()
+
+
+_USUAL = frozenset({"temperature", "max_tokens", "top_p", "seed"})
+"""Parameters that are known without a look at the table of settings."""
+
+
+def with_settings(kind: str, settings: object, options: ModelOptions) -> ModelOptions:
+    """Return the options with typed settings among the default parameters, which come before them.
+
+    Raises:
+        ConfigurationError: A setting is not known, or has a wrong value.
+    """
+    given = options.get("default_parameters")
+    if given is not None and not isinstance(given, Mapping):
+        return options  # `make_model` refuses it
+    if settings is None and _USUAL.issuperset(given or ()):
+        return options
+    from agentkit_py.models import settings as known  # noqa: PLC0415 - loads pydantic
+
+    known.warn_of_misspelt(kind, given or {})
+    if settings is None:
+        return options
+    return {
+        **options,
+        "default_parameters": {**known.checked_settings(kind, settings), **(given or {})},
+    }
 
 
 def warn_of_refused(model: Model, taken: Mapping[str, Any]) -> None:

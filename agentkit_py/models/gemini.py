@@ -39,7 +39,6 @@ from agentkit_py.models.base import (
     ModelRequest,
     ToolSpec,
     make_model,
-    with_settings,
 )
 from agentkit_py.models.binding import (
     Binding,
@@ -88,6 +87,7 @@ from agentkit_py.models.encoding import (
     stored_file,
     texts,
     warn_of_words,
+    with_settings,
 )
 from agentkit_py.models.http_errors import excerpt_of, unexpected
 from agentkit_py.models.provider_tools import definition

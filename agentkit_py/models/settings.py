@@ -9,6 +9,7 @@ platform.claude.com/docs/en/api/messages, ai.google.dev/api/generate-content (No
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
@@ -17,7 +18,10 @@ from typing import Annotated, Any, Literal, TypeAlias, cast, get_args
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict, get_type_hints, is_typeddict
 
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
+
+logger: logging.Logger = get_logger("agentkit_py")
 
 _CLOSED = ConfigDict(extra="forbid", strict=True)
 
@@ -271,6 +275,11 @@ _KINDS: Mapping[str, Any] = {
     "gemini": GeminiSettings,
 }
 
+_OF_OPENAI = ("chat", "compatible", "responses")
+"""Kinds whose models may be asked in another of these formats, under its names."""
+
+_OF_THE_BODY = {"model", "messages", "input", "tools", "contents", "stream"}
+
 
 def checked_settings(kind: str, settings: object) -> dict[str, Any]:
     """Return settings as parameters of a request.
@@ -312,6 +321,50 @@ def _problem(kind: Any, settings: object, error: ValidationError) -> str:
         f"{shown}: {kind.__name__} has no such setting.{meant} Pass other settings as "
         "default_parameters={…}."
     )
+
+
+def warn_of_misspelt(kind: str, parameters: Mapping[str, Any]) -> None:
+    """Log parameters that are nearly a known setting's name, each once.
+
+    Others pass in silence: providers have parameters that this table does not know yet.
+
+    Args:
+        kind: As for `checked_settings`.
+        parameters: The ``default_parameters`` as they were given.
+    """
+    kinds = _OF_OPENAI if kind in _OF_OPENAI else (kind,)
+    _look_at(tuple(_KINDS[one] for one in kinds), parameters, "default_parameters")
+
+
+def _look_at(kinds: tuple[Any, ...], given: Mapping[str, Any], path: str) -> None:
+    known = {name: hint for one in kinds for name, hint in _hints(one).items()}
+    plain = {_plain(name): name for name in known}
+    for name, value in given.items():
+        inner = [h for h in (known.get(name), *get_args(known.get(name))) if is_typeddict(h)]
+        if inner and isinstance(value, Mapping):
+            _look_at(tuple(inner), cast("Mapping[str, Any]", value), f"{path}[{name!r}]")
+        if name not in known and name not in _OF_THE_BODY:
+            near = get_close_matches(_plain(str(name)), plain, 1, 0.85)
+            if near:
+                _say_misspelt(f"{path}[{name!r}]", plain[near[0]])
+
+
+@cache
+def _say_misspelt(where: str, meant: str) -> None:
+    logger.warning(
+        "%s is sent as it is, and no setting is known by that name; did you mean %r? Providers may "
+        "ignore what they do not know.",
+        *(where, meant),
+    )
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _plain(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
 
 
 def _place(value: object, location: tuple[int | str, ...]) -> tuple[list[int | str], object]:

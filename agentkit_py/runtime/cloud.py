@@ -17,9 +17,10 @@ from typing_extensions import Unpack
 
 from agentkit_py.errors import ConfigurationError, MissingDependencyError
 from agentkit_py.models.anthropic import checked_betas, make_claude
-from agentkit_py.models.base import Model, ModelOptions, copy_model, make_model, with_settings
+from agentkit_py.models.base import Model, ModelOptions, copy_model, make_model
 from agentkit_py.models.capabilities import GEMINI
 from agentkit_py.models.clouds import BEDROCK, VERTEX_CLAUDE, BedrockAdapter, VertexClaudeAdapter
+from agentkit_py.models.encoding import with_settings
 from agentkit_py.models.gemini import GeminiAdapter
 
 if TYPE_CHECKING:

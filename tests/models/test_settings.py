@@ -126,6 +126,37 @@ def test_raw_parameters_come_before_settings_and_are_not_checked() -> None:
         openai("m", settings={"seed": 1}, default_parameters=wrong)
 
 
+@pytest.mark.parametrize(
+    ("factory", "given", "place", "meant"),
+    [
+        (openai, {"temprature": 1}, "['temprature']", "temperature"),
+        (openai, {"top-p": 1}, "['top-p']", "top_p"),
+        (openai_responses, {"reasoning": {"efort": "low"}}, "['reasoning']['efort']", "effort"),
+        (anthropic, {"stop_sequence": ["."]}, "['stop_sequence']", "stop_sequences"),
+        (gemini, {"generationConfig": {"topp": 1}}, "['generationConfig']['topp']", "topP"),
+    ],
+)
+def test_a_parameter_that_is_nearly_a_known_setting_is_warned_of_once(
+    factory: Any, given: Any, place: str, meant: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is sent all the same."""
+    models = [factory("gpt-4.1", default_parameters=given) for _ in range(2)]
+    assert given.items() <= models[0].default_parameters.items()
+    said = [text for text in caplog.messages if place in text]
+    assert len(said) == 1
+    assert f"default_parameters{place} is sent as it is" in said[0]
+    assert f"did you mean {meant!r}?" in said[0]
+
+
+def test_parameters_of_providers_that_are_unlike_any_setting_pass_in_silence(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Newer ones, and those of other hosts."""
+    given = {"min_tokens": 2, "top_a": 0.5, "repeat_penalty": 1.1, "n": 1, "tool_choice": "auto"}
+    openai("gpt-4.1", default_parameters={**given, "brand_new": {"temprature": 1}})
+    assert caplog.messages == []
+
+
 def by_name(name: str, settings: Any) -> Model:
     """Return a model by its provider's name."""
     return model_named(f"gemini:{name}", settings=settings)
@@ -177,6 +208,7 @@ def test_pydantic_is_loaded_for_settings_only() -> None:
     """Models are made in programs that start often."""
     script = (
         "import sys; from agentkit_py.models import openai; openai('m');"
+        "openai('m', default_parameters={'temperature': 0});"
         "assert 'pydantic' not in sys.modules; openai('m', settings={'seed': 1});"
         "assert 'pydantic' in sys.modules"
     )
