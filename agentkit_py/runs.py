@@ -16,7 +16,7 @@ from agentkit_py._core.validation import nearly
 from agentkit_py._engine.driver import RunBody, RunPlan, drive
 from agentkit_py._engine.instrumentation import StreamingConfig
 from agentkit_py._engine.limits import RunLimits
-from agentkit_py._engine.option_checks import OnThread, check_answers, expect_text, id_of_thread
+from agentkit_py._engine.option_checks import OnThread, checked_answers, expect_text, id_of_thread
 from agentkit_py._engine.pausing import (
     PENDING,
     Beginning,
@@ -147,7 +147,7 @@ class Runnable(Generic[T]):
     async def resume(
         self,
         thread: str | OnThread | None,
-        answers: Mapping[str, Answered] | None = None,
+        answers: Mapping[str, Answered] | Mapping[Question, Answered] | None = None,
         /,
         *,
         by: str | None = None,
@@ -161,7 +161,8 @@ class Runnable(Generic[T]):
 
         Args:
             thread: The thread of the run: its id, or the result of `run`.
-            answers: An answer, True or False to each question, by its id; the first answer counts.
+            answers: An answer, True or False to each question, by its id or by the `Question`; the
+                first answer counts.
                 Without any, a run resumes whose questions were answered elsewhere, or have expired.
             by: The id of the person who answers, for the record. Who may answer is not checked
                 here, but by servers; a person whom the tool's ``approvers`` do not name is logged.
@@ -177,14 +178,14 @@ class Runnable(Generic[T]):
             ReplayError: The code has changed, so that the run would not reach its question again.
         """
         thread_id = id_of_thread("resume", thread)
-        check_answers(answers)
+        given = checked_answers(answers)
         expect_text("resume()", "by", by)
         if options.get("thread_id") not in (None, thread_id):
             raise ConfigurationError(
                 f"resume() continues the thread {thread_id!r}; leave thread_id="
                 f"{options.get('thread_id')!r:.80} out"
             )
-        taken = await resume_with(self.history, thread_id, answers, by)
+        taken = await resume_with(self.history, thread_id, given, by)
         return await self.go_on(taken, options)
 
     async def pending(self, thread: str | OnThread | None) -> list[Question]:

@@ -44,6 +44,20 @@ async def test_an_agents_result_stands_for_its_thread() -> None:
     assert (await agent.resume(waiting, {question.id: True})).text == "Paid."
 
 
+async def test_a_question_stands_for_its_id() -> None:
+    """As `pending` and a run give it."""
+    network, run = await paused()
+    (question,) = await network.pending(run)
+    with pytest.raises(ConfigurationError, match=f"two answers to question '{question.id}'"):
+        await network.resume(run, both(question))
+    assert (await network.resume(run, {run.pending[0]: True})).text == "Paid."
+
+
+def both(question: Any) -> Any:
+    """Two answers to a question."""
+    return {question: True, question.id: False}
+
+
 @pytest.mark.parametrize("thread", [None, "", 3, object()])
 async def test_what_is_no_thread_is_refused(thread: Any) -> None:
     """Before the store sees it."""

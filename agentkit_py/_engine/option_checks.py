@@ -11,8 +11,9 @@ from typing import Any, Protocol, cast, get_origin
 
 from agentkit_py._core.validation import wrong_word
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.events.approvals import ApprovalAnswer
+from agentkit_py.events.approvals import Answered, ApprovalAnswer
 from agentkit_py.history.config import HistoryConfig
+from agentkit_py.history.questions import Question
 from agentkit_py.models.base import Model
 from agentkit_py.models.compatible import model_named
 
@@ -290,20 +291,23 @@ def id_of_thread(method: str, thread: object) -> str:
     return found
 
 
-def check_answers(answers: object) -> None:
-    """Refuse answers to questions that are none.
+def checked_answers(answers: object) -> dict[str, Answered] | None:
+    """Return answers by the ids of their questions.
 
     Raises:
-        ConfigurationError: They are not a mapping of ids to True, False or an `ApprovalAnswer`.
+        ConfigurationError: They are not a mapping of ids, or of questions, to True, False or an
+            `ApprovalAnswer`, or a question has two.
     """
     if answers is None:
-        return
+        return None
     if not isinstance(answers, Mapping):
         raise ConfigurationError(
             "resume() takes answers by the questions' ids, e.g. {run.pending[0].id: True}; got "
             f"{answers!r:.80}"
         )
-    for question, answer in cast("Mapping[object, object]", answers).items():
+    found: dict[str, Answered] = {}
+    for key, answer in cast("Mapping[object, object]", answers).items():
+        question = key.id if isinstance(key, Question) else key
         if not isinstance(question, str):
             raise ConfigurationError(
                 f"resume() takes answers by the questions' ids; {question!r:.80} is not an id"
@@ -313,3 +317,7 @@ def check_answers(answers: object) -> None:
                 f"The answer to question {question!r} must be True, False or an "
                 f"ApprovalAnswer(…), got {answer!r:.80}"
             )
+        if question in found:
+            raise ConfigurationError(f"resume() was given two answers to question {question!r}")
+        found[question] = answer
+    return found

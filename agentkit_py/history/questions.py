@@ -76,6 +76,10 @@ class Question:
                 f"Question {self.id!r} has no time: give its ApprovalRequest asked_at=…"
             )
 
+    def __hash__(self) -> int:
+        """Hash the id, so that a question may be a key: its calls' arguments have no hash."""
+        return hash(self.request.id)
+
     @property
     def id(self) -> str:
         """The question's id; the answer carries it as ``approvalId``."""
