@@ -334,7 +334,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
             handoffs=self._kept(
                 "handoffs",
                 (self.name, [handoff_facts(one) for one in self.handoffs]),
-                lambda: handoff_map(self.name, self.handoffs),
+                lambda: handoff_map(self, self.handoffs),
             ),
             guardrails=self._guardrails(),
             streaming=ReplyStreaming(self.stream_before_response, self.keep_cut_replies),

@@ -181,13 +181,16 @@ def handoff_facts(given: object) -> tuple[object, ...]:
     return cast("object", given), agent
 
 
-def handoff_map(agent: str, given: Sequence[object]) -> dict[str, tuple[Handoff[Any], Tool]]:
+def handoff_map(
+    owner: AgentLike[Any], given: Sequence[object]
+) -> dict[str, tuple[Handoff[Any], Tool]]:
     """Return an agent's handoffs and their tools, by the tools' names.
 
     Raises:
         ConfigurationError: An item is not a handoff, or leads to the agent itself, or two have the
             same name.
     """
+    agent = owner.name
     found: dict[str, tuple[Handoff[Any], Tool]] = {}
     for one in given:
         if isinstance(one, AgentLike):
@@ -198,7 +201,7 @@ def handoff_map(agent: str, given: Sequence[object]) -> dict[str, tuple[Handoff[
             raise ConfigurationError(
                 f"Agent {agent!r}: handoffs must be agents and Handoff(…)s, got {one!r:.80}"
             )
-        if handoff.target == agent:
+        if handoff.agent is owner or handoff.agent == agent:
             raise ConfigurationError(
                 f"Agent {agent!r} cannot hand over to itself: handoffs=[…] names other agents. "
                 "Leave it out; an agent goes on by itself until it has answered"
