@@ -84,9 +84,14 @@ OutputItem: TypeAlias = type[T] | Callable[..., Awaitable[T]] | Callable[..., T]
 """A type, a function of the model's output, or a `ToolOutput` of either."""
 
 OutputType: TypeAlias = (
-    OutputItem[T] | NativeOutput[T] | PromptedOutput[T] | Sequence[OutputItem[T]]
+    OutputItem[T]
+    | NativeOutput[T]
+    | PromptedOutput[T]
+    | Sequence[Callable[..., T | Awaitable[T]] | ToolOutput[T]]
 )
 """Anything that an agent's ``output_type`` may be."""
+# Items of a list are callables, as types are too: mypy, which joins them instead of making a union,
+# finds no T of `type[T] | Callable[…]`, and would refuse the list.
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -79,6 +79,8 @@ plain = Agent(name="plain", system="…", state_type=Desk)
 closing = Agent(name="closing", system="…", state_type=Desk, output_type=Closed)
 listing = Agent(name="listing", system="…", output_type=list[Closed])
 choosing = Agent[Any, Closed | str](name="choosing", system="…", output_type=[Closed, str])
+unsubscripted = Agent(name="unsubscripted", system="…", output_type=[Closed, str])
+chosen: Agent[Any, Closed | str] = unsubscripted
 by_tool = Agent(name="by_tool", system="…", output_type=ToolOutput(Closed, name="close"))
 
 
