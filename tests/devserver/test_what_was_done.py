@@ -365,10 +365,15 @@ async def test_a_network_in_a_function_without_the_middleware_is_refused_before_
 async def test_a_message_gets_through_while_one_of_two_calls_still_waits(
     shop: Shop, customer: str
 ) -> None:
-    """The server goes on with the first once both are answered; neither holds the thread."""
-    calls = tool_calls(("pay", {"person": "ada"}), ("pay", {"person": "bob"}))
+    """Neither holds the thread, nor does the call beside them that waited for nobody.
+
+    The server goes on with the first that waits once both are answered.
+    """
+    people = [("pay", {"person": name}) for name in ("ada", "bob")]
+    calls = tool_calls(*people, ("charge", {"order": "a"}))
     shop.place.model.says(customer, {"desk": [calls, "Both are paid."]})
     first = await shop.start("desk", customer)
+    await shop.happens(customer, "charge a")
     await shop.waits(first, 2)
     ada, bob = sorted(await shop.questions(customer, 2), key=lambda asked: "bob" in asked.message)
     await shop.place.send(APPROVAL_EVENT, {"approvalId": ada.id, "approved": True})
@@ -377,5 +382,5 @@ async def test_a_message_gets_through_while_one_of_two_calls_still_waits(
     assert shop.place.books.of(customer)["pay bob"] == 0
     await shop.place.send(APPROVAL_EVENT, {"approvalId": bob.id, "approved": True})
     assert await shop.text(first) == "Both are paid."
-    assert shop.place.books.of(customer) == {"pay ada": 1, "pay bob": 1}
+    assert shop.place.books.of(customer) == {"charge a": 1, "pay ada": 1, "pay bob": 1}
     await shop.say_more("desk", customer, "later")
