@@ -204,7 +204,7 @@ def handoff_map(
         if handoff.agent is owner or handoff.agent == agent:
             raise ConfigurationError(
                 f"Agent {agent!r} cannot hand over to itself: handoffs=[…] names other agents. "
-                "Leave it out; an agent goes on by itself until it has answered"
+                "Leave it out; an agent continues by itself until it has answered"
             )
         if handoff.tool_name in found:
             raise ConfigurationError(
