@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -220,12 +221,13 @@ def _decided(calls: Mapping[int, Decision], by: str | None, question: Question) 
 async def _send(
     client: Any, store: QuestionStore, asked: Question, given: ApprovalAnswer, by: str | None
 ) -> str:
-    """Store an answer, and send it to the function that waits for it; return what was done."""
+    """Store an answer and send it to the function that waits for it; return a line to print."""
     ours = importlib.import_module("agentkit_py.inngest")
     try:
         await ours.answer_question(client, store, asked.id, given, by=by)
     except NotPendingError:
-        if not asked.is_undelivered:
+        before = asked.answer
+        if not asked.is_undelivered or before is None or before.approved != given.approved:
             raise
         return "The question was answered before; that answer was sent again."
     except AgentKitError:
@@ -246,5 +248,6 @@ def _client(target: str) -> object:
     found = serving.client_of(import_module(name))
     if found is not None:
         return found
-    serving.default_to_development()
+    if "INNGEST_EVENT_KEY" not in os.environ:  # it is for a server in production
+        serving.default_to_development()
     return serving.client_named(name)

@@ -110,7 +110,7 @@ class ModelRequest:
     empty for other calls."""
 
     show: Callable[[str], Awaitable[None]] | None = field(default=None, repr=False, compare=False)
-    """Shows a piece of the text of the reply of a `function_model`; None: nobody watches."""
+    """Streams a piece of a `function_model`'s reply; None: the reply is not streamed."""
 
     writers: dict[str, Any] | None = field(default=None, repr=False, compare=False)
     """The run's conversations as they were last written, by agent, to extend: see

@@ -708,10 +708,10 @@ class _Choice:
 
 
 def _says_more(delta: Mapping[str, Any]) -> bool:
-    """Return whether a piece adds to a reply, so that an end before it was another's.
+    """Return whether a piece adds to a reply, so that a finish reason before it did not end it.
 
-    Together ends each of several calls with a finish reason. Without ``[DONE]``, a connection that
-    breaks exactly after one of them cannot be told from the reply's end.
+    Together sends a finish reason after each of several calls. Without ``[DONE]``, a connection
+    that breaks right after such a reason looks like the reply's end.
     """
     return bool(delta.get("content") or delta.get("tool_calls"))
 

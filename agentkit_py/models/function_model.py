@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from inspect import isawaitable
 from typing import Any, TypeAlias
@@ -44,7 +44,7 @@ def function_model(
 
     async def respond(body: dict[str, Any]) -> object:
         assert isinstance(body, RequestJson), "the body is not from this model's own encode"
-        awaited = function(body.watched())
+        awaited = function(body.request)
         if not isawaitable(awaited):
             raise _not_async(function)
         reply = await awaited
@@ -73,30 +73,31 @@ def _not_async(function: object) -> ConfigurationError:
 class RequestJson(dict[str, Any]):
     """A request as JSON, for where requests are shown, with the request itself."""
 
-    def __init__(self, model: Model, request: ModelRequest) -> None:
-        super().__init__(model.default_parameters, model=model.model)
+    def __init__(self, fields: Mapping[str, Any], request: ModelRequest) -> None:
+        super().__init__(fields)
         self.request = request
-        self.on_delta: Callable[[TextDelta], Awaitable[None]] | None = None
-        """Gets the pieces of the reply; set by the runtime that makes the call."""
 
-    def watched(self) -> ModelRequest:
-        """Return the request with what shows pieces of the reply, if anybody watches."""
-        on_delta = self.on_delta
+    def shown_to(self, on_delta: Callable[[TextDelta], Awaitable[None]] | None) -> RequestJson:
+        """Return the request of a call whose reply is passed on while it is written.
+
+        Args:
+            on_delta: Gets the pieces of the reply; None: they are not shown.
+        """
         if on_delta is None:
-            return self.request
+            return self
 
         async def show(piece: str) -> None:
             if piece:
                 await on_delta(TextDelta(0, piece))
 
-        return replace(self.request, show=show)
+        return RequestJson(self, replace(self.request, show=show))
 
 
 class _FunctionAdapter(Adapter):
     """Passes requests on as they are, and replies as JSON, which durable runs remember."""
 
     def encode(self, model: Model, request: ModelRequest) -> dict[str, Any]:
-        return RequestJson(model, request)
+        return RequestJson({**model.default_parameters, "model": model.model}, request)
 
     def decode(self, model: Model, body: object) -> ModelReply:
         if isinstance(body, _ReplyJson):

@@ -128,7 +128,7 @@ class DirectRuntime(Runtime):
         if model.answers is not None:
             body, answers = make_body(), model.answers
             if isinstance(body, RequestJson):
-                body.on_delta = on_delta
+                body = body.shown_to(on_delta)
             answer = partial(_answered, model, partial(answers, body))
             if not model.guards:
                 return await answer()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -155,12 +156,17 @@ def test_a_question_of_an_inngest_function_is_answered_there(tmp_path: Path, is_
         (asked,) = asyncio.run(agent.pending("t1"))
         command = ["approvals", "answer", "--approve", "--by", "mia", "--db", str(db)]
         if is_lost:
-            nowhere = {"INNGEST_DEV": "http://127.0.0.1:1"}
+            nowhere = {"INNGEST_BASE_URL": "http://127.0.0.1:1", "INNGEST_EVENT_KEY": "k"}
             lost = agentkit(*command, "hats:later", asked.id, variables=nowhere)
             words = " ".join(lost.output.split())
-            assert (lost.exit_code, "http://127.0.0.1:1 did not take it" in words) == (2, True), (
-                words
-            )
+            assert lost.exit_code == 2
+            assert "http://127.0.0.1:1 did not take it" in words
+            assert "INNGEST_DEV" not in os.environ, "a key of production is for no other server"
+            with executor.connection.use():
+                other = agentkit(
+                    "approvals", "answer", "--deny", "--db", db, "hats_app:later", asked.id
+                )
+            assert (other.exit_code, "approved by 'mia'" in other.output) == (1, True)
         with executor.connection.use():
             done = agentkit(*command, "hats_app:later", asked.id)
         assert (done.exit_code, done.output) == (
