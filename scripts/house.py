@@ -182,20 +182,6 @@ def classes_with_fields(trees: dict[Path, ast.Module]) -> Iterator[tuple[Path, s
                 yield path, node.name, fields_of(node)
 
 
-FOREIGN = ("ctx.group", "result.error", "result.output", "scope.deadline")
-"""Attributes of the SDK's context and result and of anyio's scopes, which are changed by them."""
-
-
-def copied_here(tree: ast.Module) -> set[str]:
-    """Return the names of copies that a module makes, which are complete only once it is done."""
-    return {
-        ast.unparse(target)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("copy(")
-        for target in node.targets
-    }
-
-
 def assigned_attributes(tree: ast.Module) -> Iterator[ast.Attribute]:
     """Yield the attributes that a module assigns to other objects than self and cls."""
     for node in ast.walk(tree):
@@ -228,10 +214,7 @@ def assigned_from_outside(trees: dict[Path, ast.Module]) -> list[str]:
         found += [
             f"{module_of(path)}:{target.lineno} {ast.unparse(target)}"
             for target in assigned_attributes(tree)
-            if homes[target.attr]
-            and path not in homes[target.attr]
-            and ast.unparse(target) not in FOREIGN
-            and ast.unparse(target.value) not in copied_here(tree)
+            if homes[target.attr] and path not in homes[target.attr]
         ]
     return found
 
