@@ -124,9 +124,9 @@ class AgentResult:
     Of a durable run those that this process made; stores do not keep them."""
 
     thread_id: str | None = field(default=None, repr=False, kw_only=True, compare=False)
-    """On what `Agent.run` returns: the thread, which the next run continues by
+    """The thread of a result of `Agent.run`. The next run continues it by
     ``run(…, thread_id=result.thread_id)``; ``resume`` and ``pending`` take the result itself. None
-    without a store, unless a thread was given."""
+    without a store, unless a thread was given, and on results that are read from a thread."""
 
     def __post_init__(self) -> None:
         """Normalise lists to tuples, the time to UTC, and sign the messages."""

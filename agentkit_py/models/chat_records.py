@@ -287,7 +287,7 @@ def _content_in(text: str) -> str:
 
 def _tau2_voice(_: Mapping[str, Any]) -> list[ChatMessage]:
     words = (
-        "a voice simulation of tau2 holds sounds of both sides at once (ticks), which are no "
+        "a voice simulation of tau2 holds sounds of both sides at once (ticks) in place of "
         "messages; export its transcript, or import simulations in text"
     )
     raise InvalidRecordError(words, where="record", field="ticks")

@@ -353,7 +353,7 @@ def _look_at(kinds: tuple[Any, ...], given: Mapping[str, Any], path: str) -> Non
 def _say_misspelt(where: str, meant: str) -> None:
     logger.warning(
         "%s is sent as it is, and no setting is known by that name; did you mean %r? Providers may "
-        "ignore what they do not know.",
+        "ignore unknown parameters.",
         *(where, meant),
     )
 

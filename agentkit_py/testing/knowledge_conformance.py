@@ -288,7 +288,7 @@ async def keys_come_with_their_most_frequent_values(store: KnowledgeStore) -> No
 
 
 async def values_of_keys_keep_their_types(store: KnowledgeStore) -> None:
-    """`True` is not 1, and "1" is neither; 1 and 1.0 are one number."""
+    """`True`, 1 and "1" are three values."""
     for number, value in enumerate((True, True, True, "1", "1", 1)):
         await _add(store, f"doc-{number}", "t", metadata={"flag": value})
     found = (await store.keys(None, 5))["flag"]
