@@ -10,11 +10,14 @@ import httpx
 import pytest
 from a2a.client import A2ACardResolver, ClientConfig, ClientFactory
 from a2a.helpers import get_data_parts, get_message_text, new_text_part
+from a2a.server.context import ServerCallContext
+from a2a.server.tasks import InMemoryTaskStore
 from a2a.types import (
     CancelTaskRequest,
     GetTaskRequest,
     ListTasksRequest,
     SendMessageConfiguration,
+    Task,
     TaskPushNotificationConfig,
     TaskState,
 )
@@ -49,6 +52,17 @@ from .world import (
 def refund(order: str) -> str:
     """Pay money back."""
     return f"paid {order}"
+
+
+class SlowTasks(InMemoryTaskStore):
+    """Answers later, as a database does."""
+
+    async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
+        """Return a task as it was a while ago."""
+        found = await super().get(task_id, context)
+        for _ in range(300):
+            await asyncio.sleep(0)
+        return found
 
 
 def task_id_of(events: list[Any]) -> str:
@@ -143,9 +157,38 @@ async def test_a_message_that_comes_again_while_its_run_works_gets_the_same_end(
         for _ in range(20):
             await asyncio.sleep(0)
         free.set()
-        assert last_state(await again) == last_state(await first) == "completed"
+        seen = await again
+        assert last_state(seen) == last_state(await first) == "completed"
+        assert len(seen) > 1 or not streaming
         tasks = (await client.list_tasks(ListTasksRequest())).tasks
     assert len(tasks) == 1
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_a_message_that_is_sent_twice_at_once_is_answered_once(streaming: bool) -> None:
+    """Also an answer: the second is not taken for the answer to the question after it."""
+    paid: list[str] = []
+
+    @tool(needs_approval=True)
+    def refund(order: str) -> str:
+        """Pay money back."""
+        paid.append(order)
+        return "paid"
+
+    asks = [tool_call("refund", {"order": order}) for order in "78"]
+    serve = {"task_store": SlowTasks()}
+    async with (
+        serving(*asks, "Done.", tools=(refund,), serve=serve) as app,
+        sdk(app, streaming=streaming) as client,
+    ):
+        request = saying("pay")
+        both = await asyncio.gather(*(events_of(client, request) for _ in range(2)))
+        assert [last_state(one) for one in both] == ["input_required"] * 2
+        (task,) = (await client.list_tasks(ListTasksRequest())).tasks
+        answer = saying("yes", task_id=task.id, context_id=task.context_id)
+        both = await asyncio.gather(*(events_of(client, answer) for _ in range(2)))
+        assert [last_state(one) for one in both] == ["input_required"] * 2
+    assert paid == ["7"]
 
 
 async def test_an_answer_that_comes_again_is_given_once() -> None:
