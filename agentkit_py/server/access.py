@@ -64,6 +64,11 @@ class Access:
             return None
         return self.user_id in self.settings.staff
 
+    @property
+    def may_be_staff(self) -> bool:
+        """Whether there may be a thread that the user may take over."""
+        return self.is_staff is not False or OWNER in self.settings.staff
+
     async def may_take_over(self, takeover: Takeover) -> bool:
         """Return whether the user may read a thread as staff, and take it over.
 

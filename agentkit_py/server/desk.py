@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from agentkit_py.errors import AgentKitError, ConfigurationError, ThreadNotFoundError
-from agentkit_py.history.staff import Takeover
 from agentkit_py.history.staff_desk import StaffDesk
 from agentkit_py.matrix import ContextMatrix
 from agentkit_py.matrix.page import AS_NOW, matrix_json
@@ -26,7 +26,7 @@ from agentkit_py.server.schemas import (
     ThreadPath,
     invalid,
 )
-from agentkit_py.server.staff import allowed, item_of, staff_changed, store_of
+from agentkit_py.server.staff import allowed, item_of, store_of, takeover_of
 from agentkit_py.server.threads import excerpt_of, summary_of
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.rows import ThreadInfo
@@ -34,7 +34,7 @@ from agentkit_py.stores.words import WordSearch
 from agentkit_py.stores.wrappers import for_user
 
 _MOST_READ = 1000
-"""Threads that a request looks at, at most, until it has found enough that the user may read."""
+"""Threads that a request looks at, at most; the user may be allowed to read none of them."""
 
 _PAGE = 100
 
@@ -44,12 +44,19 @@ async def list_staff_threads(request: ApiRequest[StaffThreadsQuery]) -> StaffThr
     """Find threads as staff: by words of a message, their id or their user's; else the latest."""
     query, found = request.params, list[StaffThreadsItem]()
     store: HistoryStore = store_of(request.api)
+    access = request.api.access_of(request.user_id)
+    if not access.may_be_staff:
+        return {"threads": [], "hasMore": False}
+    read, seen = 0, set[str]()
     async for info, text in _candidates(store, query):
-        if any(one["thread"]["id"] == info.id for one in found):
+        read += 1
+        if read > _MOST_READ:
+            return {"threads": found, "hasMore": True}
+        if info.id in seen:
             continue
-        known = await store_of(request.api).load_takeover(info.id)
-        takeover: Takeover = known or Takeover(thread_id=info.id, user_id=info.user_id)
-        if not await request.api.access_of(request.user_id).may_take_over(takeover):
+        seen.add(info.id)
+        takeover = await takeover_of(store, info)
+        if not await access.may_take_over(takeover):
             continue
         if len(found) == query.limit:
             return {"threads": found, "hasMore": True}
@@ -67,23 +74,30 @@ async def _candidates(
         async for info in _latest(store, query.user_id):
             yield info, ""
         return
-    is_id = words.isprintable() and " " not in words
-    if is_id and await store.thread_exists(words):
-        info = await store.get_thread(words)
-        if query.user_id in (None, info.user_id):
-            yield info, ""
-    if is_id and query.user_id is None:
-        async for info in _latest(store, words):
-            yield info, ""
+    if words.isprintable() and " " not in words:  # it may be an id
+        named = await _thread(store, words)
+        if named is not None and query.user_id in (None, named.user_id):
+            yield named, ""
+        if query.user_id is None:
+            async for info in _latest(store, words):
+                yield info, ""
     sought = WordSearch.parse(words)
-    for match in await store.search(words, user_id=query.user_id, limit=_MOST_READ):
-        info = match.thread or await store.get_thread(match.thread_id)
-        yield info, excerpt_of(match.text, sought)
+    for match in await store.search(words, user_id=query.user_id, limit=_MOST_READ + 1):
+        info = match.thread or await _thread(store, match.thread_id)
+        if info is not None:
+            yield info, excerpt_of(match.text, sought)
+
+
+async def _thread(store: HistoryStore, thread_id: str) -> ThreadInfo | None:
+    """Return a thread; None: it does not exist, or is deleted meanwhile."""
+    with suppress(ThreadNotFoundError):
+        return await store.get_thread(thread_id)
+    return None
 
 
 async def _latest(store: HistoryStore, user_id: str | None) -> AsyncGenerator[ThreadInfo]:
     before: tuple[datetime, str] | None = None
-    for _ in range(_MOST_READ // _PAGE):
+    while True:
         page, _ = await store.thread_page(_PAGE, user_id=user_id, before=before)
         for info in page:
             yield info
@@ -109,7 +123,6 @@ async def note_in_thread(request: ApiRequest[NoteBody]) -> Done:
         raise invalid("text, name: the text is empty, or the name is not that of a person") from (
             error
         )
-    staff_changed(request.api)
     return {"success": True}
 
 
@@ -128,7 +141,8 @@ async def matrix_of_thread(request: ApiRequest[ThreadPath]) -> MatrixJson:
     except ThreadNotFoundError:
         raise
     except AgentKitError as error:
-        raise ApiError(409, "not_explained", "This conversation has no model call yet.") from error
+        words = "No model call of this conversation can be shown."
+        raise ApiError(409, "not_explained", words) from error
     found = matrix_json(made, f"{target.name}: {thread_id}", AS_NOW)
     return {"matrix": found}
 

@@ -48,6 +48,7 @@ from agentkit_py.server.schemas import (
 from agentkit_py.server.streams import CountedEvents, event
 from agentkit_py.server.threads import last_reply, message_of, summary_of, without_provider_metadata
 from agentkit_py.stores import HistoryStore
+from agentkit_py.stores.rows import ThreadInfo
 from agentkit_py.stores.wrappers import for_user
 
 Queue: TypeAlias = dict[str, tuple[Takeover, str]]
@@ -66,12 +67,16 @@ def store_of(api: Api) -> Any:
     return store
 
 
+async def takeover_of(store: Any, info: ThreadInfo) -> Takeover:
+    """Return the staff on a thread; nobody, where the store has none."""
+    found: Takeover | None = await store.load_takeover(info.id)
+    return found or Takeover(thread_id=info.id, user_id=info.user_id)
+
+
 async def allowed(request: ApiRequest[Any], thread_id: str) -> tuple[HistoryStore, Takeover]:
     """Return the store, and the staff on a thread; for other users the thread does not exist."""
     store: HistoryStore = store_of(request.api)
-    info = await store.get_thread(thread_id)
-    found = await store_of(request.api).load_takeover(thread_id)
-    takeover: Takeover = found or Takeover(thread_id=thread_id, user_id=info.user_id)
+    takeover = await takeover_of(store, await store.get_thread(thread_id))
     if not await request.api.access_of(request.user_id).may_take_over(takeover):
         raise not_found()
     return store, takeover
@@ -181,7 +186,7 @@ async def join_thread(request: ApiRequest[JoinBody]) -> Done:
         raise invalid("name: is not the name of a person") from error
     if body.stop and takeover.user_id is not None:
         await api.backend.cancel(takeover.user_id, body.thread_id)
-    staff_changed(api)
+    _changed(api)
     return {"success": True}
 
 
@@ -199,7 +204,7 @@ async def say_in_thread(request: ApiRequest[SayBody]) -> Done:
         raise _not_joined() from None
     except ConfigurationError as error:
         raise invalid("text: is empty") from error
-    staff_changed(api)
+    _changed(api)
     if said.created_at >= begun:  # otherwise it is a repetition
         about = (takeover.user_id, "staff_wrote", body.thread_id)
         api.notifier.tell(*about, text=body.text, name=said.agent_name)
@@ -215,7 +220,7 @@ async def hand_back_thread(request: ApiRequest[HandBackBody]) -> Done:
         await StaffDesk(store).hand_back(body.thread_id, by=request.user_id, note=body.note)
     except NotOnThreadError:
         raise _not_joined() from None
-    staff_changed(request.api)
+    _changed(request.api)
     return {"success": True}
 
 
@@ -223,7 +228,7 @@ def _not_joined() -> ApiError:
     return ApiError(409, "not_joined", "Join the conversation first.")
 
 
-def staff_changed(api: Api) -> None:
+def _changed(api: Api) -> None:
     """Let readers of the queue, and of threads, look at once."""
     api.news.look()
     api.hub.publish(TAKEOVERS, {"event": "takeover.changed", "data": {}})

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from starlette.applications import Starlette
 
-from agentkit_py import MemoryHistory, tool
+from agentkit_py import Agent, MemoryHistory, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history import StaffDesk, Takeover
-from agentkit_py.testing import tool_call
-from tests.server.world import app_of, client_of, said, support
+from agentkit_py.messages import TextMessage
+from agentkit_py.results import AgentResult
+from agentkit_py.server import create_app
+from agentkit_py.testing import ScriptedModel, tool_call
+from tests.server.world import app_of, by_header, client_of, said, support
 
 
 @tool(needs_approval=True, approvers=["mia"], title="Refund {amount} cents")
@@ -93,6 +97,67 @@ async def test_customers_find_no_thread_as_staff() -> None:
     assert await found(ruled) == ["t1"]
 
 
+class Counting(MemoryHistory):
+    """Counts the pages of threads that are read."""
+
+    pages = 0
+
+    async def thread_page(self, *args: Any, **which: Any) -> Any:
+        """Return a page."""
+        self.pages += 1
+        return await super().thread_page(*args, **which)
+
+
+class Losing(MemoryHistory):
+    """Finds a thread that another request deletes, and does not know its title."""
+
+    async def search(self, *args: Any, **which: Any) -> Any:
+        """Return matches as a store that has no threads at hand."""
+        found = await super().search(*args, **which)
+        await self.delete_thread(found[0].thread_id)
+        return [replace(match, thread=None) for match in found]
+
+
+async def with_threads(store: MemoryHistory, count: int, **options: Any) -> Starlette:
+    """A server with an old thread of Ada's, and newer ones of Bob's."""
+    app = app_of(support(history=store), **options)
+    await store.add_thread("old", user_id="ada")
+    for n in range(count):
+        await store.add_thread(f"t{n}", user_id="bob")
+    return app
+
+
+async def test_who_is_no_staff_makes_the_server_read_nothing() -> None:
+    """A request of a customer does not cost a look at a thousand threads."""
+    store = Counting()
+    assert await found(await with_threads(store, 2, staff=["mia"]), user="ada") == []
+    assert store.pages == 0
+
+
+async def test_the_threads_own_user_finds_it_where_the_list_of_staff_has_owner() -> None:
+    """Only that one."""
+    app = await with_threads(MemoryHistory(), 2, staff=["owner"])
+    assert await found(app, user="ada") == ["old"]
+
+
+async def test_a_search_that_ends_before_all_threads_says_so() -> None:
+    """Staff of few of many threads: nothing was found among those that were read."""
+    app = await with_threads(MemoryHistory(), 1000, may_take_over=of_ada)
+    async with client_of(app, "mia") as mia:
+        cut = (await mia.get("/api/staff/threads")).json()
+        whole = (await mia.get("/api/staff/threads?userId=ada")).json()
+    assert cut == {"threads": [], "hasMore": True}
+    assert ([one["thread"]["id"] for one in whole["threads"]], whole["hasMore"]) == (["old"], False)
+
+
+async def test_a_thread_that_is_deleted_during_a_search_is_left_out() -> None:
+    """The others are found."""
+    app = app_of(support("Ten.", "Twelve.", history=Losing()), staff=["mia"])
+    await said(app, "This hat?", "t1")
+    await said(app, "And that hat?", "t2")
+    assert await found(app, "?words=hat") == ["t1"]
+
+
 async def test_a_note_is_for_colleagues_and_agents_and_not_for_the_customer() -> None:
     """Its writer need not have joined, and a repetition changes nothing."""
     app = shop("Hello.", "Of course.")
@@ -135,6 +200,7 @@ async def test_a_closed_question_says_who_decided_why_and_on_which_arguments() -
         await app.state.api.backend.idle()
         await said(app, "And the rest?", "t")
         closed, again = (await sam.get("/api/takeovers/t")).json()["questions"]
+        last = (await sam.get("/api/takeovers/t?limit=1")).json()["questions"]
     assert (closed["answeredBy"], closed["reason"], closed["approved"]) == (
         *("mia", "worn twice"),
         True,
@@ -142,6 +208,7 @@ async def test_a_closed_question_says_who_decided_why_and_on_which_arguments() -
     assert closed["decisions"]["0"]["arguments"] == {"order": "A1", "amount": 1500}
     assert closed["calls"][0]["toolInput"] == {"order": "A1", "amount": 3000}
     assert again["status"] == "open"
+    assert last == [again]
 
 
 async def test_the_matrix_of_a_thread_is_for_staff() -> None:
@@ -156,3 +223,24 @@ async def test_the_matrix_of_a_thread_is_for_staff() -> None:
     assert [call["agent"] for call in made["calls"]] == ["clerk"]
     assert (none.status_code, none.json()["error"]["code"]) == (409, "not_explained")
     assert pages == [200, 200]
+
+
+async def test_the_matrix_is_of_the_agents_that_answered_in_the_thread() -> None:
+    """An API of several networks; a thread that none of them answered cannot be shown."""
+    porter = Agent(name="porter", system="You carry.", model=ScriptedModel())
+    store = MemoryHistory()
+    for thread, agent in (("t", "porter"), ("gone", "seller")):
+        await store.add_thread(thread, user_id="ada")
+        await store.append(thread, [AgentResult(agent, [TextMessage("assistant", "Hi")])])
+    app = create_app(
+        networks=[support("Hello.")],
+        agents=[porter],
+        auth=by_header,
+        history=store,
+        staff=["mia"],
+    )
+    async with client_of(app, "mia") as mia:
+        made = (await mia.get("/api/takeovers/t/matrix")).json()["matrix"]
+        none = (await mia.get("/api/takeovers/gone/matrix")).json()["error"]["message"]
+    assert [call["agent"] for call in made["calls"]] == ["porter"]
+    assert none == "No model call of this conversation can be shown."

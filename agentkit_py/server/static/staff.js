@@ -400,7 +400,8 @@ on("search", "Searched.", async () => {
   const data = await call(`api/staff/threads?${new URLSearchParams({ words: find("words").value })}`);
   place(find("found"), data.threads.map((one) => entry("found", one.thread.id, one.thread.title, foundLines(one))));
   const count = data.threads.length;
-  find("found-none").textContent = count ? `${count}${data.hasMore ? " or more" : ""} found.` : "Nothing was found.";
+  const none = data.hasMore ? "There are too many to look at: use other words." : "Nothing was found.";
+  find("found-none").textContent = count ? `${count}${data.hasMore ? " or more" : ""} found.` : none;
 });
 find("explain").addEventListener("click", async (event) => {
   const chosen = JSON.parse(find("agent").value);
