@@ -82,7 +82,10 @@ class Settings:
         # The target itself, because a copy is resolved for itself.
         found: list[object] = [target, len(fields), *self._fields(fields)]
         for given in self._lists(fields):
-            if type(given) is list or (type(given) is not tuple and isinstance(given, Sequence)):
+            # A tuple keeps its items, and each look at a text makes new objects of its characters.
+            if type(given) is list or (
+                type(given) not in (tuple, str) and isinstance(given, Sequence)
+            ):
                 found += cast("Sequence[object]", given)
         return found
 

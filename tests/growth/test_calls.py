@@ -74,6 +74,13 @@ async def test_a_network_that_was_not_changed_is_not_checked_again() -> None:
     assert calls.files["_engine/option_checks.py"] == 0
 
 
+@pytest.mark.parametrize("text", ["Speak German.", "Говори по-русски."])
+def test_an_agent_with_instructions_is_resolved_once(text: str) -> None:
+    """A text is no list: its characters are other objects at each look."""
+    agent = Agent(name="a", instructions=text, model=ScriptedModel("hello"))
+    assert agent.resolve() is agent.resolve()
+
+
 async def test_changes_of_a_network_count_for_its_next_run() -> None:
     """Also changes inside its lists, and of its agents; options of a run count for that run."""
     model = ScriptedModel(*["hello"] * 6)
