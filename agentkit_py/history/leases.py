@@ -484,14 +484,15 @@ class HeldLease:
                     raise NonRetriableError(self._stopped)
                 return
             await self._save_heard(run)
-            opener = abilities_of(self.store).opener
+            opener, has_failed = abilities_of(self.store).opener, status != "completed"
             if opener is not None:
-                if status != "completed" and self.is_stoppable:
+                if has_failed and self.is_stoppable:
                     await self._land_notes(opener)
                 await self._pass_on(await opener.end_run(self.thread_id, self.owner, run))
                 return
             await self.store.save_run(self.thread_id, run)
-            if self._noted:
+            # This store does not show notes: those of a failed run stay for who is told of it.
+            if self._noted and not has_failed:
                 await self.store.drop_notes(self.thread_id, self.owner)
             await self.release_now()
 

@@ -32,7 +32,7 @@ from agentkit_py.history.loading import ThreadPages
 from agentkit_py.history.mail import MailStore, inbox_name
 from agentkit_py.history.paging import Older
 from agentkit_py.history.questions import Question, QuestionStore, stop_question
-from agentkit_py.history.runs import RunRecord, RunStore
+from agentkit_py.history.runs import RunOpener, RunRecord, RunStore
 from agentkit_py.history.saving import ThreadSaves
 from agentkit_py.history.staff import (
     TAKEN_OVER,
@@ -323,9 +323,8 @@ class Thread:
         self, config: HistoryConfig, lease: HeldLease
     ) -> tuple[RunRecord | None, RunRecord | None]:
         """Wait for the lease; return the records that the run begins with."""
-        opened = None
-        opener = config.abilities.opener
-        if opener is not None and self._opens_at_once(config):
+        opened, opener = None, self._opener(config)
+        if opener is not None:
             create = partial(self._make, config)
             if self.steps.runtime.durable:
                 opened = await lease.open_in_step(opener, create)
@@ -338,17 +337,17 @@ class Thread:
         self.pages.hold(opened)
         return opened.own, opened.previous
 
-    def _opens_at_once(self, config: HistoryConfig) -> bool:
-        """Return whether lease, records and results are asked for together, the thread with them.
+    def _opener(self, config: HistoryConfig) -> RunOpener | None:
+        """Return what gives lease, records and results together, and makes the thread with them.
 
-        Durable runs that began before this was a single step keep their steps.
+        None: they are asked for one by one. Durable runs that began before this was a single step
+        keep their steps.
         """
-        return (
-            config.lease is not None
-            and self.message is not None
-            and config.looks_first
-            and not self.steps.runtime.may_remember(f"{self.steps.prefix}.history.create-thread")
-        )
+        if config.lease is None or self.message is None or not config.looks_first:
+            return None
+        if self.steps.runtime.may_remember(f"{self.steps.prefix}.history.create-thread"):
+            return None
+        return config.abilities.opener
 
     async def _make(self, config: HistoryConfig) -> None:
         """Create the thread, which has an id, inside whatever step there is."""
@@ -517,7 +516,7 @@ class Thread:
     async def _create(self, config: HistoryConfig) -> None:
         """Create the thread, unless it is created when it is opened."""
         offer = self.steps.runtime.new_id(f"{self.steps.prefix}/thread")
-        if self._opens_at_once(config):
+        if self._opener(config) is not None:
             if self.steps.runtime.durable:
                 self.state.enter_thread(self.state.thread_id or offer)
             if self.state.thread_id is not None:

@@ -23,6 +23,7 @@ from agentkit_py.errors import NonRetriableError
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.questions import QuestionStore
 from agentkit_py.history.runs import RunRecord
+from agentkit_py.history.stopping import stop_run
 from agentkit_py.inngest import AgentKitMiddleware, create_functions
 from agentkit_py.stores import HistoryStore
 from agentkit_py.testing import FakeProvider, ReceivedRequest, ScriptedModel, tool_call
@@ -159,8 +160,8 @@ async def test_a_store_that_cannot_say_that_a_run_waits_stops_no_run_that_waits(
 class Shop:
     """A function of one's own, without a stop function, whose network pays."""
 
-    def __init__(self) -> None:
-        self.store = MemoryHistory(lease=ThreadLease())
+    def __init__(self, store: MemoryHistory | None = None) -> None:
+        self.store = store or MemoryHistory(lease=ThreadLease())
         self.paid = 0
         self.is_broken = False
         self.earlier: RunRecord | None = None
@@ -185,6 +186,9 @@ class Shop:
 
         self.executor = ReplayExecutor(client, [own], seed=None, check=False)
 
+    async def signal(self, owner: str) -> None:
+        """Wake nobody."""
+
     def network(self) -> Network:
         @tool
         def pay() -> str:
@@ -205,16 +209,36 @@ class Shop:
 async def test_a_failed_run_leaves_its_calls_in_the_thread_and_no_notes() -> None:
     """Nobody else would read the notes where no stop function is served."""
     shop = Shop()
-    shop.executor.receive({"name": "k/own", "data": {}})
-    (run,) = shop.executor.runs
-    while not shop.paid:
-        await shop.executor.do_next(timeouts=True)
-    shop.is_broken = True
-    await shop.executor.finish(run)
-    assert run.status == "failed"
+    run = await _fail_after_paying(shop)
     [row] = [row for row in await shop.store.load("t") if row.tool_calls]
     assert row.tool_calls[0].content == {"data": "receipt"}
     assert await shop.store.stop_execution(run.id) == []
+
+
+class Unopened(MemoryHistory):
+    """A store that does not open and end runs at once, so it shows nobody their notes."""
+
+    open_run: Any = None
+
+
+async def _fail_after_paying(shop: Shop) -> Run:
+    shop.executor.receive({"name": "k/own", "data": {}})
+    (run,) = shop.executor.runs
+    while not shop.paid:
+        assert await shop.executor.do_next(timeouts=True)
+    shop.is_broken = True
+    await shop.executor.finish(run)
+    assert run.status == "failed"
+    return run
+
+
+async def test_a_failed_run_that_cannot_read_its_notes_leaves_them_to_who_stops_it() -> None:
+    """What is called when a function has failed adds them to the thread."""
+    shop = Shop(Unopened(lease=ThreadLease()))
+    run = await _fail_after_paying(shop)
+    assert await stop_run(shop.store, run.id, shop.signal) == 1
+    [row] = [row for row in await shop.store.load("t") if row.tool_calls]
+    assert row.tool_calls[0].content == {"data": "receipt"}
 
 
 async def test_a_function_that_runs_a_message_again_does_not_stop_itself() -> None:

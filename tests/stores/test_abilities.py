@@ -6,12 +6,14 @@ from copy import copy
 
 import pytest
 
-from agentkit_py import HistoryConfig, MemoryHistory
+from agentkit_py import Agent, HistoryConfig, MemoryHistory
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history import StaffDesk, deliver
-from agentkit_py.history.abilities import abilities_of
+from agentkit_py.history.abilities import abilities_of, find_abilities
+from agentkit_py.history.leases import ThreadLease
 from agentkit_py.memory import Memory
 from agentkit_py.stores import HistoryStore, for_user, redacted
+from agentkit_py.testing import ScriptedModel
 
 
 def lacking(*methods: str) -> HistoryStore:
@@ -50,3 +52,21 @@ def test_callbacks_and_no_history_have_no_abilities() -> None:
     for history in (None, HistoryConfig(), object()):
         able = abilities_of(history)
         assert able.pages is able.runs is able.questions is able.mail is able.summaries is None
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_wrapper_names_each_ability_whose_methods_it_has(masked: bool) -> None:
+    """One that it forgot would be refused though the wrapper passes its calls on."""
+    store = MemoryHistory()
+    wrapped = redacted(store, ["email"]) if masked else for_user(store, "ada")
+    assert wrapped.abilities == find_abilities(wrapped)
+
+
+async def test_a_store_that_does_not_open_runs_at_once_gets_its_thread_first() -> None:
+    """It makes the thread, and then gives its lease."""
+    store = lacking("open_run")
+    store.lease = ThreadLease()
+    model = ScriptedModel("Hello.")
+    run = await Agent(name="a", system="S", model=model, history=store).run("Hi", thread_id="new")
+    assert run.thread_id == "new"
+    assert len(await store.load("new")) == 2
