@@ -1,10 +1,10 @@
-"""Abilities of a store: what it keeps beside threads, asked once."""
+"""Abilities of a store: what it can do beside its callbacks, found out once."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from typing_extensions import Protocol, runtime_checkable  # quicker checks than Python 3.11's
 
@@ -17,6 +17,8 @@ from agentkit_py.history.users import FactStore, SpendingStore
 from agentkit_py.processors.base import Extent, SummaryStore
 from agentkit_py.results import AgentResult
 from agentkit_py.search.vectors import VectorIndex
+
+T = TypeVar("T")
 
 
 class PagedResult(Protocol):
@@ -104,23 +106,18 @@ class Abilities:
         return Abilities(store=wrapper, **held)
 
 
+_PROTOCOLS = {
+    name: get_args(hint)[0] for name, hint in get_type_hints(Abilities).items() if name != "store"
+}
+"""The protocol of each ability, by its field."""
+
+
 def find_abilities(store: object) -> Abilities:
     """Look at the methods of a store."""
-    return Abilities(
-        store=store,
-        pages=store if isinstance(store, PagedStore) else None,
-        first_state=store if isinstance(store, StateReader) else None,
-        runs=store if isinstance(store, RunStore) else None,
-        opener=store if isinstance(store, RunOpener) else None,
-        questions=store if isinstance(store, QuestionStore) else None,
-        takeovers=store if isinstance(store, TakeoverStore) else None,
-        mail=store if isinstance(store, MailStore) else None,
-        inbox=store if isinstance(store, InboxStore) else None,
-        facts=store if isinstance(store, FactStore) else None,
-        spending=store if isinstance(store, SpendingStore) else None,
-        summaries=store if isinstance(store, SummaryStore) else None,
-        vectors=store if isinstance(store, VectorIndex) else None,
-    )
+    held: dict[str, Any] = {
+        name: store for name, protocol in _PROTOCOLS.items() if isinstance(store, protocol)
+    }
+    return Abilities(store=store, **held)
 
 
 def abilities_of(store: object) -> Abilities:
@@ -141,12 +138,8 @@ def mail_of(store: object) -> MailStore:
     Raises:
         ConfigurationError: It keeps no mail, or is None.
     """
-    if (mail := abilities_of(store).mail) is not None:
-        return mail
-    raise ConfigurationError(
-        "A mailbox needs history=… with a store that keeps mail (MemoryHistory, SqliteHistory, "
-        f"PostgresHistory), not {store!r:.80}"
-    )
+    needs = "A mailbox needs history=… with a store that keeps mail"
+    return _needed(abilities_of(store).mail, needs, store)
 
 
 def inbox_of(store: object) -> Any:
@@ -155,12 +148,8 @@ def inbox_of(store: object) -> Any:
     Raises:
         ConfigurationError: It keeps no messages, or is None.
     """
-    if (inbox := abilities_of(store).inbox) is not None:
-        return inbox
-    raise ConfigurationError(
-        "ThreadLease(steering=True) needs a store that keeps inboxes (MemoryHistory, "
-        f"SqliteHistory, PostgresHistory), not {store!r:.80}"
-    )
+    needs = "ThreadLease(steering=True) needs a store that keeps inboxes"
+    return _needed(abilities_of(store).inbox, needs, store)
 
 
 def staff_of(store: object) -> Any:
@@ -169,11 +158,15 @@ def staff_of(store: object) -> Any:
     Raises:
         ConfigurationError: It keeps no takeovers, or is None.
     """
-    if (takeovers := abilities_of(store).takeovers) is not None:
-        return takeovers
+    needs = "Staff need a store that keeps who is on a thread"
+    return _needed(abilities_of(store).takeovers, needs, store)
+
+
+def _needed(ability: T | None, needs: str, store: object) -> T:
+    if ability is not None:
+        return ability
     raise ConfigurationError(
-        "Staff need a store that keeps who is on a thread (MemoryHistory, SqliteHistory, "
-        f"PostgresHistory), not {store!r:.80}"
+        f"{needs} (MemoryHistory, SqliteHistory, PostgresHistory), not {store!r:.80}"
     )
 
 
