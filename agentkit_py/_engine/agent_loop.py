@@ -248,23 +248,23 @@ class _AgentLoop:
     def _reply_notes(self, reply_id: str) -> ReplyNotes | None:
         """Return the notes of a reply of a run that may be stopped from outside."""
         run, agent = self.run, self.turn.agent
-        if run.history is None or run.thread.keeper is None:
+        keeper = None if run.history is None else run.thread.keeper
+        if keeper is None:
             return None
         checks = run.choices.guardrails_of(agent).input.guardrails
         may_change = bool(checks or agent.lifecycle.on_finish) or self._replaces_replies
-        return ReplyNotes(run.thread.keeper, reply_id, until_whole=may_change)
+        return ReplyNotes(keeper, reply_id, until_whole=may_change)
 
     @property
     def _keeps_cut_replies(self) -> bool:
-        """True if what was streamed of a reply that breaks off stays with the run."""
-        turn, is_wanted = self.turn, self.run.monitor.wants_tokens and self.options.keep
-        is_shown = turn.output is None and self.run.choices.mode != "typescript"
-        return is_wanted and is_shown and turn.agent.streaming.keep_cut and self._streams
+        """True if the run keeps the text that readers saw of a reply that breaks off."""
+        shown = self.turn.output is None and self.run.choices.mode != "typescript"
+        return self._streams and self.options.keep and shown and self.turn.agent.streaming.keep_cut
 
     @property
     def _streams(self) -> bool:
-        before = self.turn.agent.streaming.before_response
-        return self.run.monitor.wants_tokens and (before or not self._replaces_replies)
+        is_early = self.turn.agent.streaming.before_response
+        return self.run.monitor.wants_tokens and (is_early or not self._replaces_replies)
 
     @property
     def _replaces_replies(self) -> bool:

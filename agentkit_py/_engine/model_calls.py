@@ -153,8 +153,8 @@ class _Request:
         """Return the request to await, watched if anything watches the run."""
         run, model = self.builder.run, self.builder.turn.model
         model_of_request = model.for_request(self.input.request)
-        # HTTP bodies are not copied, since no other code sees them.
         request = self.input.request
+        # HTTP bodies are not copied, since no other code sees them.
         encode = partial(model.adapter.encode, model)
         if model.answers:
             encode = model.encode

@@ -28,14 +28,14 @@ BROKEN_OFF = "broken_off"
 class ReplyNotes:
     """Notes of a reply of a durable run: a run that is stopped from outside cannot save it.
 
-    Once a second the text so far is stored. A run that finds itself stopped adds the text to the
-    thread, and asks the model for no more.
+    About once a second the text so far is stored. A process that finds its run stopped by then adds
+    the text to the thread, and ends the model call.
     """
 
     keeper: NoteKeeper
     id: str
     until_whole: bool
-    """The whole reply may be replaced or refused, so no note of it is kept."""
+    """A reply that is whole may be replaced or refused; so only an unfinished one has a note."""
 
     is_stopped: bool = field(default=False, init=False)
     """True once the run was stopped."""
@@ -57,7 +57,7 @@ class ReplyNotes:
         self._begun.set()
 
     def end(self) -> None:
-        """End `keep` once it has stored what it is storing."""
+        """Let `keep` return; a note that it is storing is stored before."""
         self._ended.set()
         self._begun.set()
 
@@ -79,17 +79,17 @@ class ReplyNotes:
         result: AgentResult | None,
         so_far: Callable[[], AgentResult | None],
         *,
-        is_whole: bool = False,
+        is_last: bool = False,
     ) -> None:
         """Store the text, or that there is none to keep; never fails.
 
         Args:
             result: The reply as far as it came.
             so_far: Returns the reply as far as it has come when the run is found stopped.
-            is_whole: No more text comes.
+            is_last: No other note follows, so that whoever stops the run waits for none.
         """
         reply = None if result is None else result.to_dict()
-        note = {"kind": "written", "id": self.id, "reply": reply, "isWhole": is_whole}
+        note = {"kind": "written", "id": self.id, "reply": reply, "isWhole": is_last}
         try:
             if await self.keeper.note({f"written/{self.id}": note}):
                 return
@@ -129,7 +129,7 @@ class WrittenReply:
         """Add a piece that readers see.
 
         Raises:
-            NonRetriableError: The run was stopped, so nobody is to see it.
+            NonRetriableError: The run was stopped: its text is in the thread, and no more is shown.
         """
         notes = self.notes
         if notes is not None and notes.is_stopped:
@@ -191,7 +191,7 @@ class WrittenReply:
         notes.end()
         await keeping
         if self._deltas and not notes.is_stopped:
-            await notes.store(result, self._cut_now, is_whole=True)
+            await notes.store(result, self._cut_now, is_last=True)
 
     def _cut_now(self) -> AgentResult | None:
         return self._so_far(_utc_now)  # the run's own time is the same in each replay
