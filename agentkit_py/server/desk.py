@@ -74,13 +74,12 @@ async def _candidates(
         async for info in _latest(store, query.user_id):
             yield info, ""
         return
-    if words.isprintable() and " " not in words:  # it may be an id
-        named = await _thread(store, words)
-        if named is not None and query.user_id in (None, named.user_id):
-            yield named, ""
-        if query.user_id is None:
-            async for info in _latest(store, words):
-                yield info, ""
+    named = await _thread(store, words)
+    if named is not None and query.user_id in (None, named.user_id):
+        yield named, ""
+    if query.user_id is None:
+        async for info in _latest(store, words):
+            yield info, ""
     sought = WordSearch.parse(words)
     for match in await store.search(words, user_id=query.user_id, limit=_MOST_READ + 1):
         info = match.thread or await _thread(store, match.thread_id)

@@ -39,18 +39,19 @@ async def found(app: Starlette, query: str = "", user: str = "mia") -> list[str]
 
 
 async def busy() -> Starlette:
-    """A server with three threads of two customers."""
-    app = shop("A bowler.", "A beret.", "Tomorrow.")
+    """A server with four threads of three customers."""
+    app = shop("A bowler.", "A beret.", "Tomorrow.", "Hello.")
     await said(app, "What hats are there?", "t1", "ada")
     await said(app, "Which one is blue?", "t2", "bob")
     await said(app, "When does my hat come?", "t3", "ada")
+    await said(app, "Hello", "t4", "Ada Byron")
     return app
 
 
 @pytest.mark.parametrize(
     ("query", "threads"),
     [
-        ("", ["t3", "t2", "t1"]),
+        ("", ["t4", "t3", "t2", "t1"]),
         ("?userId=ada", ["t3", "t1"]),
         ("?words=hat", ["t3", "t1"]),
         ("?words=hat&userId=bob", []),
@@ -58,6 +59,7 @@ async def busy() -> Starlette:
         ("?words=t2", ["t2"]),
         ("?words=t2&userId=ada", []),
         ("?words=nothing%20of%20it", []),
+        ("?words=Ada%20Byron", ["t4"]),
         ("?words=%00", []),
     ],
 )
