@@ -180,6 +180,8 @@ function message(one, decisions) {
   return item;
 }
 
+const callsOf = (message) => (message.data?.output ?? []).flatMap((part) => (part.type === "tool_call" ? part.tools : []));
+
 // Which question a call was asked about: by its id within the same run, in the order of asking,
 // since providers repeat ids.
 function decisionsIn(messages, questions) {
@@ -188,12 +190,10 @@ function decisionsIn(messages, questions) {
   let run = null;
   for (const one of messages) {
     if (one.type === "user") run = one.message_id;
-    for (const part of one.data?.output ?? []) {
-      for (const tool of part.type === "tool_call" ? part.tools : []) {
-        const fits = ({ question, call }) => call.toolCallId === tool.id && call.toolName === tool.name && (!run || !question.runId || question.runId === run);
-        const n = asked.findIndex(fits);
-        if (n >= 0) found.set(tool, asked.splice(n, 1)[0]);
-      }
+    for (const tool of callsOf(one)) {
+      const fits = ({ question, call }) => call.toolCallId === tool.id && call.toolName === tool.name && (!run || !question.runId || question.runId === run);
+      const n = asked.findIndex(fits);
+      if (n >= 0) found.set(tool, asked.splice(n, 1)[0]);
     }
   }
   return found;
@@ -259,7 +259,7 @@ function render(data) {
   const decisions = decisionsIn(data.messages, data.questions);
   const alone = data.questions.filter((asked) => !asked.calls.length && asked.status !== "open");
   const lines = [
-    ...data.messages.map((one) => ({ at: one.createdAt, key: [one, [...decisions.entries()].filter(([tool]) => JSON.stringify(one).includes(JSON.stringify(tool))).map(([, found]) => found.question)], make: () => message(one, decisions) })),
+    ...data.messages.map((one) => ({ at: one.createdAt, key: [one, callsOf(one).map((tool) => decisions.get(tool)?.question)], make: () => message(one, decisions) })),
     ...alone.map((asked) => ({ at: asked.askedAt, key: asked, make: () => entryOf(asked, me) })),
   ];
   if (alone.length) lines.sort((a, b) => new Date(a.at) - new Date(b.at)); // stable: the order of the thread stays

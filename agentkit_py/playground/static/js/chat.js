@@ -2,7 +2,7 @@
 
 import { h, byId, keeping } from "./dom.js";
 import { agentName, callText, resultText, duration, tokens, money } from "./format.js";
-import { isInner, state, shownRun, wordsOf } from "./store.js";
+import { isInner, state, shownRun, waits, wordsOf } from "./store.js";
 import * as api from "./api.js";
 
 const sections = new Map();
@@ -200,7 +200,7 @@ function live(reply) {
 }
 
 function footer(run) {
-  if (run.status === "running" && wordsOf(run) !== "running") return h("div.foot.waits", wordsOf(run));
+  if (run.status === "running" && waits(run)) return h("div.foot.waits", wordsOf(run));
   if (run.status === "running") return h("div.foot", h("span.dots", { "aria-hidden": "true" }), "running");
   const facts = [wordsOf(run), duration(run.now), tokens(run.totals?.usage), money(run.totals?.cost, state.target?.currency)];
   return [

@@ -57,11 +57,14 @@ export function elapsed(run) {
   return run.status === "running" ? run.now + (performance.now() - run.heard) : run.now;
 }
 
-/** The run's state in words: one that waits for a person works on nothing. */
-export function wordsOf(run) {
+/** Whether a run waits for a person, and so works on nothing. */
+export function waits(run) {
   const asked = [...run.questions.values()].some((question) => !question.resolution);
-  return asked && (run.status === "running" || run.status === "waiting") ? "waiting for a person" : run.status;
+  return asked && (run.status === "running" || run.status === "waiting");
 }
+
+/** The run's state in words. */
+export const wordsOf = (run) => (waits(run) ? "waiting for a person" : run.status);
 
 export function apply(run, event) {
   if (event.seq <= run.seq) return;

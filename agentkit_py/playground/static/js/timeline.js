@@ -2,7 +2,7 @@
 
 import { h, fill, byId } from "./dom.js";
 import { agentName, count, counted, duration, hue, money, tokens } from "./format.js";
-import { elapsed, shownRun, state, wordsOf } from "./store.js";
+import { elapsed, shownRun, state, waits, wordsOf } from "./store.js";
 
 let actions;
 let other = ""; // the run that the shown one is compared with
@@ -65,7 +65,7 @@ function head(run) {
   const go = (index) => () => actions.showRun(runs[index].id);
   return h("div.pane-head",
     h("h2", `Run ${place + 1} of ${runs.length}`),
-    h(`span.status.${wordsOf(run) === "waiting for a person" ? "waiting" : run.status}`, wordsOf(run)),
+    h(`span.status.${waits(run) ? "waiting" : run.status}`, wordsOf(run)),
     h("span.grow"),
     h("button", { type: "button", disabled: place <= 0, "aria-label": "Previous run", data: { key: "run-back" }, onclick: go(place - 1) }, "‹"),
     h("button", { type: "button", disabled: place >= runs.length - 1, "aria-label": "Next run", data: { key: "run-on" }, onclick: go(place + 1) }, "›"));
