@@ -315,8 +315,10 @@ class _Pieces:
     def __init__(self, show: Callable[[str], Awaitable[None]], max_bytes: int) -> None:
         self._show = show
         self._left = max_bytes
-        self._lengths: dict[str, int] = {}
-        """Characters that are shown of each artifact."""
+        self._known: set[str] = set()
+        """Ids of artifacts."""
+
+        self._is_shown = False
 
     async def take(self, update: TaskArtifactUpdateEvent) -> None:
         """Show what is new of an artifact; a text that is sent again, or rewritten, is not.
@@ -325,12 +327,12 @@ class _Pieces:
             _TooLongError: There are too many bytes.
         """
         artifact_id, text = update.artifact.artifact_id, _text(update.artifact.parts)
-        known = self._lengths.get(artifact_id)
-        if known is None:
-            text = f"\n\n{text}" if any(self._lengths.values()) and text else text
+        if artifact_id not in self._known:
+            text = f"\n\n{text}" if self._is_shown and text else text
         elif not update.append:
             return
-        self._lengths[artifact_id] = (known or 0) + len(text)
+        self._known.add(artifact_id)
+        self._is_shown = self._is_shown or bool(text)
         self._left -= len(text.encode())
         if self._left < 0:
             raise _TooLongError

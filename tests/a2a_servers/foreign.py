@@ -74,8 +74,9 @@ class Foreign(AgentExecutor):
             case "long":
                 await task.add_artifact([new_text_part("x" * 100)])
                 await task.complete()
-            case "note":
-                await task.add_artifact([new_text_part("Order 7.")])
+            case "note" | "same" as case:
+                text = "Order 7." if case == "note" else self.words
+                await task.add_artifact([new_text_part(text)])
                 await task.complete(words)
             case "draft":
                 await task.add_artifact([new_text_part("Draft.")], "a")

@@ -98,10 +98,13 @@ async def test_after_a_question_only_new_texts_are_shown(then: str, shown: str) 
     assert (first.text, second.text) == ("Draft.\n\nFor which order?", shown)
 
 
-async def test_what_a_completed_task_adds_to_its_text_is_shown() -> None:
-    """A message in the status of a task that has artifacts."""
-    result = await remote(foreign_app(Foreign())).run("note")
-    assert result.text == "Order 7.\n\nFor which order?"
+@pytest.mark.parametrize(
+    ("case", "shown"),
+    [("note", "Order 7.\n\nFor which order?"), ("same", "For which order?")],
+)
+async def test_what_a_completed_task_adds_to_its_text_is_shown(case: str, shown: str) -> None:
+    """A message in the status of a task that has artifacts, unless it is one of them."""
+    assert (await remote(foreign_app(Foreign())).run(case)).text == shown
 
 
 async def test_a_task_that_is_gone_is_continued_by_its_context() -> None:

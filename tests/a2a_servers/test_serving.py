@@ -395,6 +395,15 @@ async def test_another_users_answer_is_waited_for_and_the_client_cannot_give_it(
     assert last_state(events) == "completed"
 
 
+async def test_a_server_that_ends_leaves_nothing_at_work() -> None:
+    """Also not a task that waits for an answer."""
+    replies = (tool_call("refund", {"order": "7"}),)
+    async with serving(*replies, tools=(refund,)) as app, sdk(app) as client:
+        assert last_state(await events_of(client, saying("pay"))) == "input_required"
+        assert "ActiveTask" in str(asyncio.all_tasks())  # the SDK's
+    assert "ActiveTask" not in str(asyncio.all_tasks())
+
+
 async def test_cancelling_a_task_stops_its_run() -> None:
     """The tool is stopped, and the task is cancelled, for those who listen, too."""
     begun, stopped = asyncio.Event(), asyncio.Event()
