@@ -164,6 +164,22 @@ async def test_a_whole_reply_whose_run_is_stopped_before_it_is_saved_is_not_cut(
         assert not (await store.load("t"))[-1].finish
 
 
+async def test_a_whole_reply_that_a_guardrail_may_refuse_is_not_kept_unchecked(
+    store: HistoryStore,
+) -> None:
+    """Its worker dies before the check, and the run is cancelled."""
+    async with store:
+        check = Guardrail(lambda _: None, name="check")
+        desk = Desk(store, LONG, output_guardrails=[check], stream_before_response=True)
+        executor = desk.executor
+        executor.receive({"name": "desk", "data": {"input": "q?"}})
+        executor.kills = [KillAt(step="desk.clerk.0.0.infer", when="inside")]
+        while not executor.journal or executor.journal[-1].outcome != "killed inside":
+            assert await executor.do_next(timeouts=False)
+        await desk.stopped()
+        assert [role for role, *_ in await desk.said()] == ["user"]
+
+
 async def test_a_reply_with_calls_stands_in_the_thread_once(store: HistoryStore) -> None:
     """The run is stopped in the call; its text was noted when it was written, too."""
 
