@@ -60,7 +60,8 @@ def agentkit(
         lines: Standard input.
         variables: Of the environment.
     """
-    unset = dict.fromkeys((*_UNSET, *(k for k in os.environ if "INNGEST" in k)), None)
+    ours = {"INNGEST_DEV", *(k for k in os.environ if "INNGEST" in k)}  # serve sets the first
+    unset = dict.fromkeys((*_UNSET, *ours), None)
     env = {**unset, "AGENTKIT_TIKTOKEN_TIMEOUT": "0", **(variables or {})}
     with working_in(folder):
         return CliRunner().invoke(app, [*map(str, arguments)], input=lines, env=env)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -156,12 +155,12 @@ def test_a_question_of_an_inngest_function_is_answered_there(tmp_path: Path, is_
         (asked,) = asyncio.run(agent.pending("t1"))
         command = ["approvals", "answer", "--approve", "--by", "mia", "--db", str(db)]
         if is_lost:
-            nowhere = {"INNGEST_BASE_URL": "http://127.0.0.1:1", "INNGEST_EVENT_KEY": "k"}
+            nowhere = {"INNGEST_BASE_URL": "127.0.0.1:1", "INNGEST_EVENT_KEY": "k"}
             lost = agentkit(*command, "hats:later", asked.id, variables=nowhere)
             words = " ".join(lost.output.split())
             assert lost.exit_code == 2
-            assert "http://127.0.0.1:1 did not take it" in words
-            assert "INNGEST_DEV" not in os.environ, "a key of production is for no other server"
+            # By https, as in production: the key is for no Dev Server.
+            assert "https://127.0.0.1:1 did not take it" in words
             with executor.connection.use():
                 other = agentkit(
                     "approvals", "answer", "--deny", "--db", db, "hats_app:later", asked.id
