@@ -490,7 +490,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         Raises:
             ConfigurationError: An option is not known, or a tool that is allowed is not there.
         """
-        rights, allowed = options.get("allowed_tools", ()), None
+        rights, allowed = options.get("allowed_tools"), None
         if rights != "own":
             allowed = names_of(self.name, rights, self.resolve().tools.own, self.mcp_servers)
 

@@ -296,7 +296,7 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         Raises:
             ConfigurationError: An option is not known, or a tool that is allowed is not there.
         """
-        rights, names = options.get("allowed_tools", ()), None
+        rights, names = options.get("allowed_tools"), None
         if rights != "own":
             tools = [name for agent in self.agents for name in agent.resolve().tools.own]
             names = names_of(self.name, rights, tools, list(self._servers()))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agentkit_py._core.json import JsonObject
 from agentkit_py._core.secrets import without_secrets
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.validation import slugify
 from agentkit_py._engine.agent_spec import AgentSpec, ModelChoice, chosen_model
 from agentkit_py._engine.approvals import CallDesk
@@ -24,6 +26,8 @@ from agentkit_py.tools.nested import AsToolOptions, Rights
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
+
+logger: logging.Logger = get_logger("agentkit_py")
 
 MAX_LOOPS = 10
 """The default limit of inferences (of a network: agent turns) of a call."""
@@ -156,10 +160,19 @@ def _answer(run: RunContext, text: str, *, ok: bool) -> JsonObject:
     return {"ok": ok, "result": text, "context_id": run.nesting.context_id, "loops": loops}
 
 
+@lru_cache(maxsize=1000)
+def _say_unused_tools(owner: str) -> None:
+    logger.warning(
+        "%r as a tool may use none of its own tools: pass as_tool(allowed_tools=[…]) with their "
+        'names, "own" for all, or [] where none is meant',
+        owner,
+    )
+
+
 def names_of(
-    owner: str, rights: Rights, known: Collection[str], sources: Sequence[ToolSource] = ()
+    owner: str, rights: Rights | None, known: Collection[str], sources: Sequence[ToolSource] = ()
 ) -> frozenset[str]:
-    """Return the names of tools that are given.
+    """Return the names of tools that are given; warn once of an owner that is given none.
 
     Raises:
         ConfigurationError: An item is not a tool there.
@@ -168,6 +181,10 @@ def names_of(
         raise ConfigurationError(
             f'as_tool(allowed_tools={rights!r}): pass a list of names, or "own" for all'
         )
+    if rights is None:
+        if known or sources:
+            _say_unused_tools(owner)
+        return frozenset()
     missing = sorted(set(rights) - set(known))
     unknown = [name for name in missing if not may_have(sources, name)]
     if unknown:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from asyncio import CancelledError
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import aclosing, closing
 from functools import partial
-from typing import Any, TypeAlias
+from threading import local
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio.from_thread
 
 from agentkit_py._core.awaiting import resolve
+from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.validation import wrong_number
 from agentkit_py._engine.concurrency import in_thread
 from agentkit_py.errors import ConfigurationError
@@ -24,15 +28,107 @@ Report: TypeAlias = Callable[[Progress], Coroutine[Any, Any, None]]
 
 _NOTHING = object()
 
+T = TypeVar("T")
+
+blocking_logger: logging.Logger = get_logger("agentkit_py.blocking")
+"""Warns of async tools that block; a user who wants no such warning raises its level."""
+
+LONGEST_HOLD = 0.5
+"""Seconds for which an async tool may hold the event loop before a warning says so."""
+
+_HELD: dict[str, None] = {}
+_MOST_HELD = 1000
+
+
+class _Nested(local):
+    """Seconds of this thread that tools inside of other tools account for."""
+
+    seconds = 0.0
+
+
+_nested = _Nested()
+
+
+class Watched(Generic[T]):
+    """Awaits an async tool, and warns once for each tool that holds the event loop.
+
+    Each step from one ``await`` to the next is timed. What a tool inside it holds, as where an
+    agent is a tool, counts for the inner one alone.
+
+    Args:
+        tool: The tool.
+        work: Its call.
+        clock: Seconds that only grow.
+    """
+
+    __slots__ = ("_clock", "_tool", "_work")
+
+    def __init__(
+        self, tool: str, work: Awaitable[T], clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._tool, self._work, self._clock = tool, work, clock
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        """Begin the work."""
+        steps: Any = _TimedSteps(self._work.__await__(), self._tool, self._clock)
+        return steps
+
+
+class _TimedSteps:
+    """What ``await`` goes through: the methods of a generator."""
+
+    __slots__ = ("_clock", "_steps", "_tool", "close")
+
+    def __init__(self, steps: Any, tool: str, clock: Callable[[], float]) -> None:
+        self._steps, self._tool, self._clock = steps, tool, clock
+        self.close: Callable[[], None] = steps.close
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return self._timed(self._steps.__next__)
+
+    def send(self, value: Any) -> Any:
+        return self._timed(self._steps.send, value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._timed(self._steps.throw, *error)
+
+    def _timed(self, step: Callable[..., Any], *values: Any) -> Any:
+        began, before = self._clock(), _nested.seconds
+        try:
+            return step(*values)
+        finally:
+            whole = self._clock() - began
+            held = whole - (_nested.seconds - before)
+            _nested.seconds = before + whole
+            if held >= LONGEST_HOLD and self._tool not in _HELD:
+                _warn(self._tool, held)
+
+
+def _warn(tool: str, held: float) -> None:
+    _HELD[tool] = None
+    if len(_HELD) > _MOST_HELD:
+        del _HELD[next(iter(_HELD))]
+    blocking_logger.warning(
+        "Tool %r held the event loop for %.1f s: all else in this process waited, and no time-out "
+        "or cancellation reaches it. What takes time is awaited (asyncio.sleep, an async client, "
+        "asyncio.to_thread), or the tool is a plain function (def), which runs in a worker thread. "
+        "This is said once for each tool; logging.getLogger(%r).setLevel('ERROR') turns it off.",
+        tool, held, blocking_logger.name,
+    )  # fmt: skip
+
 
 def call_handler(
     tool: Tool, arguments: Any, context: ToolContext, report: Report
 ) -> Awaitable[Any]:
     """Call a tool's handler, in a worker thread if it is not async."""
     if tool.generator == "async":
-        return _result_of(tool.name, tool.invoke(arguments, context), report)
+        values = _result_of(tool.name, tool.invoke(arguments, context), report)
+        return Watched(tool.name, values)
     if tool.is_async:
-        return tool.invoke(arguments, context)
+        return Watched(tool.name, tool.invoke(arguments, context))
     return _in_thread(tool, arguments, context, report)
 
 

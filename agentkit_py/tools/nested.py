@@ -23,7 +23,7 @@ class AsToolOptions(TypedDict, total=False):
     """Describes to the model when to use it; the agent's or network's unless given."""
 
     allowed_tools: Rights
-    """The tools of its own that it may use in such a run; none unless given."""
+    """The tools of its own that it may use in such a run; none, with a warning, unless given."""
 
     max_iter: int
     """The maximum of inferences per call (of a network: agent turns); 10 unless given."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -249,3 +250,32 @@ def test_what_cannot_be_meant_is_refused(options: dict[str, Any], said: str) -> 
         researcher(None).as_tool(**options)
     with pytest.raises(ConfigurationError, match=said):
         Network(name="n", agents=[researcher(None)]).as_tool(**options)
+
+
+async def test_an_agent_that_may_use_none_of_its_tools_is_named_once(
+    runner: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its model would say that it cannot help, and nothing would say why; ``[]`` is meant."""
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return "found"
+
+    model = ScriptedModel(tool_call("look", {}), "I cannot look.")
+    name = f"inner {uuid4()}"
+    inner = Agent(name=name, system="S", model=model, tools=[look])
+    meant = [
+        inner.as_tool(name="a", allowed_tools=[]),
+        inner.as_tool(name="b", allowed_tools="own"),
+    ]
+    assert not caplog.records
+    outer_model = ScriptedModel(tool_call("c", {"task": "Look."}), "Sorry.")
+    plain = [inner.as_tool(name="c"), inner.as_tool(name="d")]
+    outer = Agent(name="outer", system="S", model=outer_model, tools=[*meant, *plain])
+    await runner.run(outer, "Hi")
+    lines = [record.getMessage() for record in caplog.records if "as_tool" in record.getMessage()]
+    (line,) = lines
+    assert line.startswith(f"{name!r} as a tool may use none of its own tools")
+    assert all(way in line for way in ("allowed_tools=", '"own"', "[]"))
+    model.assert_saw("ToolNotAllowedError")
