@@ -9,11 +9,12 @@ import math
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import anyio
 from sse_starlette import EventSourceResponse
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
@@ -21,11 +22,14 @@ from starlette.websockets import WebSocket
 from agentkit_py._core.json import dumps
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.server.api import HEADERS, Api
+from agentkit_py.server.auth import StreamTokens, is_same_host
+from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.hub import Batch, Subscription
 from agentkit_py.server.runs import TOPIC, channel_of
 from agentkit_py.server.schemas import (
     ApiError,
     StreamQuery,
+    TokenResponse,
     no_streams,
     not_found,
     parse,
@@ -346,3 +350,27 @@ async def _send_all(socket: WebSocket, channel: str, reader: Subscription, secon
         for entry in batch.entries:
             async with asyncio.timeout(seconds):
                 await socket.send_text(f'{envelope},"data":{entry.text}}}')
+
+
+def own_token(
+    settings: ServerSettings, tokens: StreamTokens, request: HTTPConnection, user_id: str
+) -> TokenResponse:
+    """Return a token for ``/v1/realtime/connect`` of this server."""
+    key, grant = tokens.make(user_id)
+    return {
+        "channel": channel_of(user_id),
+        "topics": [TOPIC],
+        "key": key,
+        "token": key,
+        "expires": grant.expires * 1000,
+        "app": {"apiBaseUrl": settings.realtime_url or _base_url(request)},
+    }
+
+
+def _base_url(request: HTTPConnection) -> str:
+    """Return this server's address for the browser: behind a proxy, its page knows it best."""
+    origin = request.headers.get("origin")
+    if origin is not None and is_same_host(origin, request):
+        return origin
+    scheme = {"ws": "http", "wss": "https"}.get(request.url.scheme, request.url.scheme)
+    return f"{scheme}://{urlsplit(str(request.url)).netloc}"

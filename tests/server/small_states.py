@@ -463,7 +463,8 @@ async def quick_signs() -> AsyncGenerator[None]:
     """Let a process look for what others have done in milliseconds."""
     with (
         patch("agentkit_py.server.frontends._POLL_SECONDS", 0.005),
-        patch("agentkit_py.server.local._PAUSE_TIME", timedelta(0)),
+        patch("agentkit_py.server.local.PAUSE_TIME", timedelta(0)),
+        patch("agentkit_py.server.upkeep.PAUSE_TIME", timedelta(0)),
     ):
         yield
 
