@@ -288,7 +288,8 @@ class Guards:
         """Return whether anything checks or masks calls of a tool."""
         return self.spec is not NO_GUARDRAILS or tool.guardrails is not NO_GUARDRAILS
 
-    def _of_tool(self, tool: Tool) -> GuardrailSpec:
+    def of_tool(self, tool: Tool) -> GuardrailSpec:
+        """Return the guardrails of a tool's calls: the network's, the agent's, and its own."""
         return self.spec + tool.guardrails
 
     async def check_call(
@@ -300,7 +301,7 @@ class Guards:
         make_context: Callable[[], ToolContext],
     ) -> Trip | str | None:
         """Return why a call is refused, a text for the model, or the trip that stops the run."""
-        checks = self._of_tool(tool).tool_input
+        checks = self.of_tool(tool).tool_input
         if not checks.guardrails:
             return None
         text = UserMessage(dumps({"tool": call.name, "arguments": call.arguments}))
@@ -311,7 +312,7 @@ class Guards:
         self, step_id: str, tool: Tool, content: JsonValue, make_context: Callable[[], ToolContext]
     ) -> Trip | str | None:
         """Return why a result is withheld; see `check_call`."""
-        checks = self._of_tool(tool).tool_output
+        checks = self.of_tool(tool).tool_output
         if not checks.guardrails:
             return None
         text = UserMessage(dumps({"tool": tool.name, "result": content}))
@@ -321,7 +322,7 @@ class Guards:
 
     def mask_result(self, tool: Tool, content: JsonValue) -> JsonValue:
         """Return a tool's result, masked."""
-        for redactor in self._of_tool(tool).tool_output.redactors:
+        for redactor in self.of_tool(tool).tool_output.redactors:
             content = redactor.value(content)
         return content
 

@@ -588,11 +588,12 @@ class ToolRunner:
 
     async def _report(self, one: Prepared, tool: Tool, progress: Progress) -> None:
         """Hand out a call's progress, masked; results that guardrails check have none."""
-        run = self.run
-        outputs = [tool.guardrails.tool_output, self.agent.guardrails.tool_output]
-        if not run.monitor.is_active or any(checks.guardrails for checks in outputs):
+        run, guards = self.run, self._guards_of(tool)
+        if not run.monitor.is_active:
             return
-        if (guards := self._guards_of(tool)) is not None:
+        if guards is not None:
+            if guards.of_tool(tool).tool_output.guardrails:
+                return
             masked: Any = _masked(guards, tool, progress.to_dict())
             progress = Progress(**masked) if "error" not in masked else Progress()
         one.reports += 1

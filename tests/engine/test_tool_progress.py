@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
-from agentkit_py import Agent, State, ToolContext, tool
+from agentkit_py import Agent, Network, State, ToolContext, tool
 from agentkit_py.events.consume import ChunkReader
 from agentkit_py.events.types import Event, ToolFinished, ToolProgressed, ToolStarted
 from agentkit_py.guardrails import Guardrail
 from agentkit_py.processors import Redactor
+from agentkit_py.routing import once
 from agentkit_py.runs import RunLimits, StreamingConfig
-from agentkit_py.testing import ScriptedModel, tool_call, tool_calls
+from agentkit_py.testing import EventLog, ScriptedModel, tool_call, tool_calls
 from agentkit_py.tools import Progress, Tool, create_tool_manifest
 
 from .runner import Runner
@@ -178,6 +179,24 @@ async def test_what_is_masked_in_results_is_masked_in_reports(runner: Runner) ->
     checked = Guardrail(lambda given: None)
     _, reports = await used(runner, work, tool_output_guardrails=[checked])
     assert reports == []
+
+
+async def test_a_networks_guardrail_of_results_shows_no_progress_either(runner: Runner) -> None:
+    """Progress would show what the guardrail may withhold."""
+    checked = Guardrail(lambda given: None)
+    agent = Agent(name="a", system="S", tools=[tool(asynchronous)])
+    network = Network(
+        name="n",
+        agents=[agent],
+        router=once(agent),
+        default_model=ScriptedModel(tool_call("asynchronous", {"pages": 2}), "done"),
+        tool_output_guardrails=[checked],
+    )
+    events = EventLog()
+    run = await runner.run(network, "q?", observer=events)
+
+    assert run.results[0].tool_calls[0].content == {"data": {"pages": 2}}
+    assert events.of(ToolProgressed) == []
 
 
 async def test_an_error_in_a_generator_is_the_calls_error(runner: Runner) -> None:
