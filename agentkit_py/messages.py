@@ -650,6 +650,11 @@ Messages: TypeAlias = Sequence[Message]
 """Messages in order: a history, or a part of it."""
 
 
+def calls_of(messages: Sequence[Message]) -> list[ToolCall]:
+    """Return all tool calls in ``messages``, in order."""
+    return [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
+
+
 user_message_reader: ExtensionPoint[Callable[[object, str], UserMessage]] = ExtensionPoint(
     "messages.user_message"
 )

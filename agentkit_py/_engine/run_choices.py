@@ -92,9 +92,12 @@ class RunChoices:
 
     def share_prefix(self, agents: Sequence[AgentSpec]) -> None:
         """Decide whether the requests of these agents of a network begin alike."""
-        if self.network is not None:
+        network = self.network
+        if network is None or network.prefix == "own" or self.mode == "typescript":
+            return
+        if len(agents) > 1:  # a single agent shares nothing
             chains = [(agent, self.chains_of(agent)) for agent in agents]
-            self.shared = shared_prefix(chains, self.network, self.mode)
+            self.shared = shared_prefix(chains, network)
 
     def are_bounded(self, agents: Sequence[AgentSpec]) -> bool:
         """Return whether a processor of these agents bounds the history."""

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 
 from agentkit_py._engine.agent_spec import AgentSpec, NetworkSpec
 from agentkit_py._engine.instrumentation import Chains
-from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.tool_sources import allowed_names
 from agentkit_py.lifecycle.network_run import AgentLike
 from agentkit_py.messages import Message, ToolCallMessage, ToolResultMessage
@@ -123,17 +122,14 @@ class SharedPrefix:
 
 
 def shared_prefix(
-    agents: Sequence[tuple[AgentSpec, Chains]], network: NetworkSpec | None, mode: HistoryMode
+    agents: Sequence[tuple[AgentSpec, Chains]], network: NetworkSpec
 ) -> SharedPrefix | None:
     """Return the prefix that a network's agents share; None: each has a prefix of its own.
 
     Args:
         agents: The agents, with the processors that the history goes through for each.
         network: Their network.
-        mode: The order of prompt and history.
     """
-    if network is None or network.prefix == "own" or mode == "typescript" or len(agents) < 2:  # noqa: PLR2004 - a single agent shares nothing
-        return None
     specs: dict[str, ToolSpec] = {}
     roles: dict[str, Role] = {}
     apart: dict[str, str] = {}

@@ -32,7 +32,7 @@ from agentkit_py.errors import (
 )
 from agentkit_py.events.types import Progress, ToolFinished, ToolProgressed, ToolStarted
 from agentkit_py.history.stopping import OpenCall, OpenReply
-from agentkit_py.messages import Finish, Message, ToolCall, ToolCallMessage, ToolResultMessage
+from agentkit_py.messages import Finish, ToolCall, ToolResultMessage, calls_of
 from agentkit_py.results import AgentResult
 from agentkit_py.runtime.containing import contained
 from agentkit_py.state import State
@@ -49,11 +49,6 @@ from agentkit_py.tools.values import (
     error_content,
     raised_content,
 )
-
-
-def calls_of(messages: Sequence[Message]) -> list[ToolCall]:
-    """Return all tool calls in ``messages``, in order."""
-    return [call for m in messages if isinstance(m, ToolCallMessage) for call in m.tools]
 
 
 @dataclass(slots=True)

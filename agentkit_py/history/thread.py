@@ -230,7 +230,7 @@ class Thread:
         """True if the record of the run keeps the state's data, which must be JSON then."""
         if self.outer is not None:
             return self.outer.keeps_state
-        return self._runs is not None and self.settings is not None
+        return self.settings is not None and self._runs is not None
 
     @property
     def _is_answered(self) -> bool:

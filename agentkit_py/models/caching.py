@@ -1,10 +1,10 @@
 """Prompt caching: the marks in Claude's requests, which end the cached parts.
 
 Providers charge a fraction for the beginning of a request that they have kept. OpenAI, xAI and
-Google keep it by themselves; `ModelRequest.cache_key` leads the requests of a thread to the server
-that has it. Claude keeps the content before a mark, and looks it up from each mark, 20 blocks
-back. So marks come after the tools and the system prompt, which all threads of an agent have;
-where its last request on the thread ended, independent of later messages of others; and at the end.
+Google keep it by themselves (see `encoding.cache_key`). Claude keeps the content before a mark, and
+looks it up from each mark, 20 blocks back. So marks come after the tools and the system prompt,
+which all threads of an agent have; where its last request on the thread ended, independent of later
+messages of others; and at the end.
 
 Source: platform.claude.com/docs/en/build-with-claude/prompt-caching; developers.openai.com, guide
 prompt-caching; docs.x.ai, prompt-caching/maximizing-cache-hits (read in November 2026).
@@ -26,12 +26,6 @@ _MARKABLE = frozenset({"text", "image", "document", "tool_use", "tool_result"})
 """Blocks that take a mark; thinking does not, and neither do changes of tools."""
 
 WireTurn = dict[str, Any]
-
-
-def cache_key(model: Model, request: ModelRequest) -> str:
-    """Return the key under which OpenAI and xAI cache a thread's requests; empty: none is sent."""
-    wanted = model.prompt_cache and model.takes.cache_key
-    return request.cache_key or "" if wanted else ""
 
 
 def mark_for_claude(

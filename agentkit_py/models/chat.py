@@ -43,7 +43,6 @@ from agentkit_py.models.blocks import (
     own_block,
     sendable,
 )
-from agentkit_py.models.caching import cache_key
 from agentkit_py.models.capabilities import Capabilities, Host
 from agentkit_py.models.chat_reasoning import (
     DETAILS,
@@ -60,6 +59,7 @@ from agentkit_py.models.encoding import (
     PREFILL,
     Encoded,
     ToolExchange,
+    cache_key,
     closing_turn,
     data_url,
     encodable,

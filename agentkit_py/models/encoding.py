@@ -159,6 +159,12 @@ def wired(value: Any) -> Any:
     return value if items is None else [wired(one) for one in items]
 
 
+def cache_key(model: Model, request: ModelRequest) -> str:
+    """Return the key under which OpenAI and xAI cache a thread's requests; empty: none is sent."""
+    wanted = model.prompt_cache and model.takes.cache_key
+    return request.cache_key or "" if wanted else ""
+
+
 def texts(message: TextMessage) -> list[str]:
     """Return the message's texts that hold more than white space; images and files in words."""
     content = message.content

@@ -53,7 +53,6 @@ from agentkit_py.models.blocks import (
     sendable,
     without_nulls,
 )
-from agentkit_py.models.caching import cache_key
 from agentkit_py.models.capabilities import IMAGE_TYPES, Capabilities
 from agentkit_py.models.compaction import KIND as COMPACTION
 from agentkit_py.models.compaction import compacted, with_compactions_bound
@@ -62,6 +61,7 @@ from agentkit_py.models.encoding import (
     PREFILL,
     Encoded,
     ToolExchange,
+    cache_key,
     data_url,
     encoded_parts,
     has_media,

@@ -17,7 +17,6 @@ from agentkit_py._core.json import JsonObject, dumps
 from agentkit_py._core.secrets import without_secrets
 from agentkit_py._core.untrusted import clean
 from agentkit_py._engine.instrumentation import Instrumentation, ListTools, ModelCall
-from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py.budgets import Prices
 from agentkit_py.errors import EmptyReplyError
 from agentkit_py.events.approvals import ApprovalAnswer
@@ -38,7 +37,7 @@ from agentkit_py.events.types import (
     ToolProgressed,
     ToolStarted,
 )
-from agentkit_py.messages import Finish, ToolCallDelta, Usage
+from agentkit_py.messages import Finish, ToolCallDelta, Usage, calls_of
 from agentkit_py.models.base import Model
 from agentkit_py.models.blocks import end_of
 from agentkit_py.models.http_errors import hide_keys

@@ -11,8 +11,7 @@ from agentkit_py._engine.agent_spec import Turn
 from agentkit_py._engine.guarding import Guards
 from agentkit_py._engine.model_calls import CallModel
 from agentkit_py._engine.run_context import RunContext
-from agentkit_py._engine.tool_calls import calls_of
-from agentkit_py.messages import EMPTY, ReasoningMessage, ToolCall
+from agentkit_py.messages import EMPTY, ReasoningMessage, ToolCall, calls_of
 from agentkit_py.models.blocks import ended, with_empty_marks
 from agentkit_py.results import AgentResult, replied
 from agentkit_py.tools.definition import Tool

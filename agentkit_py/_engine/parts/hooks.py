@@ -8,8 +8,8 @@ from agentkit_py._core.awaiting import resolve
 from agentkit_py._engine.definition import digest_of_messages
 from agentkit_py._engine.option_checks import RESULT, expect
 from agentkit_py._engine.parts.base import Inference, Part
-from agentkit_py._engine.tool_calls import calls_of
 from agentkit_py.lifecycle.hooks import ResultContext
+from agentkit_py.messages import calls_of
 from agentkit_py.results import AgentResult
 
 
