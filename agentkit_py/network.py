@@ -432,7 +432,12 @@ async def explain(
 
 
 async def explain_thread(
-    target: Target, thread_id: str, *, model: ModelChoice = None
+    target: Target,
+    thread_id: str,
+    *,
+    model: ModelChoice = None,
+    limit: int | None = None,
+    before: int | None = None,
 ) -> list[AgentResult]:
     """Return a stored thread's results, each with a report of its call's input as of now.
 
@@ -445,13 +450,16 @@ async def explain_thread(
         target: The agent or network that the thread is with.
         thread_id: The stored thread.
         model: Overrides the agents'.
+        limit: The most results to explain, of the newest; None: all.
+        before: Leaves out entries at this position of the thread and after it; None: none.
 
     Returns:
-        The thread's entries. ``context`` is None on user turns, on messages of staff, and on
-        results of agents that the target does not have, which are logged.
+        The thread's entries. ``context`` is None on user turns, on messages of staff, on results
+        that ``limit`` leaves out, and on results of agents that the target does not have, which are
+        logged.
 
     Raises:
-        ConfigurationError: The target has no history.
+        ConfigurationError: The target has no history, or ``limit`` or ``before`` is no count.
         MissingModelError: An agent has no model, whose name and window matter here.
         ThreadNotFoundError: The thread does not exist.
     """
@@ -459,7 +467,10 @@ async def explain_thread(
         raise ConfigurationError(
             f"{target.name!r} has no history, so it has no thread {thread_id!r}; pass history=…"
         )
-    entries = await _stored(target, thread_id)
+    for name, number in (("limit", limit), ("before", before)):
+        if number is not None:
+            expect_count("explain_thread", name, number)
+    entries = (await _stored(target, thread_id))[:before]
     agents = {a.name: a for a in (target.agents if isinstance(target, Network) else [target])}
     unknown = {e.agent_name for e in entries if e.staff is None} - {USER, *agents}
     if unknown:
@@ -467,14 +478,12 @@ async def explain_thread(
             "Thread %r has results of %s, which %r does not have: they are not explained",
             *(thread_id, ", ".join(map(repr, sorted(unknown))), target.name),
         )
-    explained: list[AgentResult] = []
-    for place, entry in enumerate(entries):
-        agent = None if entry.staff is not None else agents.get(entry.agent_name)
-        if agent is None or entry.agent_name == USER:
-            explained.append(entry)
-            continue
+    explained = list(entries)
+    calls = [n for n, e in enumerate(entries) if e.by_agent and e.agent_name in agents]
+    for place in calls if limit is None else calls[max(0, len(calls) - limit) :]:
+        agent = agents[entries[place].agent_name]
         report = await _report_at(target, agent, entries[:place], (thread_id, model))
-        explained.append(replace(entry, context=report))
+        explained[place] = replace(entries[place], context=report)
     return explained
 
 

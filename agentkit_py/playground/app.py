@@ -53,7 +53,9 @@ from agentkit_py.playground.describe import (
 from agentkit_py.playground.edits import Edit, ask_again, rehearse
 from agentkit_py.playground.recorder import Recorded
 from agentkit_py.playground.runs import BusyError, Playground, RecordedRun
+from agentkit_py.playground.stored import STORED, stored_call
 from agentkit_py.server.api import read_json
+from agentkit_py.server.chat_page import MARKDOWN
 from agentkit_py.server.schemas import ApiError
 
 COOKIE = "agentkit_playground"
@@ -209,6 +211,7 @@ def create_playground(
         Route("/dev-api/runs/{run}/calls/{call:int}/look", api.look, methods=["POST"]),
         Route("/dev-api/runs/{run}/calls/{call:int}/again", api.again, methods=["POST"]),
         Route("/dev-api/approvals/{request}", api.approve, methods=["POST"]),
+        Route("/static/js/markdown.js", _markdown),
         Mount("/static", StaticFiles(directory=_STATIC)),
         Mount("/matrix", StaticFiles(directory=VIEWER, html=True)),
     ]
@@ -237,6 +240,11 @@ class Server(uvicorn.Server):
 
 async def _page(_: Request) -> Response:
     return FileResponse(_STATIC / "index.html")
+
+
+async def _markdown(_: Request) -> Response:
+    """Send the renderer of the customers' page."""
+    return FileResponse(MARKDOWN)
 
 
 class _Endpoints:
@@ -342,8 +350,16 @@ class _Endpoints:
         return PageResponse({"status": run.status})
 
     async def call(self, request: Request) -> Response:
-        """Describe a model call."""
-        return self._masked(call_json(self._call(request)), CALL_FIELDS)
+        """Describe a model call: a recorded one, or that of a stored run."""
+        run, thread = request.path_params["run"], request.query_params.get("thread", "")
+        store = self.playground.store
+        if not run.startswith(STORED) or store is None:
+            return self._masked(call_json(self._call(request)), CALL_FIELDS)
+        number = request.path_params["call"]
+        found = await stored_call(self.playground.target, store, thread, run, number)
+        if found is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "The thread has no such model call.")
+        return self._masked(found, CALL_FIELDS)
 
     async def case(self, request: Request) -> Response:
         """Give a model call as a case of an evaluation."""

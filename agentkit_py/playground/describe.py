@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 from agentkit_py.agent import Agent
@@ -13,9 +13,10 @@ from agentkit_py.messages import TextMessage, text_of
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
 from agentkit_py.playground.edits import processors_json
-from agentkit_py.playground.levels import levels_json, message_json
+from agentkit_py.playground.levels import message_json
 from agentkit_py.playground.recorder import Recorded, as_json, finish_json, usage_json
-from agentkit_py.playground.runs import Playground
+from agentkit_py.playground.runs import Playground, RecordedRun
+from agentkit_py.playground.stored import seen_json, stored_runs
 from agentkit_py.processors.base import HistoryProcessor
 from agentkit_py.processors.redaction import Redactor
 from agentkit_py.results import USER, AgentResult
@@ -55,7 +56,8 @@ def target_json(playground: Playground) -> dict[str, Any]:
 
 def _agent(agent: Agent[Any, Any], default: object) -> dict[str, Any]:
     model = agent.model or default
-    system = agent.resolve().system
+    spec = agent.resolve()
+    system = spec.system
     return {
         "name": agent.name,
         "description": agent.description,
@@ -63,6 +65,7 @@ def _agent(agent: Agent[Any, Any], default: object) -> dict[str, Any]:
         "model": model.model if isinstance(model, Model) else None,
         "provider": model.provider if isinstance(model, Model) else None,
         "tools": [{"name": spec.name, "description": spec.description} for spec in agent.specs],
+        "handoffs": {name: handoff.target for name, (handoff, _) in spec.handoffs.items()},
         "servers": len(agent.mcp_servers),
         "processors": _chain(agent.chain),
     }
@@ -98,9 +101,10 @@ async def threads_json(playground: Playground) -> list[dict[str, Any]]:
 async def thread_json(
     playground: Playground, thread_id: str, after: int | None = None
 ) -> dict[str, Any]:
-    """Return a thread's stored results, its kept runs, and the number of the last event.
+    """Return a thread's stored results, its runs, and the number of the last event.
 
-    With ``after`` only results from this position on, and runs without their events.
+    Runs that were not recorded here are made from their results. With ``after`` only results from
+    this position on, and only recorded runs, without their events.
     """
     # Before anything is awaited, so that no event is lost between runs and stream.
     seq = playground.seq
@@ -116,14 +120,34 @@ async def thread_json(
         wanted = MAX_RESULTS if after is None or after > count else min(count - after, MAX_RESULTS)
         page = await store.page(thread_id, count, wanted) if wanted else []
         results = [one.result for one in page]
+    offset = count - len(results)
+    if after is None:
+        runs = _with_earlier(playground, own, runs, results, offset)
     return {
         "id": thread_id,
         "seq": seq,
         "runs": runs,
         "questions": questions,
-        "offset": count - len(results),
+        "offset": offset,
         "results": [_result(result) for result in results],
     }
+
+
+def _with_earlier(
+    playground: Playground,
+    own: Sequence[RecordedRun],
+    recorded: list[dict[str, Any]],
+    results: Sequence[AgentResult],
+    offset: int,
+) -> list[dict[str, Any]]:
+    """Return recorded runs with those before and between them, in the order of the thread."""
+    found, place = list[dict[str, Any]](), 0
+    for run, shown in zip(own, recorded, strict=True):
+        end = max(place, (run.first or 0) - offset)
+        found += stored_runs(playground.target, results[place:end], offset + place)
+        found.append(shown)
+        place = len(results) if run.last is None else max(end, run.last - offset)
+    return [*found, *stored_runs(playground.target, results[place:], offset + place)]
 
 
 def _result(result: AgentResult) -> dict[str, Any]:
@@ -155,19 +179,16 @@ def call_json(recorded: Recorded) -> dict[str, Any]:
     call = recorded.call
     if call is None or call.report is None:
         return found
-    prompt = call.report.prompt
     return {
         **found,
+        **seen_json(call.report),
         "agent": call.request.agent,
-        "system": "\n\n".join(text_of(m) for m in prompt if m.role == "system"),
-        "input": next((text_of(m) for m in reversed(prompt) if m.role == "user"), ""),
         "tools": [
             {"name": spec.name, "description": spec.description} for spec in call.request.tools
         ],
         "processors": processors_json(call),
         "editable": not call.problem,
         "problem": call.problem,
-        "seen": levels_json(call.report),
     }
 
 

@@ -20,7 +20,10 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.server.api import HEADERS
 
 _STATIC = Path(__file__).parent / "static"
-_FILES = ("chat.js", "chat.css", "markdown.js")
+MARKDOWN: Path = _STATIC / "markdown.js"
+"""The script that renders Markdown without HTML; the playground has it as well."""
+
+_FILES = ("chat.js", "chat.css", MARKDOWN.name)
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 _PATH = re.compile(r"/[\w./-]*[\w-]")
 _TAKEN = frozenset({"api", "staff", "health", "v1"})

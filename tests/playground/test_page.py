@@ -388,7 +388,7 @@ def test_an_empty_thread_names_the_agents(page: Page) -> None:
     expect(page.locator("#chat .empty")).to_contain_text("Agents: greeter, clerk")
     expect(page.get_by_role("button", name="Try: Where is order 7?")).to_be_visible()
     page.get_by_role("tab", name="Call").click()
-    expect(page.locator("#pane-call")).to_contain_text("Of earlier runs only the conversation")
+    expect(page.locator("#pane-call")).to_contain_text("calls of your next message are shown here")
 
 
 def colour(page: Page) -> str:
@@ -410,6 +410,7 @@ def test_the_page_goes_on_when_another_process_answers(browser: Browser, tmp_pat
             expect(problem).to_contain_text("'shop' cannot be imported")
         else:
             expect(problem).to_be_hidden()
+    expect(page.locator(".turn .foot .link")).to_contain_text(["earlier run"])
     expect(page.locator("#chat")).to_contain_text("You said: Before the change")
     page.locator(".tool summary").first.click()
     expect(page.locator(".tool .result").first).to_have_text("noted")

@@ -22,7 +22,7 @@ export const getTarget = () => ask("target");
 export const getThreads = () => ask("threads");
 export const getThread = (thread) => ask(`threads/${part(thread)}`);
 export const getNews = (thread, after) => ask(`threads/${part(thread)}?after=${after}`);
-export const getCall = (run, call) => ask(callPath(run, call));
+export const getCall = (run, call, thread) => ask(`${callPath(run, call)}?thread=${part(thread ?? "")}`);
 export const getCase = (run, call) => ask(`${callPath(run, call)}/case`);
 export const start = (text, thread) => ask("runs", { text, thread });
 export const cancel = (run) => ask(`runs/${part(run)}/cancel`, {});

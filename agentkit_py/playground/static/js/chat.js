@@ -1,8 +1,8 @@
 // The conversation: what is stored, then this process's runs as they happen.
 
 import { h, byId, keeping } from "./dom.js";
-import { agentName, callText, resultText, duration, tokens, money } from "./format.js";
-import { isInner, state, shownRun, waits, wordsOf } from "./store.js";
+import { agentName, callText, resultText, duration, tokens, money, rendered } from "./format.js";
+import { handedTo, isInner, isStored, state, shownRun, waits, wordsOf } from "./store.js";
 import * as api from "./api.js";
 
 const sections = new Map();
@@ -120,14 +120,14 @@ function agentMessage(agent, message, pick) {
   if (message.type === "reasoning") {
     return h("details.reasoning", h("summary", "Reasoning"), h("div.text", message.text));
   }
-  return h("div.said", h("div.who", agentName(agent), pick), h("div.text", message.text),
+  return h("div.said", h("div.who", agentName(agent), pick), rendered(message.text),
     message.cut ? h("div.note", `This reply is not whole: ${CUT[message.cut] ?? message.cut}.`) : null);
 }
 
 const CUT = { error: "it was stopped or broke off", length: "it reached the limit of tokens" };
 
 function runSection(run) {
-  const label = wordsOf(run) === "running" ? "A run in progress" : `A run, ${wordsOf(run)}`;
+  const label = wordsOf(run) === "running" ? "A run in progress" : isStored(run) ? "An earlier run" : `A run, ${wordsOf(run)}`;
   return h("div.turn", { role: "group", "aria-label": label, data: { run: run.id } },
     run.input ? userMessage(run.input) : null,
     run.items.map((item) => itemOf(run, item)),
@@ -143,7 +143,7 @@ function itemOf(run, item) {
     return said;
   }
   if (item.type === "tool") {
-    return toolLine(item.tool.call, item.tool, `${run.id}-${item.tool.key}`, run.agents.get(item.tool.runId)?.name);
+    return toolLine(item.tool.call, item.tool, `${run.id}-${item.tool.key}`, run.agents.get(item.tool.runId)?.name, isStored(run));
   }
   if (item.type === "question") return card(run, item.question);
   return item.stage === "started" ? h("div.note", `${item.name}: ${item.activity} begins`) : null;
@@ -158,13 +158,6 @@ function callLink(run, call) {
     "aria-pressed": current ? "true" : "false",
     onclick: () => actions.pick(run.id, call, true),
   }, `call ${call}: what it saw`);
-}
-
-/** The agent that a call hands over to; undefined: it is another tool. */
-function handedTo(call) {
-  const slug = (name) => name.toLowerCase().replace(/[^a-z0-9]+/g, "_").replace(/^_|_$/g, "");
-  const found = /^transfer_to_(.+)$/.exec(call.name)?.[1];
-  return found && state.target?.agents?.find((agent) => slug(agent.name) === found)?.name;
 }
 
 function toolLine(call, tool, key, agent, stored = false) {
@@ -194,7 +187,7 @@ function live(reply) {
   const parts = reply.parts.filter(Boolean).map((part) => {
     if (part.kind === "ToolCallDelta") return h("div.tool-live", `${part.tool}(${part.text}`);
     if (part.kind === "ReasoningDelta") return h("div.reasoning-live", part.text);
-    return h("div.text.writing", part.text);
+    return rendered(part.text, "div.text.rendered.writing");
   });
   return h("div.said", h("div.who", agentName(reply.agent)), parts);
 }
@@ -202,7 +195,7 @@ function live(reply) {
 function footer(run) {
   if (run.status === "running" && waits(run)) return h("div.foot.waits", wordsOf(run));
   if (run.status === "running") return h("div.foot", h("span.dots", { "aria-hidden": "true" }), "running");
-  const facts = [wordsOf(run), duration(run.now), tokens(run.totals?.usage), money(run.totals?.cost, state.target?.currency)];
+  const facts = [wordsOf(run), isStored(run) ? "" : duration(run.now), tokens(run.totals?.usage), money(run.totals?.cost, state.target?.currency)];
   return [
     run.error ? h("div.error", run.error) : null,
     h("div.foot", h("button.link", { type: "button", onclick: () => actions.showRun(run.id) },

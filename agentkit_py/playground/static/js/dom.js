@@ -14,6 +14,14 @@ export function h(selector, ...rest) {
   return element;
 }
 
+/** An element of a drawing: svg("line", {x1: 0}, children). */
+export function svg(name, attributes, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  append(element, children);
+  return element;
+}
+
 function setAll(element, props) {
   for (const [name, value] of Object.entries(props)) {
     if (value === undefined || value === null || value === false) continue;

@@ -1,6 +1,7 @@
 // Figures and messages as people read them.
 
 import { h } from "./dom.js";
+import { render as markdown } from "./markdown.js";
 
 export function duration(ms) {
   if (ms === null || ms === undefined) return "…";
@@ -72,6 +73,18 @@ export function messageKind(message) {
   if (message.type === "tool_result") return message.isError ? `${message.tool} fails` : `${message.tool} gives`;
   if (message.type === "reasoning") return "thinks";
   return "";
+}
+
+/** A model's text as people read it: JSON in colours, else Markdown. */
+export function rendered(text, kind = "div.text.rendered") {
+  if (/^\s*[[{]/.test(text)) {
+    try {
+      return json(JSON.parse(text), "JSON");
+    } catch {
+      // It only begins like JSON.
+    }
+  }
+  return h(kind, markdown(text));
 }
 
 const PIECES = /("(?:\\.|[^"\\])*")(\s*:)?|\b(true|false|null)\b|-?\b\d[\d.eE+-]*/g;

@@ -63,8 +63,16 @@ export function waits(run) {
   return asked && (run.status === "running" || run.status === "waiting");
 }
 
+/** Whether a run is made from the entries of the store: nothing recorded it here. */
+export const isStored = (run) => run.status === "stored";
+
 /** The run's state in words. */
-export const wordsOf = (run) => (waits(run) ? "waiting for a person" : run.status);
+export const wordsOf = (run) => (waits(run) ? "waiting for a person" : isStored(run) ? "earlier run" : run.status);
+
+/** The agent that a call hands over to; undefined: it is another tool. */
+export function handedTo(call) {
+  return (state.target?.agents ?? []).map((agent) => agent.handoffs[call.name]).find(Boolean);
+}
 
 export function apply(run, event) {
   if (event.seq <= run.seq) return;

@@ -2,7 +2,8 @@
 
 import { h, fill, byId } from "./dom.js";
 import { agentName, count, counted, duration, hue, money, tokens } from "./format.js";
-import { elapsed, shownRun, state, waits, wordsOf } from "./store.js";
+import { graph } from "./graph.js";
+import { elapsed, isStored, shownRun, state, waits, wordsOf } from "./store.js";
 
 let actions;
 let other = ""; // the run that the shown one is compared with
@@ -15,12 +16,14 @@ export function render() {
   const run = shownRun();
   const pane = byId("pane-run");
   if (!run) {
-    fill(pane, h("p.empty", "The timeline of a run is shown here once you have sent a message. " +
-      "Earlier runs of this thread are in the conversation only."));
+    fill(pane, h("p.empty", "Send a message to see the run's graph and timeline here."));
     return;
   }
-  fill(pane, head(run), 
-    h("div.row.titles", { "aria-hidden": "true" }, ["what", "when", "took", "tokens in → out"].map((title) => h("span", title))),
+  const titles = ["what", "when", isStored(run) ? "saved" : "took", "tokens in → out"];
+  fill(pane, head(run),
+    isStored(run) ? h("p.muted", "From the store: a time says when an answer was saved. How long models and tools took was not recorded.") : null,
+    graph(run, actions.pick),
+    h("div.row.titles", { "aria-hidden": "true" }, titles.map((title) => h("span", title))),
     h("ol.timeline", { "aria-label": "Timeline" }, rows(run)), summary(run), compared(run));
 }
 
@@ -50,7 +53,7 @@ function compared(run) {
       h("tbody",
         line("message", (one) => one.input.slice(0, 200)),
         line("ended", (one) => one.error ?? one.status),
-        line("took", (one) => duration(elapsed(one))),
+        line("took", (one) => (isStored(one) ? "not known" : duration(elapsed(one)))),
         line("agents", agents),
         line("model calls", (one) => count(one.calls.size)),
         line("tools", (one) => tools(one) || "none"),
@@ -119,7 +122,7 @@ function row(kind, depth, label, span, run, whole, figures, extra) {
   return h(`li.row.${kind}`, { style: { "--depth": depth } },
     h("div.label", { style: { paddingLeft: `${depth * 14}px` } }, label),
     bar(run, span, kind, whole),
-    h("span.took", duration(took)),
+    h("span.took", isStored(run) ? `+${duration(span.end ?? span.begin)}` : duration(took)),
     h("span.figures", figures ?? ""),
     extra);
 }
@@ -176,7 +179,7 @@ function summary(run) {
   const currency = state.target?.currency;
   const calls = [...run.calls.values()];
   const totals = run.totals ?? sumOf(calls);
-  const unpriced = [...new Set(calls.map((call) => call.model))].filter((name) => !state.target?.priced?.includes(name));
+  const unpriced = [...new Set(calls.map((call) => call.model))].filter((name) => name && !state.target?.priced?.includes(name));
   const unknown = unpriced.length ? `cost unknown: no price for ${unpriced.join(", ")} (--prices)` : "";
   const cost = money(totals.cost, currency) || unknown;
   const byAgent = new Map();
@@ -189,7 +192,7 @@ function summary(run) {
     byAgent.set(name, known);
   }
   return h("div.summary",
-    h("p", `${duration(elapsed(run))} · ${counted(calls.length, "model call")} · ${counted(run.tools.size, "tool call")} · ${tokens(totals.usage)}`),
+    h("p", `${isStored(run) ? "" : `${duration(elapsed(run))} · `}${counted(calls.length, "model call")} · ${counted(run.tools.size, "tool call")} · ${tokens(totals.usage)}`),
     calls.length && cost ? h("p.muted", cost) : null,
     calls.some((call) => cutOf(call) > 0) ? h("p.muted", h("span.cut", "−"), " tokens that processors kept from the model (an estimate before the call; tokens in → out are the provider's).") : null,
     byAgent.size > 1 ? h("table.figures-table",
