@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, MutableMapping,
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeGuard
 
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ModelStreamError, NonRetriableError
@@ -147,17 +147,16 @@ class WrittenReply:
     def kept_in(self, open_replies: MutableMapping[str, Any]) -> Generator[None]:
         """Hold the reply among a run's open replies while the block writes it.
 
-        It stays there if the stream fails or the run is stopped. After another error, such as that
-        of a guardrail, its pieces do not count.
+        It stays there if the stream fails or the run is stopped.
         """
         open_replies[self.id] = self
         try:
             yield
-        except ModelStreamError as error:
-            self.break_off(error)
-            raise
-        except Exception:
-            del open_replies[self.id]
+        except Exception as error:
+            if _keeps_text(error):
+                self.break_off(error)
+            else:
+                del open_replies[self.id]
             raise
         del open_replies[self.id]
 
@@ -174,11 +173,9 @@ class WrittenReply:
         try:
             try:
                 yield
-            except ModelStreamError:
-                await self._end_notes(notes, keeping, self._cut_now())
-                raise
-            except Exception:  # after another error the text does not count
-                await self._end_notes(notes, keeping, None)
+            except Exception as error:
+                last = self._cut_now() if _keeps_text(error) else None
+                await self._end_notes(notes, keeping, last)
                 raise
             whole = None if notes.until_whole else self._so_far(_utc_now, is_whole=True)
             await self._end_notes(notes, keeping, whole)
@@ -219,6 +216,14 @@ class WrittenReply:
             stop_reason=STOPPED,
             context=self.report,
         )
+
+
+def _keeps_text(error: Exception) -> TypeGuard[ModelStreamError]:
+    """Return whether the text that came before an error stays: the stream itself broke off.
+
+    After another error, such as that of a guardrail, it does not count.
+    """
+    return isinstance(error, ModelStreamError)
 
 
 def _utc_now() -> datetime:

@@ -108,6 +108,17 @@ class HistoryStore(HistoryConfig, ABC):
         )
         self.counts_tokens = lazy is True
         self._cleaned_at = -_PAUSE
+        self._check_notes()
+
+    def _check_notes(self) -> None:
+        """Refuse a store that keeps notes of calls and does not give them back."""
+        kind = type(self)
+        if hasattr(kind, "note_calls") and kind.notes_of is HistoryStore.notes_of:
+            raise ConfigurationError(
+                f"{kind.__name__}: it has note_calls, and no notes_of: the calls of a run that "
+                "fails would be lost. Write notes_of, which returns what note_calls has kept, or "
+                "subclass RecordStore, which has both."
+            )
 
     @property
     def redactor(self) -> Redactor | None:

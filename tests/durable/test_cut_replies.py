@@ -14,10 +14,12 @@ from agentkit_py import Agent, MemoryHistory, Network, RouterContext, SqliteHist
 from agentkit_py.guardrails import Guardrail, Tripwire
 from agentkit_py.history import stopping
 from agentkit_py.history.leases import ThreadLease
+from agentkit_py.history.stopping import stop_run
 from agentkit_py.inngest import stop_function
 from agentkit_py.messages import TextMessage, ToolCall, ToolCallMessage
+from agentkit_py.results import AgentResult
 from agentkit_py.runs import StreamingConfig
-from agentkit_py.stores import HistoryStore
+from agentkit_py.stores import HistoryStore, StoredResult
 from agentkit_py.testing import Raw, ScriptedModel
 from agentkit_py.testing.executor import KillAt, ReplayExecutor
 
@@ -178,6 +180,66 @@ async def test_a_whole_reply_that_a_guardrail_may_refuse_is_not_kept_unchecked(
             assert await executor.do_next(timeouts=False)
         await desk.stopped()
         assert [role for role, *_ in await desk.said()] == ["user"]
+
+
+class Watched(MemoryHistory):
+    """A store that counts how often somebody looks for a reply in a thread."""
+
+    looks = 0
+
+    async def newest(self, thread_id: str, limit: int) -> tuple[int, list[StoredResult]]:
+        """Count, and read."""
+        self.looks += 1
+        return await super().newest(thread_id, limit)
+
+
+async def nobody(_: str) -> None:
+    """Wake nobody."""
+
+
+def written(text: str, **fields: Any) -> dict[str, Any]:
+    """Return the note of a reply's text."""
+    return {"kind": "written", "id": "r", "reply": reply_of(text).to_dict(), **fields}
+
+
+def reply_of(text: str, *calls: ToolCall) -> AgentResult:
+    """Return a reply of the clerk."""
+    said = TextMessage("assistant", text)
+    return AgentResult("clerk", [said, *([ToolCallMessage(calls)] if calls else ())], id="r")
+
+
+async def test_of_a_reply_whose_text_is_noted_after_its_calls_the_calls_are_kept() -> None:
+    """A worker that was away for long writes its note when another has the whole reply."""
+    store = MemoryHistory()
+    await store.add_thread("t")
+    whole = reply_of(LONG, ToolCall("c1", "pay", {}))
+    await store.note_calls(
+        "t",
+        "run/1",
+        {
+            "reply/r": {"kind": "reply", "id": "r", "reply": whole.to_dict()},
+            "call/0/r": {"kind": "call", "id": "r", "index": 0, "content": {"data": "paid"}},
+        },
+    )
+    await store.note_calls("t", "run/1", {"written/r": written(LONG[:20])})
+    assert await stop_run(store, "run", nobody) == 1
+    [row] = await store.load("t")
+    assert row.text == LONG
+    assert [one.content for one in row.tool_calls] == [{"data": "paid"}]
+
+
+@pytest.mark.parametrize(("is_whole", "waits"), [(True, False), (False, True)])
+async def test_only_for_a_reply_that_is_not_whole_is_its_writer_waited_for(
+    is_whole: bool, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody adds to a whole one: the thread would be taken for as long as a writer may take."""
+    monkeypatch.setattr(stopping, "GRACE_SECONDS", 0.01)
+    store = Watched()
+    await store.add_thread("t")
+    await store.note_calls("t", "run/1", {"written/r": written(LONG, isWhole=is_whole)})
+    assert await stop_run(store, "run", nobody) == 1
+    assert (store.looks > 1) is waits, "it is looked at once where the note is added"
+    assert [row.text for row in await store.load("t")] == [LONG]
 
 
 async def test_a_reply_with_calls_stands_in_the_thread_once(store: HistoryStore) -> None:

@@ -30,6 +30,7 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.guardrails import Guardrail, Tripwire
 from agentkit_py.history import StaffDesk
 from agentkit_py.history.leases import OnBusy, ThreadLease
+from agentkit_py.history.runs import LeaseClaim, OpenedRun
 from agentkit_py.inngest import create_functions
 from agentkit_py.lifecycle import Lifecycle, ResultContext
 from agentkit_py.messages import ImageContent, TextContent, text_of
@@ -197,6 +198,43 @@ async def test_messages_that_steer_come_in_order_and_one_that_waits_after_them(w
     assert await desk.ends() == [("Now this.", "done"), ("Both.", "done"), ("Both.", "done")]
     desk.model.assert_finished()
     assert await desk.rows() == ["paint", did("1"), "a", "b", "Both.", "later", "Now this."]
+
+
+class Forgetful(Line):
+    """A store that ends a lease when it is told to, as if its seconds were over."""
+
+    owner = ""
+
+    async def open_run(
+        self, thread_id: str, claim: LeaseClaim, run_id: str, limit: int
+    ) -> OpenedRun | None:
+        """Take the lease, and hold the name of the first owner."""
+        self.owner = self.owner or claim.owner
+        return await super().open_run(thread_id, claim, run_id, limit)
+
+
+async def test_the_answer_of_another_run_to_a_message_that_steered_is_kept() -> None:
+    """The run that took the message was away for longer than its lease, and ends after it."""
+
+    @tool
+    async def rest() -> str:
+        """Be away."""
+        await store.unlock_thread("t", store.owner)
+        assert await desk.say("in blue") == ("Blue.", "done")
+        return "rested"
+
+    def clerk(desk: Desk) -> list[Agent]:
+        return [desk.agent("clerk", tools=[desk.work, rest])]
+
+    store = Forgetful(ThreadLease(steering=True, seconds=3600))
+    replies = [work("1"), tool_call("rest", {}), "Blue.", "Done."]
+    plan: Any = {"1": [("in blue", "steer")]}
+    desk = Desk("direct", *replies, store=store, plan=plan, agents=clerk)
+    desk.line = store
+    assert await desk.say("paint") == ("Done.", "done")
+    assert await desk.ends() == [("Blue.", "done")]
+    assert await desk.say("in blue") == ("Blue.", "done")
+    desk.model.assert_finished()
 
 
 async def test_a_message_that_no_run_took_becomes_a_turn(way: Way) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, SqliteHistory, UserMessage
-from agentkit_py.errors import ConfigurationError, ModelError, ModelStreamError
+from agentkit_py.errors import ConfigurationError, GuardrailTripped, ModelError, ModelStreamError
 from agentkit_py.events.types import ReplyDelta
-from agentkit_py.guardrails import Guardrail
+from agentkit_py.guardrails import Guardrail, Tripwire
 from agentkit_py.history import HistoryConfig
 from agentkit_py.routing import sequence
 from agentkit_py.runs import StreamingConfig
@@ -112,6 +112,28 @@ async def test_what_nobody_saw_is_not_kept(runner: Runner) -> None:
                 agent_of(ScriptedModel(reply), store, **options), "q?", thread_id="t", **how
             )
         assert await said(store) == [("user", "q?")], options
+
+
+@pytest.mark.direct_only("the check waits for the reply beside it")
+async def test_what_readers_saw_before_a_guardrail_tripped_is_not_kept(runner: Runner) -> None:
+    """The message was refused while its reply came: neither thread nor next request has it."""
+    store, seen = MemoryHistory(), asyncio.Event()
+
+    async def check(_: object) -> Tripwire:
+        await seen.wait()
+        return Tripwire("No.")
+
+    def publish(chunk: Any) -> None:
+        if "delta" in chunk["data"]:
+            seen.set()
+
+    model = ScriptedModel(Raw(reply=LONG, pause=0.001))
+    beside = Guardrail(check, name="no", run_in_parallel=True)
+    agent = agent_of(model, store, input_guardrails=[beside])
+    with pytest.raises(GuardrailTripped):
+        await runner.run(agent, "q?", thread_id="t", streaming=StreamingConfig(publish=publish))
+    assert seen.is_set()
+    assert await said(store) == [("user", "q?")]
 
 
 @pytest.mark.parametrize("make", [MemoryHistory, None])

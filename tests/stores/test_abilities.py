@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from typing import Any
 
 import pytest
 
@@ -70,3 +71,10 @@ async def test_a_store_that_does_not_open_runs_at_once_gets_its_thread_first() -
     run = await Agent(name="a", system="S", model=model, history=store).run("Hi", thread_id="new")
     assert run.thread_id == "new"
     assert len(await store.load("new")) == 2
+
+
+def test_a_store_that_keeps_notes_and_does_not_give_them_back_is_refused() -> None:
+    """The calls of a function's run that fails would be lost, and nothing would say so."""
+    forgets: Any = type("Forgets", (MemoryHistory,), {"notes_of": HistoryStore.notes_of})
+    with pytest.raises(ConfigurationError, match="Forgets: it has note_calls, and no notes_of"):
+        forgets()
