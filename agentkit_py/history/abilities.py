@@ -11,28 +11,13 @@ from typing_extensions import Protocol, runtime_checkable  # quicker checks than
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.mail import InboxStore, MailStore
 from agentkit_py.history.questions import QuestionStore
-from agentkit_py.history.runs import RunOpener, RunStore, StateReader
+from agentkit_py.history.runs import PagedResult, RunOpener, RunStore, StateReader
 from agentkit_py.history.staff import TakeoverStore
 from agentkit_py.history.users import FactStore, SpendingStore
-from agentkit_py.processors.base import Extent, SummaryStore
-from agentkit_py.results import AgentResult
+from agentkit_py.processors.base import SummaryStore
 from agentkit_py.search.vectors import VectorIndex
 
 T = TypeVar("T")
-
-
-class PagedResult(Protocol):
-    """A result with the size of the thread before it."""
-
-    @property
-    def result(self) -> AgentResult:
-        """The result."""
-        ...
-
-    @property
-    def before(self) -> Extent | None:
-        """Size of the thread before it; None: not counted."""
-        ...
 
 
 @runtime_checkable

@@ -188,7 +188,7 @@ class HeldLease:
             tries += 1
         count = cast("int", found["count"])
         own, previous = self._read(found["own"]), self._read(found["previous"])
-        return OpenedRun(own=own, previous=previous, count=count, page=None)
+        return OpenedRun(own=own, previous=previous, count=count, results=None)
 
     @property
     def _waits(self) -> bool:

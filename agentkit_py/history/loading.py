@@ -154,24 +154,25 @@ class ThreadPages:
     ) -> list[AgentResult]:
         """Load the newest results. A step keeps only how many there were: rows never change."""
         known, self._opened = self._opened, None
-        page = None if known is None else known.page
+        opened = known
 
         async def ask() -> JsonValue:
-            nonlocal page
-            found = known or await opened_unleased(config, thread_id, self.first_page)
-            page = found.page
-            return found.count if stored is None else stored.beside(found)
+            nonlocal opened
+            opened = known or await opened_unleased(config, thread_id, self.first_page)
+            return opened.count if stored is None else stored.beside(opened)
 
-        if known is not None and page is None:
+        if known is not None and known.results is None:
             count = known.count
         else:
             kept = await self.steps.once("count", ask)
             count = cast("int", kept) if stored is None else stored.split(kept)
-        if known is not None and known.count != count:
-            page = None  # a paused run resumes: its stored results are not an earlier turn
         older = Older(config, thread_id, count, limit=self.first_page)
-        results, self.older = await older.load() if page is None else older.take(page)
-        return results
+        # Where the count is another, a paused run resumes: its stored results are no earlier turn.
+        if opened is None or opened.results is None or opened.count != count:
+            results, self.older = await older.load()
+            return results
+        self.older = older.rest(opened.before)
+        return [*opened.results]
 
 
 async def _results(get: GetResults, context: HistoryContext) -> Sequence[AgentResult]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from agentkit_py._core.json import JsonValue
-from agentkit_py.history.abilities import PagedResult, PagedStore
+from agentkit_py.history.abilities import PagedStore
+from agentkit_py.history.runs import PagedResult
 from agentkit_py.processors.base import Extent
 from agentkit_py.results import AgentResult
 
@@ -59,10 +60,12 @@ class Older:
 
     def take(self, page: Sequence[PagedResult]) -> tuple[list[AgentResult], Older | None]:
         """Return the results of a page that was read, and the rest."""
-        results = [one.result for one in page]
+        return [row.result for row in page], self.rest(page[0].before) if page else None
+
+    def rest(self, before: Extent | None) -> Older | None:
+        """Return the part of the thread before a page, whose size is given; None: there is none."""
         position = max(0, self.position - self.limit)
-        if not position or not page:
-            return results, None
+        if not position:
+            return None
         loaded = self.loaded + self.limit
-        before, limit = page[0].before, loaded // 2
-        return results, replace(self, position=position, extent=before, limit=limit, loaded=loaded)
+        return replace(self, position=position, extent=before, limit=loaded // 2, loaded=loaded)

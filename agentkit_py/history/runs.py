@@ -11,6 +11,22 @@ from typing_extensions import Protocol, runtime_checkable  # quicker checks than
 
 from agentkit_py._core.json import JsonObject, as_list, as_object, time_of
 from agentkit_py.errors import InvalidRecordError
+from agentkit_py.processors.base import Extent
+from agentkit_py.results import AgentResult
+
+
+class PagedResult(Protocol):
+    """A result with the size of the thread before it."""
+
+    @property
+    def result(self) -> AgentResult:
+        """The result."""
+        ...
+
+    @property
+    def before(self) -> Extent | None:
+        """Size of the thread before it; None: not counted."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,8 +175,24 @@ class OpenedRun:
     count: int
     """Number of results."""
 
-    page: Sequence[Any] | None
-    """The last results with their places, oldest first; None: a step kept the number only."""
+    results: Sequence[AgentResult] | None
+    """The last results, oldest first; None: a step kept the number only."""
+
+    before: Extent | None = None
+    """Size of the thread before these results; None: not counted."""
+
+    @classmethod
+    def of_page(
+        cls,
+        own: RunRecord | None,
+        previous: RunRecord | None,
+        count: int,
+        page: Sequence[PagedResult],
+    ) -> OpenedRun:
+        """Return the rows with the results of a page that a store read."""
+        results = [row.result for row in page]
+        before = page[0].before if page else None
+        return cls(own=own, previous=previous, count=count, results=results, before=before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

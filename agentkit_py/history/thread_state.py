@@ -38,7 +38,7 @@ async def opened_unleased(store: PagedStore, thread_id: str, limit: int) -> Open
         return await able.first_state.open_unleased(thread_id, limit)
     count, page = await store.newest(thread_id, limit)
     run = None if able.runs is None else await able.runs.load_run(thread_id)
-    return OpenedRun(own=None, previous=run, count=count, page=page)
+    return OpenedRun.of_page(None, run, count, page)
 
 
 @dataclass(slots=True)

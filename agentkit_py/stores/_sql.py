@@ -51,6 +51,7 @@ from agentkit_py.stores.rows import (
     ThreadInfo,
     at_most,
     decode_metadata,
+    decode_result,
     decode_row,
     decode_run,
     encode_json,
@@ -570,9 +571,8 @@ class SqlHistory(HistoryStore):
         found = await self._transact(take, thread_id=thread_id, write=True)
         if found is None:
             return None
-        count, rows = found[2]
-        page = [_stored(thread_id, row) for row in rows]
-        return OpenedRun(own=found[0], previous=found[1], count=count, page=page)
+        own, previous, (count, rows) = found
+        return _opened(thread_id, own, previous, count, rows)
 
     async def open_unleased(self, thread_id: str, limit: int) -> OpenedRun:
         if not self._does("load_run", "newest"):
@@ -583,8 +583,7 @@ class SqlHistory(HistoryStore):
             return _load_run(session, thread_id=thread_id, run_id=None), found
 
         run, (count, rows) = await self._transact(read, thread_id=thread_id)
-        page = [_stored(thread_id, row) for row in rows]
-        return OpenedRun(own=None, previous=run, count=count, page=page)
+        return _opened(thread_id, None, run, count, rows)
 
     async def look_up(self, thread_id: str, run_id: str, user_id: str, most: int) -> Known:
         if not self._does("load_run", "list_questions"):
@@ -970,6 +969,20 @@ def _values(thread_id: str, position: int, row: Row, before: Extent) -> tuple[An
 def _stored(thread_id: str, row: Sequence[Any]) -> StoredResult:
     position, text, metadata, tokens, *before = row
     return decode_row(thread_id, position, text, metadata, tokens, Extent(*before))
+
+
+def _opened(
+    thread_id: str,
+    own: RunRecord | None,
+    previous: RunRecord | None,
+    count: int,
+    rows: Sequence[Sequence[Any]],
+) -> OpenedRun:
+    results = [
+        decode_result(thread_id, position, text, tokens) for position, text, _, tokens, *_ in rows
+    ]
+    before = Extent(*rows[0][4:]) if rows else None
+    return OpenedRun(own=own, previous=previous, count=count, results=results, before=before)
 
 
 def _thread_info(session: Session, row: Sequence[Any]) -> ThreadInfo:

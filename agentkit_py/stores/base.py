@@ -380,7 +380,7 @@ class HistoryStore(HistoryConfig, ABC):
             return None
         own, previous = [await runs.load_run(thread_id, one) for one in (run_id, None)]
         count, page = await self.newest(thread_id, limit)
-        return OpenedRun(own=own, previous=previous, count=count, page=page)
+        return OpenedRun.of_page(own, previous, count, page)
 
     async def open_unleased(self, thread_id: str, limit: int) -> OpenedRun:
         """Read the start of a run without a lease: the last state, and the newest results.
@@ -393,7 +393,7 @@ class HistoryStore(HistoryConfig, ABC):
         count, page = await self.newest(thread_id, limit)
         runs = self.abilities.runs
         run = None if runs is None else await runs.load_run(thread_id)
-        return OpenedRun(own=None, previous=run, count=count, page=page)
+        return OpenedRun.of_page(None, run, count, page)
 
     async def look_up(self, thread_id: str, run_id: str, user_id: str, most: int) -> Known:
         """Return a run, the thread's last state, and how many questions of the user are open.

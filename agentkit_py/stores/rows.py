@@ -184,6 +184,20 @@ def decode_row(
     tokens: str | bytes | None = None,
     before: Extent | None = None,
 ) -> StoredResult:
+    """Return the result that a row holds, with its place and metadata; see `decode_result`.
+
+    Raises:
+        InvalidRecordError: The row is damaged; the error names thread, position and field.
+    """
+    result = decode_result(thread_id, position, text, tokens)
+    where = f"Thread {thread_id!r}, position {position}"
+    kept: JsonObject = {} if metadata is None else _as_object(metadata, where)
+    return StoredResult(position, result, kept, before)
+
+
+def decode_result(
+    thread_id: str, position: int, text: str | bytes, tokens: str | bytes | None
+) -> AgentResult:
     """Return the result that a row holds; its messages are from before any run that reads them.
 
     Raises:
@@ -191,10 +205,9 @@ def decode_row(
     """
     where = f"Thread {thread_id!r}, position {position}"
     result = AgentResult.from_dict(from_json(text, where, "(whole)"), where=where, past=True)
-    kept: JsonObject = {} if metadata is None else _as_object(metadata, where)
     if tokens is not None:
         remember_tokens(result, as_object(from_json(tokens, where, "tokens")) or {})
-    return StoredResult(position, result, kept, before)
+    return result
 
 
 def known_tokens(result: AgentResult) -> dict[str, list[float]]:

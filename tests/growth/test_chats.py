@@ -155,6 +155,30 @@ async def test_a_chat_copies_no_rows_and_looks_at_no_signatures() -> None:
     assert many["dataclasses"] < few["dataclasses"] + 30
 
 
+async def test_a_chat_makes_a_message_and_a_result_of_each_row_that_it_reads() -> None:
+    """No extents, no places of results: those are for callers who read pages of a thread."""
+    store, made, rows = MemoryHistory(), Counter[str](), 200
+    app = app_of(support("Yes.", "Yes."), history=store)
+
+    def seen(frame: FrameType, event: str, _: object) -> None:
+        if event == "call" and frame.f_code.co_name == "__init__":
+            made[type(frame.f_locals.get("self")).__name__] += 1
+
+    async with lifespan(app):
+        await _filled(store, rows)
+        await _chat(app, "warm")
+        before = sys.getprofile()
+        sys.setprofile(seen)
+        try:
+            await _chat(app, "new")
+        finally:
+            sys.setprofile(before)
+        await wait_until_idle(app)
+    read = ("TextMessage", "AgentResult", "Extent", "StoredResult")
+    assert sum(made[name] for name in read) <= 2 * rows + 40, made.most_common(12)
+    assert made["_FieldReader"] <= rows + 20
+
+
 async def _steps(path: Path, threads: int) -> dict[str, int]:
     """Return what a search, a list and a chat cost beside so many threads."""
     store, steps = CountedStore(path, lease=ThreadLease()), dict[str, int]()

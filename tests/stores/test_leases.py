@@ -475,10 +475,10 @@ async def test_a_run_begins_and_ends_with_what_the_run_before_has_left(make: Mak
     await store.add_thread("t")
     rows = [encode_row(AgentResult.from_user(f"{n}", id=f"m{n}"), "t") for n in range(4)]
     opened = await store.open_run("t", claim, "m9", 2)
-    assert (opened.own, opened.previous, opened.count, list(opened.page)) == (None, None, 0, [])
+    assert (opened.own, opened.previous, opened.count, list(opened.results)) == (None, None, 0, [])
     assert await store.append_held("t", rows, claim)
     assert await store.end_run("t", "run", RunRecord(id="m9", status="completed", state={})) is None
     again = await store.open_run("t", LeaseClaim(owner="other", seconds=60), "m9", 2)
     assert again.own == again.previous == RunRecord(id="m9", status="completed", state={})
-    assert (again.count, [one.result.id for one in again.page]) == (4, ["m2", "m3"])
+    assert (again.count, [one.id for one in again.results]) == (4, ["m2", "m3"])
     await store.close()
