@@ -437,6 +437,8 @@ def _restore(kind: type[Any], facts: dict[str, Any]) -> Any:
 _ROLES = ("system", "user", "assistant")
 
 
+@options_spelled_here
+@spelled_here
 @dataclass(frozen=True, slots=True)
 class TextMessage(_Base):
     """Text of the system, the user or a model.
@@ -464,6 +466,8 @@ class TextMessage(_Base):
         return text_of_parts(self.content)
 
 
+@options_spelled_here
+@spelled_here
 @dataclass(frozen=True, slots=True)
 class ToolCall:
     """A model's request to call a tool."""
@@ -488,6 +492,8 @@ class ToolCall:
         return dumps(self.arguments) if self.malformed is None else self.malformed
 
 
+@options_spelled_here
+@spelled_here
 @dataclass(frozen=True, slots=True)
 class ToolCallMessage(_Base):
     """The tool calls of a reply."""
@@ -499,6 +505,8 @@ class ToolCallMessage(_Base):
     type: Literal["tool_call"] = field(default="tool_call", kw_only=True)
 
 
+@options_spelled_here
+@spelled_here
 @dataclass(frozen=True, slots=True)
 class ToolResultMessage(_Base):
     """The result of a tool call: ``{"data": …}`` or ``{"error": {name, message, …}}``."""

@@ -24,7 +24,7 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         home = homes.get(name)
         if home is None:
-            if "." not in package and (told := _elsewhere(package, name)):
+            if told := _elsewhere(package, name):
                 raise ImportError(told, name=package)
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = getattr(importlib.import_module(home), name)
@@ -35,25 +35,41 @@ def lazily(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def _elsewhere(package: str, name: str) -> str | None:
-    """Say which public module has a name that was looked for in the package itself.
+    """Say which public module has a name that was looked for in a package.
 
     TypeScript's spelling of a name counts, too. Nothing is imported to find it.
     """
-    modules = [one.name for one in pkgutil.iter_modules(sys.modules[package].__path__)]
-    if name.startswith("_") or name in modules:
+    if name.startswith("_") or name in _modules(package):
         return None
-    ours = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower() if name[0].islower() else name
-    ours = {"create_server": "create_functions"}.get(ours, ours)
+    from agentkit_py._core.spellings import snake_case  # noqa: PLC0415 - for an error alone
+    from agentkit_py._core.typescript import import_hint  # noqa: PLC0415 - for an error alone
+
+    ours = snake_case(name) if name[0].islower() else name
     if ours != name and ours in sys.modules[package].__all__:
         return f"{name} is {ours} here: from {package} import {ours}"
-    for module in modules:
-        home = f"{package}.{module}"
+    top = package.partition(".")[0]
+    return import_hint(name) or _listed(
+        package, name, ours if top == package or ours != name else ""
+    )
+
+
+def _listed(package: str, name: str, ours: str) -> str | None:
+    """Return the line that imports ``ours``; in a package's own modules, the top's is looked at."""
+    top = package.partition(".")[0]
+    if top != package and ours in sys.modules[top].__all__:
+        return f"{name} is {ours} here: from {top} import {ours}"
+    for module in _modules(top):
+        home = f"{top}.{module}"
         spec = find_spec(home)
         source: Any = getattr(spec and spec.loader, "get_source", str)(home)
         listed = re.search(r"^__all__ = \[(.*?)\]", source or "", re.MULTILINE | re.DOTALL)
-        if not module.startswith("_") and listed and f'"{ours}"' in listed[1]:
+        if not module.startswith("_") and ours and listed and f'"{ours}"' in listed[1]:
             return f"{name} is not in {package} itself: from {home} import {ours}"
     return None
+
+
+def _modules(package: str) -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(sys.modules[package].__path__)]
 
 
 _PACKAGES = {"a2a": "a2a-sdk"}

@@ -18,14 +18,59 @@ OTHER_WORDS: dict[str, str] = {
     "kv.delete": 'del kv["plan"]',
     "kv.all": "dict(kv)",
     "userMessage.timestamp": "user_message.client_timestamp",
+    "toolMessage.input": "call.arguments",
+    "network.state": "state=create_state(…) for a run, and run.state or ctx.state in it",
+    "network.availableAgents": "await ctx.network.available_agents()",
+    "network.addAgent": "ctx.network.add_agent(agent)",
+    "network.schedule": "ctx.network.schedule(name)",
+    "network.defaultRouter": "network.router",
+    "run.description": "network.description",
+    "run.defaultModel": "network.default_model",
+    "run.router": "network.router",
+    "run.maxIter": "network.max_iter",
+    "run.history": "network.history",
+    "run.run": "network.run(…)",
+    "run.export": "run.to_dict()",
+    "agent.lifecycles": "agent.lifecycle",
+    "routingAgent.type": "isinstance(agent, RoutingAgent)",
+    "tool.mcp": "server.names, the names on the server by those of its tools",
+    "tool.strict": "tool.spec.strict",
+    "tool.inputSchema": "tool.spec.parameters",
+    "toJSON": "to_dict()",
     "defaultRouter": "router=…",
     "network": "state=ctx.state.clone(), and model=… where the agent has none",
+    "streamingContext": "nothing: a run inside of a run streams by itself",
+    "step": "nothing: a model call is a step by itself, and tools have ctx.step",
     "handlers": "handler=…",
+    "inputSchema": "parameters=…",
+    "mcp": "mcp_servers=[…] of the agent",
+    "userMessage(timestamp)": "client_timestamp=…",
+    "toolMessage(input)": "arguments=…",
+    "result(raw)": "reply=…",
+    "result(checksum)": "nothing: it is computed",
+    "appId": "inngest.Inngest(app_id=…), which is the first argument",
+    "functions": "them beside the others where they are served: [*create_functions(…), own]",
+    "requestInit": 'transport={"type": …, "requestInit": …}',
+    "reconnectionOptions": 'transport={"type": …, "reconnectionOptions": …}',
+    "sessionId": 'transport={"type": …, "sessionId": …}',
+    "authProvider": 'transport={"type": …, "authProvider": …}',
+    "eventSourceInit": 'transport={"type": …, "eventSourceInit": …}',
 }
-"""What is another word here, by ``object.member`` or by the option's name; all others are the same
-words in snake_case."""
+"""What is another word here, by ``object.member``, by the option's name, or by ``object(option)``;
+all others are the same words in snake_case."""
 
-_OBJECTS: dict[str, str] = {"DataView": "kv", "UserMessage": "userMessage"}
+_OBJECTS: dict[str, str] = {
+    "DataView": "kv",
+    "UserMessage": "userMessage",
+    "ToolCall": "toolMessage",
+    "Network": "network",
+    "NetworkRun": "run",
+    "Agent": "agent",
+    "RoutingAgent": "routingAgent",
+    "Tool": "tool",
+    "AgentResult": "result",
+}
+"""What TypeScript's programs call an object of a class."""
 
 C = TypeVar("C", bound=type)
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,26 +81,31 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def option_hint(name: str, known: Iterable[str]) -> str | None:
+def option_hint(name: str, known: Iterable[str], owner: str = "") -> str | None:
     """Return the option that TypeScript calls ``name``, as a hint, or None.
 
     Args:
         name: The option as it was written.
         known: The options that there are.
+        owner: The class that is made.
     """
     ours = snake_case(name)
     if ours != name and ours in set(known):
         return f"{name!r} is {ours}=… here"
     by_word = {snake_case(word): line for word, line in OTHER_WORDS.items()}
-    return f"for {name!r} write {by_word[ours]}" if ours in by_word else None
+    line = by_word.get(snake_case(f"{_OBJECTS.get(owner, '')}({ours})")) or by_word.get(ours)
+    return None if line is None else f"for {name!r} write {line}"
 
 
 def member_hint(value: object, name: str) -> str | None:
     """Return the hint for a member of TypeScript's object, or None."""
     kind = type(value)
-    word = OTHER_WORDS.get(f"{_OBJECTS.get(kind.__name__, '')}.{name}")
-    if word is not None:
-        return f"write {word}"
+    words = [f"{_OBJECTS.get(one.__name__, '')}.{name}" for one in kind.__mro__]
+    if name == "toJSON" and hasattr(kind, "to_dict"):
+        words.append(name)
+    for word in words:
+        if word in OTHER_WORDS:
+            return f"write {OTHER_WORDS[word]}"
     ours = snake_case(name)
     if ours != name and (hasattr(kind, ours) or ours in getattr(value, "__dict__", ())):
         return f"it is {ours} here"
@@ -118,7 +168,7 @@ def explained(function: F, name: str | None = None) -> F:
             return function(*args, **options)
         except TypeError:
             unknown = [option for option in options if option not in parameters]
-            hints = list(filter(None, (option_hint(one, parameters) for one in unknown)))
+            hints = list(filter(None, (option_hint(one, parameters, label) for one in unknown)))
             if hints:
                 raise TypeError(f"{label}(): {'; '.join(hints)}") from None
             if args and isinstance(args[-1], dict) and not _fits(function, args, options):

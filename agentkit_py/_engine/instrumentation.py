@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonObject, JsonValue
-from agentkit_py._core.spellings import options_spelled_here
+from agentkit_py._core.spellings import options_spelled_here, spelled_here
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.events.chunks import Chunk
@@ -222,6 +222,7 @@ Publish: TypeAlias = Callable[[dict[str, Any]], "Awaitable[None] | None"]
 
 
 @options_spelled_here
+@spelled_here
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingConfig:
     """Options of streaming a run to a front end, in the chunks of the TypeScript package."""

@@ -4,6 +4,8 @@
 your own functions find the steps by itself.
 """
 
+from typing import TYPE_CHECKING
+
 from agentkit_py.inngest.flow import FunctionOptions, per_customer, per_thread
 from agentkit_py.inngest.functions import create_functions, inngest_tool
 from agentkit_py.inngest.outputs import RunOutput
@@ -36,3 +38,8 @@ __all__ = [
     "stop_function",
     "subscription_token",
 ]
+
+if not TYPE_CHECKING:  # else every misspelled name would be an Any
+    from agentkit_py._core.lazy import lazily as _lazily
+
+    __getattr__ = _lazily(__name__, {})

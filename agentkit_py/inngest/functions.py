@@ -12,6 +12,7 @@ import inngest
 from pydantic import BaseModel
 
 from agentkit_py._core.json import as_object
+from agentkit_py._core.spellings import explained
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.validation import slugify
 from agentkit_py._engine.agent_run import ENDS_IN_ORDER
@@ -67,6 +68,7 @@ _CONTINUED = re.compile(r"-continued(?:-([0-9]{1,9}))?\Z")
 FunctionHandler: TypeAlias = Callable[[inngest.Context], Awaitable[dict[str, Any]]]
 
 
+@explained
 def create_functions(
     client: inngest.Inngest,
     *,

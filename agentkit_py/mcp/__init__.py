@@ -8,6 +8,8 @@
 Needs the extra ``mcp``.
 """
 
+from typing import TYPE_CHECKING
+
 from agentkit_py._core.lazy import missing_package
 from agentkit_py.errors import MissingDependencyError
 
@@ -41,3 +43,8 @@ __all__ = [
     "serve_http",
     "serve_stdio",
 ]
+
+if not TYPE_CHECKING:  # else every misspelled name would be an Any
+    from agentkit_py._core.lazy import lazily as _lazily
+
+    __getattr__ = _lazily(__name__, {})

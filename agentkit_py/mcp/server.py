@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.json import JsonObject, JsonValue, dumps
+from agentkit_py._core.spellings import options_spelled_here
 from agentkit_py._core.untrusted import clean, get_logger
 from agentkit_py.errors import (
     AgentKitError,
@@ -141,6 +142,7 @@ class _Local:
 _Locals: TypeAlias = weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Local]
 
 
+@options_spelled_here
 @dataclass(eq=False)
 class MCPServer:
     """A server whose tools an agent can call, for ``Agent(mcp_servers=[…])``.

@@ -11,11 +11,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypedDict
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypedDict, cast
 
 from agentkit_py._core.extension_points import ExtensionPoint
 from agentkit_py._core.json import JsonObject, copied, find_non_json
-from agentkit_py._core.spellings import option_hint
+from agentkit_py._core.spellings import option_hint, snake_case
 from agentkit_py._core.validation import wrong_number
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.messages import Delta, Finish, FinishReason, Message, TextMessage, Usage
@@ -514,6 +514,9 @@ class ModelOptions(TypedDict, total=False):
     for an hour instead of five minutes; ``"auto"`` where not given."""
 
 
+_NAMED_BY_MAKERS = ("base_url", "api_version", "deployment", "endpoint", "beta_headers")
+
+
 def make_model(  # noqa: PLR0913 - ModelOptions, by name
     adapter: Adapter,
     model: str,
@@ -540,7 +543,7 @@ def make_model(  # noqa: PLR0913 - ModelOptions, by name
     """
     if unknown:
         known = ", ".join(sorted(ModelOptions.__optional_keys__))
-        hint = option_hint(min(unknown), {*ModelOptions.__optional_keys__, "base_url"})
+        hint = option_hint(min(unknown), {*ModelOptions.__optional_keys__, *_NAMED_BY_MAKERS})
         raise ConfigurationError(
             f"A model of {adapter.provider} has no option {min(unknown)!r}"
             f"{f': {hint}' if hint else ''}; it has {known}. What "
@@ -606,7 +609,22 @@ def checked_url(argument: str, value: object) -> str:
     return value.rstrip("/")
 
 
+def refuse_options(model: object) -> None:
+    """Refuse an object of options in place of a model's name, as TypeScript has it.
+
+    Raises:
+        ConfigurationError: It is one. Its values are not shown: a key may be among them.
+    """
+    if isinstance(model, Mapping):
+        named = cast("Mapping[Any, object]", model)
+        options = "".join(f", {snake_case(str(key))}=…" for key in named if key != "model")
+        name = named.get("model", "…")
+        shown = f'"{name}"' if isinstance(name, str) else "…"
+        raise ConfigurationError(f"options of a model go by name: ({shown}{options})")
+
+
 def _checked_name(value: object) -> str:
+    refuse_options(value)
     if not isinstance(value, str) or not value or value != value.strip():
         raise ConfigurationError(f"model={value!r}: pass the name as a non-empty string.")
     return value

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from typing_extensions import Unpack
 
 from agentkit_py._core.json import as_object
+from agentkit_py._core.spellings import explained
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.models.anthropic import anthropic
@@ -127,6 +128,7 @@ def openai_responses(
     )
 
 
+@explained
 def azure_openai(
     model: str,
     *,
@@ -357,6 +359,7 @@ def model_named(
     raise ConfigurationError(f"Unknown provider {provider!r}; known are {', '.join(known)}.{meant}")
 
 
+@explained
 def compatible(
     host: str,
     model: str,

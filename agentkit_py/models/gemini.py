@@ -39,6 +39,7 @@ from agentkit_py.models.base import (
     ModelRequest,
     ToolSpec,
     make_model,
+    refuse_options,
 )
 from agentkit_py.models.binding import (
     Binding,
@@ -144,6 +145,7 @@ def gemini(
     Raises:
         ConfigurationError: A value cannot work.
     """
+    refuse_options(model)
     if not isinstance(model, str) or _IN_URL.fullmatch(model) is None:
         raise ConfigurationError(f"model={model!r}: pass a name that is valid in a URL.")
     options = with_settings("gemini", settings, options)

@@ -263,6 +263,7 @@ class _Invoke(Protocol):
     def __call__(self, arguments: Any, context: ToolContext, /) -> Any: ...
 
 
+@spelled_here
 @dataclass(frozen=True, slots=True, eq=False)
 class Tool(Generic[P, R]):
     """A function that a model may call. Made with `tool` or `create_tool`.

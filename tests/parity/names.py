@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from agentkit_py._core.typescript import EXPORTS
+
 
 @dataclass(frozen=True, slots=True)
 class Name:
@@ -54,84 +56,52 @@ def _named(kind: Any, table: dict[str, tuple[str, str] | str]) -> dict[str, Name
     return {name: Name(python, note, kind) for name, (python, note) in pairs.items()}
 
 
-_EVENTS = {
-    "DataDeltaEvent": "data.delta",
-    "GenericErrorEvent": "error",
-    "HitlRequestedEvent": "hitl.requested",
-    "HitlResolvedEvent": "hitl.resolved",
-    "MetadataUpdatedEvent": "metadata.updated",
-    "PartCompletedEvent": "part.completed",
-    "PartCreatedEvent": "part.created",
-    "PartFailedEvent": "part.failed",
-    "ReasoningDeltaEvent": "reasoning.delta",
-    "RunCompletedEvent": "run.completed",
-    "RunFailedEvent": "run.failed",
-    "RunInterruptedEvent": "run.interrupted",
-    "RunStartedEvent": "run.started",
-    "StepCompletedEvent": "step.completed",
-    "StepFailedEvent": "step.failed",
-    "StepStartedEvent": "step.started",
-    "StreamEndedEvent": "stream.ended",
-    "TextDeltaEvent": "text.delta",
-    "ToolCallArgumentsDeltaEvent": "tool_call.arguments.delta",
-    "ToolCallOutputDeltaEvent": "tool_call.output.delta",
-    "UsageUpdatedEvent": "usage.updated",
+_KINDS: dict[str, Any] = {
+    "AgenticModel": "class",
+    "StreamingContext": "class",
+    "AgentMessageChunkSchema": "object",
 }
-"""Types of chunks, and the event that each one is."""
+
+
+def _kind(name: str) -> Any:
+    return _KINDS.get(name, "function" if name[0].islower() else None)
+
 
 NAMES: dict[str, Name] = {
-    **_named(
-        None,
-        {
-            name: ("events.chunks.Chunk", f"one class, whose `event` is `{event}`")
-            for name, event in _EVENTS.items()
-        },
-    ),
+    **{
+        f"server/{name}" if name == "createServer" else name: Name(
+            path, note, None if name == "createServer" else _kind(name)
+        )
+        for name, (path, note) in EXPORTS.items()
+    },
     **_named(
         "class",
         {
             "Agent": "Agent",
             "AgentResult": "AgentResult",
-            "AgenticModel": ("models.Model", "one class: a value that says where to send what"),
             "Network": "Network",
             "NetworkRun": "NetworkRun",
             "RoutingAgent": "RoutingAgent",
             "State": "State",
-            "StreamingContext": ("events.project.Projector", "internal"),
         },
     ),
-    **_named("object", {"AgentMessageChunkSchema": ("events.chunks.Chunk", "the same JSON shape")}),
     **_named(
         "function",
         {
             "anthropic": "anthropic",
             "createAgent": "create_agent",
-            "createAgenticModelFromAiAdapter": ("", "models need no wrapping"),
             "createNetwork": "create_network",
             "createRoutingAgent": "create_routing_agent",
             "createState": "create_state",
-            "createStepWrapper": ("", "steps of streams are the runtime's business"),
             "createTool": "create_tool",
             "createToolManifest": (
                 "tools.create_tool_manifest",
                 "gives JSON Schemas; TypeScript's is a trick of types",
             ),
             "gemini": "gemini",
-            "generateId": ("", "ids come out of the runtime, so that replays repeat them"),
             "getDefaultRoutingAgent": "routing.get_default_routing_agent",
-            "getInngestFnInput": (
-                "inngest.inngest_tool",
-                "is given the schema: the SDK's functions have none that is public",
-            ),
-            "getStepTools": ("", "the runtime is chosen once, see `Runtime`"),
             "grok": "models.grok",
-            "initializeThread": ("history.thread.Thread.open", "internal"),
-            "isEventType": ("events.chunks.EventName", "a literal type"),
-            "isInngestFn": ("inngest.inngest_tool", "functions become tools with `parameters=…`"),
-            "loadThreadFromStorage": ("history.thread.Thread.open", "internal"),
             "openai": "openai",
-            "saveThreadToStorage": ("history.thread.Thread.save_results", "internal"),
-            "stringifyError": ("", "errors are exceptions, `str(error)`"),
         },
     ),
     **_named(
@@ -183,25 +153,10 @@ NAMES: dict[str, Name] = {
             "HistoryProcessor (branch)": "HistoryProcessor",
             "ToolCallFilter (branch)": "ToolCallFilter",
             "TokenLimiter (branch)": "TokenLimiter",
-            "AgentMessageChunk": "events.chunks.Chunk",
-            "AnyZodType": ("", "pydantic models and JSON Schemas take its place"),
-            "History": ("history.HistoryContext", "a namespace of types; this is its `Context`"),
-            "MCP": ("mcp.MCPServer", "a namespace of types; this is its `Server`"),
-            "MaybePromise": ("", "each callback may be sync or async"),
             "Message": "Message",
-            "SaveThreadToStorageConfig": ("history.thread.Thread", "internal"),
-            "StateData": ("State", "any dict, dataclass or pydantic model"),
             "StreamingConfig": "runs.StreamingConfig",
-            "StreamingEvent": ("events.chunks.Chunk", "one class; `event` says which"),
             "TextContent": "messages.TextContent",
-            "ThreadOperationConfig": ("history.thread.Thread", "internal"),
             "Tool": "Tool",
-            "ToolMessage": ("messages.ToolCall", "the call inside a `ToolCallMessage`"),
-            "ToolResultPayload": ("messages.ToolResultMessage", "its `content`: the same JSON"),
-            "server/createServer": (
-                "inngest.create_functions",
-                "gives the functions; Inngest's Python SDK or `agentkit serve` serves them",
-            ),
         },
     ),
 }
