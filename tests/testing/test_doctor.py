@@ -11,12 +11,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
-from datetime import timedelta
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any, Literal
+from uuid import UUID
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import AnyUrl, BaseModel, Field, field_validator
 
 from agentkit_py import (
     Agent,
@@ -30,10 +31,10 @@ from agentkit_py import (
 )
 from agentkit_py.errors import NonRetriableError
 from agentkit_py.history.leases import ThreadLease
-from agentkit_py.output import ToolOutput
+from agentkit_py.output import PromptedOutput, ToolOutput
 from agentkit_py.testing import ScriptedModel, tool_call
 from agentkit_py.testing.doctor import DoctorReport, examine
-from agentkit_py.testing.doctor.exploring import sample
+from agentkit_py.testing.doctor.samples import sample
 
 
 def network_of(*tools: Any, router: Any = None, **agent: Any) -> Network:
@@ -74,16 +75,45 @@ class Ticket(BaseModel):
 
     kind: Literal["repair", "booking"]
     rooms: list[int] = Field(min_length=1)
+    code: str = Field(pattern=r"^T\d{4}$")
 
 
 @pytest.mark.parametrize(
     "model", ["openai:gpt-5", "anthropic:claude-opus-4-8", "gemini:gemini-3-pro"]
 )
-@pytest.mark.parametrize("kind", [Ticket, int, [Ticket, str], ToolOutput(Ticket)])
+@pytest.mark.parametrize(
+    "kind",
+    [Ticket, int, [Ticket, str], ToolOutput(Ticket), PromptedOutput(Ticket), Ticket | None],
+)
 async def test_a_typed_agent_gets_an_answer_of_its_type(kind: Any, model: str) -> None:
     """A made-up answer that is no JSON would be a finding about nothing."""
     report = await examine(network_of(look, model=model, output_type=kind))
-    assert [one for one in report.findings if one.severity == "error"] == []
+    assert report.passed, report
+
+
+class Even(BaseModel):
+    """An output that is hard to make up."""
+
+    number: int
+
+    @field_validator("number")
+    @classmethod
+    def check(cls, value: int) -> int:
+        """Refuse odd numbers."""
+        if value % 2:
+            raise ValueError("odd")
+        return value
+
+
+@pytest.mark.parametrize("kind", [Even, ToolOutput(Even), PromptedOutput(Even)])
+async def test_an_answer_that_cannot_be_made_up_is_given(kind: Any) -> None:
+    """The finding says how, and the tools were called before."""
+    network = network_of(look, output_type=kind)
+    report = await examine(network)
+    assert not report.passed
+    assert "final_result" in report.findings[0].text
+    report = await examine(network, arguments={"final_result": {"number": 2}})
+    assert (report.passed, report.tools) == (True, {"look": 1})
 
 
 async def test_an_agent_by_itself_is_examined_too() -> None:
@@ -461,6 +491,36 @@ def test_made_up_arguments_fit_the_schema() -> None:
     recursive = {"$defs": {"T": {"properties": {"t": {"$ref": "#/$defs/T"}}}}, "$ref": "#/$defs/T"}
     assert "t" in sample(recursive)
     assert sample({"type": "string"}) == {}
+
+
+class Booking(BaseModel):
+    code: str = Field(pattern=r"^[A-Z]{2}-\d{3,}(?:/x|/y)?$", min_length=8)
+    day: date
+    at: datetime
+    starts: time
+    lasts: timedelta
+    mail: str = Field(json_schema_extra={"format": "email"})
+    key: UUID
+    link: AnyUrl
+    share: float = Field(gt=0, lt=1)
+    percent: int = Field(multiple_of=5, ge=7, le=12)
+    below: int = Field(lt=-3)
+    place: tuple[int, str]
+    name: str = Field(examples=["Oslo"], max_length=4)
+    odd: str = Field(pattern=r"^[^a]\w+\.(\d|x)*$")
+
+
+def test_made_up_arguments_fit_patterns_and_formats() -> None:
+    """A tool whose numbers of orders have a form is reached without arguments of one's own."""
+    made = Booking.model_validate(sample(Booking.model_json_schema()))
+    assert (made.share, made.percent, made.below, made.name) == (0.5, 10, -4, "Oslo")
+    assert made.code.startswith("AA-111")
+
+
+@pytest.mark.parametrize("pattern", [r"^(?=a)b", r"(\w)\1", r"[", r"a{2"])
+def test_a_pattern_that_is_too_hard_gives_a_plain_text(pattern: str) -> None:
+    """The call is refused then, and the report says why."""
+    assert sample({"properties": {"a": {"type": "string", "pattern": pattern}}}) == {"a": "doctor"}
 
 
 MODULE = '''

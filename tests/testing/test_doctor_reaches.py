@@ -9,9 +9,10 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import Field
 
 from agentkit_py import Agent, Lifecycle, Network, RouterContext, RoutingAgent, ToolContext, tool
 from agentkit_py.errors import ConfigurationError
@@ -60,6 +61,12 @@ def bad_after_an_error(order: str, ctx: ToolContext) -> str:
         raise LookupError(f"no order {order}")
     ctx.state.data["seats"] = {1: "A"}
     return "kept"
+
+
+@tool
+def far(place: Annotated[str, Field(pattern="(?i)^oslo$")]) -> str:
+    """Go to a place whose name is hard to make up."""
+    return place
 
 
 def another_bad() -> Any:
@@ -243,12 +250,15 @@ async def test_the_default_routing_agent_visits_each_agent() -> None:
 async def test_the_list_says_why() -> None:
     """So that the reader knows which option helps."""
     report = await examine(
-        network(agent("clerk", bad_order, bad_after_an_error, bad_payment), agent("idle", good))
+        network(
+            agent("clerk", bad_order, bad_after_an_error, bad_payment, far), agent("idle", good)
+        )
     )
     why = {one.name: one.why for one in report.unexamined}
     assert "no such order" in why["bad_order"]
     assert why["bad_after_an_error"] == "it raised LookupError: no order doctor"
     assert "approve" in why["bad_payment"]
+    assert "arguments were refused: place: " in why["far"]
     assert why["idle"] == "no run gave it a turn"
     assert why["good"] == "its agent had no turn"
 

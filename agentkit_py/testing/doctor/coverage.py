@@ -108,7 +108,12 @@ class _Listing:
             if label in self._watch.finished:
                 continue
             why = self._watch.failed.get(label)
-            why = f"it raised {why}" if why is not None else self._why(*own.get(label, ("", label)))
+            if why is not None:
+                why = f"it raised {why}"
+            elif label in self._watch.refused:
+                why = f"its arguments were refused: {self._watch.refused[label]}"
+            else:
+                why = self._why(*own.get(label, ("", label)))
             if label in asking and not self._approve and label in self._known.called:
                 why = "its call was denied; pass approve to approve calls"
             yield Unexamined("tool", label, why)
@@ -116,7 +121,8 @@ class _Listing:
     def other_tools(self) -> Iterator[Unexamined]:
         """Yield tools of agents that are tools of others, or are chosen when the run is made."""
         known = {name for _, name in self._known.labels} | {*self._watch.listed, *_OF_ROUTERS}
-        known.update(name for made in self._known.handoffs.values() for name in made)
+        for made in (*self._known.handoffs.values(), *self._known.outputs.values()):
+            known.update(made)
         ran = {tool for (_, tool), problem in self._answers.items() if problem is None}
         for name in sorted({tool for _, tool in self._known.offered} - known - ran):
             problem = next((why for (_, tool), why in self._answers.items() if tool == name), None)

@@ -65,7 +65,8 @@ class ExamineOptions(TypedDict, total=False):
     """More options of `examine`; all may be left out."""
 
     arguments: GivenArguments
-    """Arguments by the name of a tool, where made-up ones do not do; of a list, each is a call."""
+    """Arguments by the name of a tool, where made-up ones do not do; of a list, each is a call. An
+    output has the name ``final_result``, or that of its type where there are several."""
 
     script: Sequence[ScriptedReply]
     """The replies of the model, in order, in each run; after them it says "That is all."."""
@@ -160,7 +161,8 @@ def _check_names(
 ) -> None:
     tools = [*exploration.labels.values(), *(name for _, name in exploration.labels)]
     handoffs = [name for made in exploration.handoffs.values() for name in made]
-    known = {*tools, *handoffs, *exploration.agents}
+    outputs = [name for made in exploration.outputs.values() for name in made]
+    known = {*tools, *handoffs, *outputs, *exploration.agents}
     if any(agent.mcp_servers for agent in all_agents(network)):
         return  # their tools are listed in a run only
     for name in names:

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, TypeAlias, cast
 from urllib.parse import quote, unquote
 
-from agentkit_py._core.json import as_list, as_object, dumps
+from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py._engine.agent_spec import ModelChoice
 from agentkit_py.agent import Agent
 from agentkit_py.models import model_named
 from agentkit_py.models.base import Model
 from agentkit_py.network import Network
+from agentkit_py.testing.doctor.samples import sample, value_of
 from agentkit_py.testing.fakes import ScriptedModel
 from agentkit_py.testing.provider import ReceivedRequest, Reply, tool_calls
 
@@ -22,7 +23,6 @@ GivenArguments: TypeAlias = Mapping[str, Mapping[str, Any] | Sequence[Mapping[st
 _HEADER = "x-agentkit-doctor"
 """The header of a model request that says which agent it is of."""
 
-_DEEPEST = 6
 _SELECT = "select_agent"
 
 
@@ -63,6 +63,12 @@ class Exploration:
     labels: Mapping[tuple[str, str], str]
     """The name of a tool in the report, by agent and name: those that are the same share it."""
 
+    outputs: Mapping[str, Mapping[str, JsonObject]] = field(default_factory=dict[str, Any])
+    """Schemas of the types of an agent's output by their names, by agent."""
+
+    schemas: Mapping[tuple[str, str], JsonObject] = field(default_factory=dict[Any, Any])
+    """Schemas of tools by agent and name: requests leave out what their provider does not take."""
+
     arguments: GivenArguments = field(default_factory=dict[str, Any])
     called: set[str] = field(default_factory=set[str])
     """Tools that were called, by their names in the report."""
@@ -91,6 +97,13 @@ class Exploration:
                 for agent in agents
             },
             labels=labels_of(agents),
+            outputs={agent.name: _outputs_of(agent) for agent in agents},
+            schemas={
+                (agent.name, name): dict(tool.parameters)
+                for agent in agents
+                for name, tool in agent.tool_map.items()
+                if tool.parameters is not None
+            },
             arguments=arguments,
         )
 
@@ -137,6 +150,12 @@ class Exploration:
         self.again |= lost & set(self.labels.values())
 
 
+def _outputs_of(agent: Agent[Any, Any]) -> dict[str, JsonObject]:
+    output = agent.resolve().output
+    members = () if output is None else output.members
+    return {member.tool.name: dict(member.tool.parameters or {}) for member in members}
+
+
 def labels_of(agents: Sequence[Agent[Any, Any]]) -> dict[tuple[str, str], str]:
     """Return the names of tools in the report; of two that share a name, with their agents."""
     owners: dict[str, list[tuple[Any, str]]] = {}
@@ -167,14 +186,25 @@ class Explorer:
         agent = self._agent(request, tools)
         known.seen.add(agent)
         known.offered.update((agent, name) for name in tools)
-        names = self._next(agent, list(tools))
+        outputs = known.outputs.get(agent, {})
+        ways = [name for name in tools if name in outputs]
+        names = self._next(agent, [name for name in tools if name not in ways]) or ways[:1]
         if _is_forced(request.body) and tools:
             names = names[:1] or list(tools)[-1:]
         self._note(agent, names)
         calls = [
             (name, given) for name in names for given in self._arguments(agent, name, tools[name])
         ]
-        return tool_calls(*calls) if calls else _last_word(request.body)
+        return tool_calls(*calls) if calls else self._last_word(agent, request.body)
+
+    def _last_word(self, agent: str, body: Any) -> Reply:
+        """Return an answer of the type that is asked for, in the request or in the prompt."""
+        schema, outputs = _answer_schema(body), self._known.outputs.get(agent, {})
+        for name, own in outputs.items():
+            if name in self._known.arguments:
+                return dumps(self._arguments(agent, name, own)[0])
+            schema = own if len(outputs) == 1 else schema or own
+        return "That is all." if schema is None else dumps(value_of(schema))
 
     def _agent(self, request: ReceivedRequest, tools: Mapping[str, Any]) -> str:
         """Return the agent of a request; "" if it is unknown, e.g. an agent used as a tool."""
@@ -218,7 +248,8 @@ class Explorer:
         )
         if given is not None:
             return [dict(one) for one in ([given] if isinstance(given, Mapping) else given)]
-        found = sample(schema)
+        known = self._known.outputs.get(agent, {}).get(tool)
+        found = sample(known or self._known.schemas.get((agent, tool), schema))
         if tool == _SELECT and self._known.agents:
             found["name"] = (self._unseen or list(self._known.agents))[0]
         return [found]
@@ -240,7 +271,7 @@ class Recited:
 def _last_word(body: Any) -> Reply:
     """Return an answer of the type that is asked for."""
     schema = _answer_schema(body)
-    return "That is all." if schema is None else dumps(_value(schema, schema, 0))
+    return "That is all." if schema is None else dumps(value_of(schema))
 
 
 def _tools_of(body: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -276,48 +307,3 @@ def _answer_schema(body: Any) -> dict[str, Any] | None:
 def _is_forced(body: Any) -> bool:
     text = str((as_object(body) or {}).get("tool_choice") or body.get("toolConfig") or "auto")
     return not any(word in text.lower() for word in ("auto", "none"))
-
-
-def sample(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arguments that fit a tool's schema, as far as a schema defines it."""
-    return as_object(_value(schema, schema, 0)) or {}
-
-
-def _value(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
-    if depth > _DEEPEST:
-        return None
-    if "$ref" in schema:
-        return _value(_resolved(schema["$ref"], root), root, depth + 1)
-    for key in ("const", "default"):
-        if key in schema:
-            return schema[key]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    for key in ("anyOf", "oneOf", "allOf"):
-        choices = [one for one in schema.get(key) or () if one.get("type") != "null"]
-        if choices:
-            return _value(choices[0], root, depth + 1)
-    return _of_type(schema, root, depth)
-
-
-def _of_type(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> Any:
-    kinds = as_list(schema.get("type", "object")) or [schema.get("type", "object")]
-    name = next((str(kind).lower() for kind in kinds if kind != "null"), "null")
-    if name == "object":
-        fields: dict[str, Any] = schema.get("properties") or {}
-        return {key: _value(value, root, depth + 1) for key, value in fields.items()}
-    if name == "array":
-        one: dict[str, Any] = schema.get("items") or {}
-        return [_value(one, root, depth + 1) for _ in range(schema.get("minItems", 1))]
-    if name in ("integer", "number"):
-        return schema.get("minimum", schema.get("exclusiveMinimum", 0) + 1)
-    if name == "string":
-        return "doctor".ljust(schema.get("minLength", 0), ".")[: schema.get("maxLength")]
-    return {"boolean": False}.get(name)
-
-
-def _resolved(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Any = root
-    for part in reference.removeprefix("#/").split("/"):
-        found = found.get(part, {})
-    return found

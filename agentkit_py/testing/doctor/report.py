@@ -25,6 +25,11 @@ _NEAR = 0.5
 _BEFORE, _WINDOW = 60, 120
 """Characters that are shown before the first difference, and in all."""
 
+_MADE_UP = (
+    ' Where the doctor made the answer up, give one that fits: --arguments {"final_result": {…}}, '
+    "with the type's name where there are several."
+)
+
 _STEP = re.compile(r'"op": "(\w+)", "step": "([^"]*)"')
 _FIRST_INFERENCE = re.compile(r".*\.0\.infer")
 
@@ -212,6 +217,8 @@ def _failure(run: Run) -> Finding:
     name: FindingName = "run-failed"
     for pattern, kind in reversed(kinds):
         name = kind if re.search(pattern, message) else name
+    if "OutputError" in message:
+        message += _MADE_UP
     return Finding(name, "error", run.function, message)
 
 

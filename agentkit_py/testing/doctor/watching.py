@@ -17,13 +17,14 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from agentkit_py._core.awaiting import is_async_callable
-from agentkit_py._core.json import JsonObject
+from agentkit_py._core.json import JsonObject, JsonValue
 from agentkit_py._engine.tool_sources import ToolSource
 from agentkit_py.agent import Agent
 from agentkit_py.inngest.overlap import inside_step
 from agentkit_py.network import Network
 from agentkit_py.testing.doctor.exploring import all_agents, labels_of
 from agentkit_py.tools import Tool
+from agentkit_py.tools.values import Arguments, InvalidArguments
 
 _EFFECTS = {
     "sqlite3.connect": "opens the database {0}",
@@ -80,6 +81,9 @@ class CallbackWatch:
 
     failed: dict[str, str] = field(default_factory=dict[str, str])
     """What tools raised, by tool."""
+
+    refused: dict[str, str] = field(default_factory=dict[str, str])
+    """What was wrong with the last arguments of calls that were not made, by tool."""
 
     listed: dict[str, None] = field(default_factory=dict[str, None])
     """The tools of servers, in the order in which they were listed."""
@@ -146,7 +150,8 @@ class CallbackWatch:
             with self._noting(name), self._watch_steps(name, tool):
                 return invoke(arguments, context)
 
-        return replace(tool, invoke=call if tool.is_async else call_sync)
+        arguments = _WatchedArguments(tool.arguments, name, self.refused)
+        return replace(tool, arguments=arguments, invoke=call if tool.is_async else call_sync)
 
     @contextmanager
     def _noting(self, name: str) -> Generator[None]:
@@ -190,6 +195,26 @@ class CallbackWatch:
             yield
         finally:
             _watching.reset(token)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _WatchedArguments:
+    """Arguments that note why they are refused."""
+
+    arguments: Arguments
+    tool: str
+    refused: dict[str, str]
+
+    @property
+    def schema(self) -> JsonObject | None:
+        return self.arguments.schema
+
+    def validate(self, given: JsonValue) -> Any:
+        try:
+            return self.arguments.validate(given)
+        except InvalidArguments as error:
+            self.refused[self.tool] = str(error)
+            raise
 
 
 @dataclass(eq=False)
