@@ -195,6 +195,17 @@ def numbers() -> dict[str, Any]:
     return {"output_type": int}
 
 
+def responses() -> dict[str, Any]:
+    """Return a model whose provider has tools of its own."""
+    return {"model": ScriptedModel("Hello.", "Goodbye.", provider="openai_responses")}
+
+
+def with_numbers() -> dict[str, Any]:
+    """Return an agent whose output is a number, and an agent that has the last word."""
+    ann = clerk("ann", output_type=int, replies=[THREE])
+    return {"agents": [ann, clerk("bob")], "router": sequence("ann", "bob")}
+
+
 AGENT: Mapping[str, Effect] = {
     "name": Effect(lambda: "bob", instead=lambda: "ann"),
     "system": Effect(lambda: "Be kind.", instead=lambda: "Be brief."),
@@ -246,7 +257,7 @@ AGENT: Mapping[str, Effect] = {
     "stream_before_response": Effect(
         lambda: True, lambda: {"lifecycle": Lifecycle(on_response=unchanged)}
     ),
-    "hosted_tools": Effect(lambda: [{"type": "web_search_preview"}]),
+    "hosted_tools": Effect(lambda: [{"type": "web_search_preview"}], responses),
     "keep_cut_replies": Effect(
         lambda: False,
         leading,
@@ -313,7 +324,7 @@ NETWORK: Mapping[str, Effect] = {
     "processors": Effect(lambda: [forget], leading, turns=2),
     "isolation": Effect(lambda: "own_tools", private),
     "history_mode": Effect(lambda: "typescript", leading, turns=2),
-    "output_type": Effect(lambda: int),
+    "output_type": Effect(lambda: int, with_numbers),
     "input_guardrails": Effect(lambda: [stop]),
     "output_guardrails": Effect(lambda: [stop]),
     "tool_input_guardrails": Effect(lambda: [stop], paying),

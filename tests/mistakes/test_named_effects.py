@@ -1,28 +1,35 @@
 """Each parameter of `create_app`, `create_functions` and `resume` has a test of its effect.
 
-`TESTS` names it. Each was seen to fail where the parameter was left out of the calls, but that of
-``create_functions(local=…)``. Parameters of `Agent`, `Network` and `run` are in `effects`.
+`TESTS` names it. Each was seen to fail where the parameter was left out of the calls. Parameters of
+`Agent`, `Network` and `run` are in `effects`.
 """
 
 from __future__ import annotations
 
 import ast
+import asyncio
 import inspect
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import inngest
 import pytest
 
-from agentkit_py import Agent, MemoryHistory, RunLimits
+from agentkit_py import Agent, MemoryHistory, RunLimits, UserMessage, openai, tool
 from agentkit_py.errors import ConfigurationError
+from agentkit_py.history.leases import OnBusy
+from agentkit_py.inngest import create_functions
+from agentkit_py.runtime.direct import DirectRuntime
 from agentkit_py.server import create_app
 from agentkit_py.server.chat_page import ChatPage
-from agentkit_py.testing import tool_call
+from agentkit_py.stores import ThreadLease
+from agentkit_py.testing import FakeProvider, ReplayExecutor, ScriptedModel, tool_call
 from tests.server.world import app_of, by_header, client_of, said, support
 
 from .cases import TAKES
 from .effects import look, refund
+from .test_effects import REFUSED
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = "tests/mistakes/test_named_effects.py"
@@ -72,8 +79,13 @@ TESTS: dict[str, dict[str, str]] = {
         "test_a_word_that_an_option_does_not_know_is_refused_with_its_choices",
         "realtime": "tests/durable/test_streaming.py::"
         "test_a_function_publishes_to_the_users_channel",
-        "local": "tests/durable/test_deploys.py::"
-        "test_a_run_goes_on_where_models_are_asked_from_elsewhere_now",
+        "local": f"{HERE}::test_requests_are_sent_by_the_local_runtime_that_is_given",
+    },
+    "run": {
+        "ctx": f"{HERE}::test_a_run_with_the_context_of_a_function_is_of_steps",
+        "require_durable": "tests/durable/test_same_as_direct.py::"
+        "test_require_durable_refuses_a_run_outside_of_inngest",
+        "on_busy": f"{HERE}::test_a_message_reaches_the_run_of_a_busy_thread_where_it_steers",
     },
     "resume": {
         "thread": "tests/durable/test_questions.py::test_answer_question_answers_a_run_once",
@@ -107,7 +119,8 @@ def test_every_parameter_names_a_test(of: str) -> None:
     """A new parameter needs a test; one that is gone has none."""
     taken = inspect.signature(Agent.resume).parameters
     resuming = {name: "" for name in taken if name not in ("self", "options")}
-    assert sorted(TESTS[of]) == sorted(TAKES.get(of, resuming))
+    parameters = [name for _, name in REFUSED] if of == "run" else TAKES.get(of, resuming)
+    assert sorted(TESTS[of]) == sorted(parameters)
 
 
 @pytest.mark.parametrize(("of", "name"), NAMED, ids=[f"{of}.{name}" for of, name in NAMED])
@@ -158,3 +171,80 @@ def test_questions_need_approvers() -> None:
     with pytest.raises(ConfigurationError, match="approvers"):
         create_app(networks=[network], auth=by_header)
     create_app(networks=[network], auth=by_header, approvers=["owner"])
+
+
+async def test_requests_are_sent_by_the_local_runtime_that_is_given() -> None:
+    """Without it, by a runtime of the process's own."""
+    sent: list[tuple[int, int]] = []
+    for is_given in (False, True):
+        own, other = FakeProvider(["Hello."]), FakeProvider(["Hello."])
+        options: dict[str, Any] = {"local": DirectRuntime(transport=own.transport)}
+        client = inngest.Inngest(app_id="app", is_production=False)
+
+        def functions(
+            client: inngest.Inngest = client, options: dict[str, Any] = options if is_given else {}
+        ) -> list[inngest.Function[Any]]:
+            agent = Agent(name="clerk", system="S", model=openai("gpt-4o", api_key="k"))
+            return create_functions(client, agents=[agent], **options)
+
+        executor = ReplayExecutor(client, functions, transport=other.transport)
+        run = await executor.run("app/agent-clerk", {"input": "Hi"})
+        assert run.output["text"] == "Hello."
+        sent.append((len(own.requests), len(other.requests)))
+    assert sent == [(0, 1), (1, 0)]
+
+
+async def test_a_run_with_the_context_of_a_function_is_of_steps() -> None:
+    """Without it, and without the middleware, nothing would be remembered: it is refused."""
+    seen: list[tuple[object, int, bool]] = []
+    for is_given in (False, True):
+        model = ScriptedModel("Hello.")
+        agent = Agent(name="clerk", system="S", model=model)
+        client = inngest.Inngest(app_id="app", is_production=False)
+        trigger = inngest.TriggerEvent(event="go")
+
+        @client.create_function(fn_id="f", trigger=trigger)
+        async def function(
+            ctx: inngest.Context, agent: Agent = agent, is_given: bool = is_given
+        ) -> str:
+            return (await agent.run("Hi", **({"ctx": ctx} if is_given else {}))).text
+
+        executor = ReplayExecutor(client, [function], transport=model.transport)
+        run = await executor.run("go")
+        seen.append((run.output, len(run.steps), "AgentKitMiddleware" in str(run.error)))
+    assert seen == [(None, 0, True), ("Hello.", 1, False)]
+
+
+class Posts(MemoryHistory):
+    """A store that says when a message for a run is there."""
+
+    def __init__(self) -> None:
+        super().__init__(lease=ThreadLease(steering=True, seconds=3600))
+        self.posted = asyncio.Event()
+
+    async def put_message(
+        self, thread_id: str, message: UserMessage, *, interrupts: bool = False
+    ) -> None:
+        await super().put_message(thread_id, message, interrupts=interrupts)
+        self.posted.set()
+
+
+@pytest.mark.parametrize("on_busy", ["wait", "steer"])
+async def test_a_message_reaches_the_run_of_a_busy_thread_where_it_steers(on_busy: OnBusy) -> None:
+    """A message that waits has a run of its own afterwards."""
+    later: list[asyncio.Task[Any]] = []
+    store = Posts()
+
+    @tool
+    async def paint() -> str:
+        """Paint; meanwhile another message comes."""
+        later.append(asyncio.create_task(clerk.run("In blue.", thread_id="t", on_busy=on_busy)))
+        if on_busy == "steer":
+            await store.posted.wait()
+        return "painted"
+
+    model = ScriptedModel(tool_call("paint", {}), "Done.", "Done in blue.")
+    clerk = Agent(name="clerk", system="S", model=model, tools=[paint], history=store)
+    await clerk.run("Paint it.", thread_id="t")
+    await later[0]
+    assert ("In blue." in str(model.bodies[1])) == (on_busy == "steer")
