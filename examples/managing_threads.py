@@ -1,9 +1,11 @@
 """The code of docs/guides/managing-threads.md."""
 
 import asyncio
+from datetime import UTC, datetime
 
 from agentkit_py import Agent, SqliteHistory, State, TextMessage, UserMessage
 from agentkit_py.errors import ThreadNotFoundError
+from agentkit_py.history import Rating
 from agentkit_py.stores import ThreadLease, for_user
 from agentkit_py.testing import ScriptedModel
 
@@ -60,6 +62,23 @@ async def another_question() -> None:
     # --8<-- [end:forks]
 
 
+# --8<-- [start:ratings]
+async def rate_an_answer() -> None:
+    """A user rates an answer; the developer reads the worst."""
+    answer = await host.run("Where is the office?", thread_id="ada-1", model=ScriptedModel("Graz."))
+    rating = Rating(
+        thread_id="ada-1",
+        answer_id=answer.id or "",
+        score=0,  # from 0 to 1
+        comment="It moved to Linz.",
+        rated_at=datetime.now(UTC),
+    )
+    await store.save_rating(rating)
+    worst = min(await store.list_ratings(), key=lambda rating: rating.score)
+    assert (worst.answer_id, worst.comment) == (answer.id, "It moved to Linz.")
+    # --8<-- [end:ratings]
+
+
 # --8<-- [start:client]
 async def client_keeps_the_history() -> None:
     """A state that brings messages or results along is believed: nothing is loaded."""
@@ -76,6 +95,7 @@ async def main() -> None:
     """All of them."""
     await look()
     await each_user_sees_their_own()
+    await rate_an_answer()
     await another_question()
     await client_keeps_the_history()
     await store.close()

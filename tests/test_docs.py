@@ -29,6 +29,7 @@ from markdown_it import MarkdownIt
 from typer.testing import CliRunner
 
 import agentkit_py
+from agentkit_py._engine.parts import Part
 from agentkit_py.cli.app import app as command_line
 from agentkit_py.events.chunks import EventName
 
@@ -324,6 +325,15 @@ def test_every_name_that_a_guide_mentions_is_in_the_package(page: Path) -> None:
         if not re.search(rf"(class|def) {last}\b|^ *{last}\b.*=", source, re.M):
             missing.append(name)
     assert missing == []
+
+
+def test_the_moments_of_a_part_are_those_that_it_can_override() -> None:
+    """ARCHITECTURE.md says when each method of a part is called."""
+    text = GUIDES[0].read_text(encoding="utf-8")
+    section = text.partition("### A concern of a turn")[2].partition("###")[0]
+    cells = re.findall(r"^ *\| (`.+?`) \|", section, re.M)
+    named = {name for cell in cells for name in CODE.findall(cell)}
+    assert named == {name for name in vars(Part) if not name.startswith("_")} - {"run", "turn"}
 
 
 OTHERS = frozenset(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from agentkit_py.history.config import HistoryConfig, HistoryContext
 from agentkit_py.history.mail import InboxStore, MailStore
+from agentkit_py.history.ratings import Rating, RatingStore
 from agentkit_py.history.staff import StaffMember, Takeover, TakeoverStore
 from agentkit_py.results import StaffAuthor
 
@@ -18,6 +19,8 @@ __all__ = [
     "HistoryContext",
     "InboxStore",
     "MailStore",
+    "Rating",
+    "RatingStore",
     "StaffAuthor",
     "StaffDesk",
     "StaffMember",

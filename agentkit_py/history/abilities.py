@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args, get_type_hints
 
@@ -11,6 +11,7 @@ from typing_extensions import Protocol, runtime_checkable  # quicker checks than
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history.mail import InboxStore, MailStore
 from agentkit_py.history.questions import QuestionStore
+from agentkit_py.history.ratings import RatingStore
 from agentkit_py.history.runs import PagedResult, RunOpener, RunStore, StateReader
 from agentkit_py.history.staff import TakeoverStore
 from agentkit_py.history.users import FactStore, SpendingStore
@@ -34,6 +35,15 @@ class PagedStore(Protocol):
 
     async def page(self, thread_id: str, before: int, limit: int) -> Sequence[PagedResult]:
         """Return the last ``limit`` results before the position ``before``, oldest first."""
+        ...
+
+
+@runtime_checkable
+class RecordKeeper(RatingStore, Protocol):
+    """A store that keeps records, and gives each kind its methods."""
+
+    async def transact(self, work: Callable[[Any], T]) -> T:
+        """Return the result of ``work`` on the store's records, in a transaction of its own."""
         ...
 
 
@@ -79,6 +89,9 @@ class Abilities:
 
     vectors: VectorIndex | None = None
     """Keeps vectors of messages."""
+
+    records: RecordKeeper | None = None
+    """Keeps records of all other kinds: ratings."""
 
     def through(self, wrapper: Any, names: Iterable[str]) -> Abilities:
         """Return these abilities as a wrapper has them that passes each call on.

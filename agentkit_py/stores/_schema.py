@@ -333,5 +333,23 @@ STEPS: tuple[tuple[SchemaChange, ...], ...] = (
     ("ALTER TABLE {results} DROP COLUMN created_at",),
     # Old mail is removed where new mail is put: streams put much of it.
     ("CREATE INDEX {index:mail_by_time} ON {mail} (until)",),
+    # Records of later kinds, which need no table of their own; their threads may be elsewhere.
+    (
+        """
+        CREATE TABLE {records} (
+            number     {IDENTITY},       -- in the order in which their keys were added
+            kind       {KEY} NOT NULL,
+            key        {KEY} NOT NULL,
+            thread_id  {KEY},            -- thread with which it is deleted
+            owner      {KEY},            -- group that it is found by, e.g. of its user
+            status     {KEY},
+            until      double precision, -- seconds since 1970
+            json       {JSON} NOT NULL,
+            UNIQUE (kind, key)
+        )
+        """,
+        "CREATE INDEX {index:records_by_thread} ON {records} (thread_id)",
+        "CREATE INDEX {index:records_by_owner} ON {records} (kind, owner, number)",
+    ),
 )
 """Each step leads from a version to the next. Steps are only ever added."""

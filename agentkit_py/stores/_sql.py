@@ -40,8 +40,11 @@ from agentkit_py.search.vectors import Vector, nearest
 from agentkit_py.stores import _sql_branches as branches
 from agentkit_py.stores import _sql_records as records
 from agentkit_py.stores import _sql_words as indexing
+from agentkit_py.stores._sql_kinds import TableRecords
 from agentkit_py.stores._sql_session import Database, FreeText, JsonText, Session
+from agentkit_py.stores._wrapped_records import OwnRecords
 from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.records import Records
 from agentkit_py.stores.rows import (
     ALL,
     Match,
@@ -61,6 +64,7 @@ from agentkit_py.stores.rows import (
     new_rows,
 )
 from agentkit_py.stores.thread_data import ThreadData, pack_vector, unpack_vector
+from agentkit_py.stores.thread_records import ThreadRecords, ratings_in
 from agentkit_py.stores.words import WordSearch
 
 logger: logging.Logger = get_logger("agentkit_py.stores")
@@ -102,7 +106,7 @@ _SUMMARY = (
 _DROP_NOTES = "DELETE FROM {notes} WHERE thread_id = ? AND owner = ?"
 
 
-class SqlHistory(HistoryStore):
+class SqlHistory(ThreadRecords, HistoryStore):
     """Threads in an SQL database."""
 
     def __init__(
@@ -297,7 +301,7 @@ class SqlHistory(HistoryStore):
             # What refers to the thread's row goes with it.
             gone = branches.remove(session, thread_id)
             # There may be summaries and vectors of threads that are not in this database.
-            for table in ("summaries", "vectors", "leases", "line", "notes", "mail"):
+            for table in ("summaries", "vectors", "leases", "line", "notes", "mail", "records"):
                 session.execute(f"DELETE FROM {{{table}}} WHERE thread_id = ?", thread_id)
             # Mail of earlier versions does not say which thread it is about.
             session.execute("DELETE FROM {mail} WHERE box = ?", inbox_name(thread_id))
@@ -745,6 +749,23 @@ class SqlHistory(HistoryStore):
         """Return the counters of a scope."""
         return await self._transact(partial(records.spent, scope=scope))
 
+    async def transact(self, work: Callable[[Records], T]) -> T:
+        """Return the result of ``work`` on records, in a transaction of its own."""
+        within = partial(_on_records, self._owner, work)
+        return await self._run(within, write=True)
+
+    async def _about(self, thread_id: str, work: Callable[[Records], T]) -> T:
+        if not self._does("get_thread", "remove_thread"):
+            return await super()._about(thread_id, work)
+
+        def within(session: Session) -> T:
+            query = "SELECT 1 FROM {threads} WHERE id = ? {FOR_UPDATE}"
+            if session.execute(query, thread_id).fetchone() is None:
+                raise ThreadNotFoundError(thread_id)
+            return _on_records(self._owner, work, session)
+
+        return await self._transact(within, thread_id=thread_id, write=True)
+
     async def delete_user(self, user_id: str) -> int:
         count = await super().delete_user(user_id)
         forget = partial(records.remove_spending, scope=spending_scope("user", user_id))
@@ -753,6 +774,12 @@ class SqlHistory(HistoryStore):
 
     async def thread_data(self, thread_id: str) -> ThreadData:
         return await self._transact(partial(_thread_data, thread_id=thread_id), thread_id=thread_id)
+
+
+def _on_records(owner: str | None, work: Callable[[Records], T], session: Session) -> T:
+    """Do work on all records, or on those of a user."""
+    rows = TableRecords(session)
+    return work(rows if owner is None else OwnRecords(rows, owner))
 
 
 def _page_query(user_id: str | None, before: tuple[datetime, str] | None) -> tuple[str, list[Any]]:
@@ -879,6 +906,7 @@ def _thread_data(session: Session, *, thread_id: str) -> ThreadData:
         runs=tuple(runs),
         questions=tuple(asked),
         takeover=records.load_takeover(session, thread_id=thread_id),
+        ratings=ratings_in(TableRecords(session), thread_id),
     )
 
 

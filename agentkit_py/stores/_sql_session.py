@@ -11,7 +11,7 @@ T = TypeVar("T")
 TABLES = (
     *("threads", "results", "summaries", "vectors", "leases", "runs"),
     *("line", "notes", "stopped", "questions", "budgets", "mail", "facts", "words", "takeovers"),
-    "owners",
+    *("owners", "records"),
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from agentkit_py.history.ratings import Rating
 from agentkit_py.history.users import spending_scope
 from agentkit_py.stores._record_leases import QUESTION, RUN, LeaseRecords, run_of
 from agentkit_py.stores._record_mail import MailRecords
@@ -26,6 +27,7 @@ from agentkit_py.stores._record_users import FactRecords, SpendingRecords
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.records import Record, Records
 from agentkit_py.stores.thread_data import ThreadData
+from agentkit_py.stores.thread_records import ThreadRecords, ratings_in
 
 
 class RecordStore(
@@ -37,6 +39,7 @@ class RecordStore(
     SpendingRecords,
     SummaryRecords,
     VectorRecords,
+    ThreadRecords,
     HistoryStore,
 ):
     """A store with leases, approvals, staff, mail, facts, budgets, summaries and vectors.
@@ -54,15 +57,17 @@ class RecordStore(
         """Return the thread's summaries, vectors, runs, questions and staff, for exports."""
         kinds = (SUMMARY, VECTOR, RUN, QUESTION, TAKEOVER)
 
-        def work(records: Records) -> list[list[Record]]:
-            return [records.find(kind, thread=thread_id) for kind in kinds]
+        def work(records: Records) -> tuple[list[list[Record]], tuple[Rating, ...]]:
+            found = [records.find(kind, thread=thread_id) for kind in kinds]
+            return found, ratings_in(records, thread_id)
 
-        summaries, vectors, runs, questions, takeovers = await self.transact(work)
+        (summaries, vectors, runs, questions, takeovers), ratings = await self.transact(work)
         return ThreadData(
             summaries=summaries_of(summaries),
             vectors=vectors_of(vectors),
             runs=tuple(run_of(thread_id, record) for record in runs),
             questions=tuple(question_of(record) for record in questions),
+            ratings=ratings,
             takeover=takeover_of(takeovers[0]) if takeovers else None,
         )
 

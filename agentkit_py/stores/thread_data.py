@@ -13,6 +13,7 @@ from agentkit_py._core.json import JsonObject, as_list, as_object
 from agentkit_py.errors import InvalidRecordError
 from agentkit_py.history.abilities import Abilities, abilities_of
 from agentkit_py.history.questions import Question
+from agentkit_py.history.ratings import Rating
 from agentkit_py.history.runs import RunRecord
 from agentkit_py.history.staff import Takeover
 from agentkit_py.processors.base import Summary, SummaryStore
@@ -41,6 +42,9 @@ class ThreadData:
     takeover: Takeover | None = None
     """The staff members who are on the thread, or wanted."""
 
+    ratings: tuple[Rating, ...] = ()
+    """Ratings of its answers, in the order in which the answers were rated."""
+
     vectors: Mapping[str, Mapping[str, Vector]] = field(
         default_factory=dict[str, Mapping[str, Vector]]
     )
@@ -68,6 +72,7 @@ class ThreadData:
             "summaries": {key: one.to_dict() for key, one in self.summaries.items()},
             "runs": [{"id": run.id, **run.to_dict()} for run in self.runs],
             "questions": [question.to_dict() for question in self.questions],
+            "ratings": [rating.to_dict() for rating in self.ratings],
             "takeover": self.takeover and self.takeover.to_dict(),
             "vectors": {
                 key: {one: b64encode(pack_vector(v)).decode() for one, v in known.items()}
@@ -104,8 +109,10 @@ class ThreadData:
         runs = [as_object(one) or {} for one in as_list(record.get("runs")) or ()]
         asked = as_list(record.get("questions")) or ()
         staff = record.get("takeover")
+        rated = as_list(record.get("ratings")) or ()
         return cls(
             takeover=None if staff is None else Takeover.from_dict(staff, where=where),
+            ratings=tuple(Rating.from_dict(one, thread_id="", where=where) for one in rated),
             questions=tuple(Question.from_dict(one, where=where) for one in asked),
             summaries=summaries,
             vectors=vectors,
@@ -119,6 +126,9 @@ async def restore(store: object, thread_id: str, data: ThreadData) -> None:
     Existing summaries, runs and vectors are not replaced.
     """
     able = abilities_of(store)
+    if able.records is not None:
+        for rating in data.ratings:
+            await able.records.save_rating(replace(rating, thread_id=thread_id))
     if able.summaries is not None:
         for key, summary in data.summaries.items():
             await _restore_summary(able.summaries, thread_id, key, summary)

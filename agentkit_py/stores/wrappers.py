@@ -25,7 +25,9 @@ from agentkit_py.messages import UserMessage
 from agentkit_py.processors.base import HistoryProcessor, Processors, Summary, SummaryStore
 from agentkit_py.results import AgentResult
 from agentkit_py.search.vectors import VectorIndex
+from agentkit_py.stores._wrapped_records import MaskedRecords, OwnRecords
 from agentkit_py.stores.base import HistoryStore
+from agentkit_py.stores.records import Records
 from agentkit_py.stores.rows import (
     Match,
     Row,
@@ -36,6 +38,7 @@ from agentkit_py.stores.rows import (
     encode_row,
     new_thread_id,
 )
+from agentkit_py.stores.thread_records import ThreadRecords
 
 if TYPE_CHECKING:
     from agentkit_py.processors.redaction import MaskFunction, Patterns, Redactor
@@ -214,12 +217,12 @@ class _WrappedThreads(HistoryStore):
         return await self._store.delete_thread(thread_id)
 
 
-class _WrappedStore(_WrappedThreads):
+class _WrappedStore(_WrappedThreads, ThreadRecords):
     """Delegates thread data as well."""
 
     _passes_on = (
         *("pages", "first_state", "runs", "opener", "questions", "takeovers", "mail", "inbox"),
-        *("facts", "summaries", "vectors"),
+        *("facts", "summaries", "vectors", "records"),
     )
 
     load_summary = _about_thread(SummaryStore.load_summary)
@@ -252,6 +255,22 @@ class _WrappedStore(_WrappedThreads):
     add_fact = _passed_on(FactStore.add_fact)
     list_facts = _passed_on(FactStore.list_facts)
     remove_facts = _passed_on(FactStore.remove_facts)
+
+    async def transact(self, work: Callable[[Records], T]) -> T:
+        def within(records: Records) -> T:
+            return work(self._seen(records))
+
+        return await self._store.transact(within)
+
+    async def _about(self, thread_id: str, work: Callable[[Records], T]) -> T:
+        def within(records: Records) -> T:
+            return work(self._seen(records))
+
+        return await (await self._own(thread_id))._about(thread_id, within)  # noqa: SLF001 - a store
+
+    def _seen(self, records: Records) -> Records:
+        """Return the records as this store restricts or masks them."""
+        return records
 
     async def save_question(self, question: Question) -> None:
         await (await self._own(question.thread_id)).save_question(question)
@@ -372,6 +391,9 @@ class _UserThreads(_WrappedThreads):
 
 class _UserStore(_UserThreads, _WrappedStore):
     """Wraps thread data as well."""
+
+    def _seen(self, records: Records) -> Records:
+        return OwnRecords(records, self._user_id)
 
     async def load_question(self, question_id: str) -> Question | None:
         found = await super().load_question(question_id)
@@ -521,6 +543,9 @@ class _RedactedThreads(_WrappedThreads):
 
 class _RedactedStore(_RedactedThreads, _WrappedStore):
     """Wraps thread data as well."""
+
+    def _seen(self, records: Records) -> Records:
+        return MaskedRecords(records, self._redactor.value)
 
     async def save_summary(self, thread_id: str, key: str, summary: Summary, owner: str) -> bool:
         masked = replace(summary, text=self._redactor.text(summary.text))

@@ -18,7 +18,7 @@ import inngest
 import pytest
 
 from agentkit_py import Agent, MemoryHistory, Network, RouterContext, State, tool
-from agentkit_py.a2a import A2AAgent, A2ATaskError
+from agentkit_py.a2a import A2AAgent, A2ATaskError, calling
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.inngest import create_functions
 from agentkit_py.messages import ImageContent, TextContent, UserMessage
@@ -360,6 +360,20 @@ def test_options_that_have_no_effect_are_refused(option: dict[str, Any]) -> None
     """The server has its own prompt, tools and limits."""
     with pytest.raises(ConfigurationError, match=f"{next(iter(option))} cannot be set"):
         A2AAgent(name="b", url=URL, **option)
+
+
+def test_every_option_of_agents_is_refused_or_has_an_effect() -> None:
+    """A new option must not be taken in silence: the server knows nothing of it."""
+    effective = {
+        *("name", "description", "lifecycle", "input_guardrails", "output_guardrails"),
+        *("state_type", "model", "history", "processors", "keep_cut_replies"),
+        *("history_mode", "token_counter"),
+    }
+    refused: set[str] = set(calling._NOT_SENT)  # pyright: ignore[reportPrivateUsage]
+    options = {option.name for option in dataclasses.fields(Agent) if option.init}
+    advice = "add the option to _NOT_SENT in agentkit_py/a2a/calling.py, or to effective"
+    assert options - effective - refused == set(), advice
+    assert effective & refused == set()
 
 
 def test_another_model_takes_its_place_in_a_test() -> None:

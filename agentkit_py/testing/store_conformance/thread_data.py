@@ -12,6 +12,7 @@ from agentkit_py.errors import HistoryError, ThreadNotFoundError
 from agentkit_py.events.approvals import ApprovalAnswer, ApprovalRequest, Decision
 from agentkit_py.history.mail import InboxStore, MailStore
 from agentkit_py.history.questions import Question, QuestionStore
+from agentkit_py.history.ratings import Rating, RatingStore
 from agentkit_py.history.runs import RunRecord, RunStore
 from agentkit_py.history.staff import Takeover, TakeoverStore
 from agentkit_py.history.staff_desk import StaffDesk
@@ -288,6 +289,49 @@ async def staff_are_found_by_state_and_user_and_go_with_the_thread(store: Any) -
     same(await store.load_takeover("t"), None, "a recreated thread")
 
 
+def _rating(thread_id: str, answer: str, score: float, comment: str = "") -> Rating:
+    time = datetime(2024, 1, 2, 3, 4, 5, 6, UTC)
+    return Rating(
+        thread_id=thread_id, answer_id=answer, score=score, rated_at=time, comment=comment
+    )
+
+
+async def an_answer_has_one_rating_that_goes_with_its_thread(store: Any) -> None:
+    """A later rating replaces the earlier rating; both are deleted with the thread."""
+    await raises(ThreadNotFoundError, store.save_rating(_rating("t\0", "a", 1)), "no thread")
+    for thread in ("t\0", "u"):
+        await store.add_thread(thread, user_id="ada")
+    same(await store.list_ratings(), [], "no ratings")
+    first, other = _rating("t\0", "b\0", 0.5, "c\0🐟"), _rating("u", "a\0", 1)
+    for rating in (_rating("t\0", "a\0", 1), first, _rating("t\0", "a\0", 0), other):
+        await store.save_rating(rating)
+    kept = [replace(one, user_id="ada") for one in (other, first, _rating("t\0", "a\0", 0))]
+    same(await store.list_ratings(), kept, "all ratings")
+    same(await store.list_ratings(thread_id="t\0"), kept[1:], "ratings of a thread")
+    same(await store.list_ratings(limit=1), kept[:1], "the latest")
+    found = [(one.answer_id, one.score) for one in (await store.thread_data("t\0")).ratings]
+    same(found, [("a\0", 0), ("b\0", 0.5)], "thread_data")
+    await store.delete_thread("t\0")
+    await store.add_thread("t\0", user_id="ada")
+    same(await store.list_ratings(), kept[:1], "without a deleted thread")
+
+
+async def ratings_of_other_users_are_not_found(store: Any) -> None:
+    """`for_user` neither finds nor replaces them."""
+    for thread, user in (("t", "ada"), ("u", "bob"), ("v", None)):
+        await store.add_thread(thread, user_id=user)
+        await store.save_rating(_rating(thread, "a", 1))
+    mine: Any = for_user(store, "bob")
+    same([one.thread_id for one in await store.list_ratings(user_id="bob")], ["u"], "by user")
+    same([one.thread_id for one in await mine.list_ratings()], ["u"], "for_user")
+    same(await mine.list_ratings(thread_id="t"), [], "for_user and another's thread")
+    same(await mine.list_ratings(user_id="ada"), [], "for_user and another user")
+    await raises(ThreadNotFoundError, mine.save_rating(_rating("t", "a", 0)), "another's thread")
+    await mine.save_rating(_rating("u", "a", 0))
+    scores = {one.thread_id: one.score for one in await store.list_ratings()}
+    same(scores, {"t": 1, "u": 0, "v": 1}, "the scores")
+
+
 async def mail_is_taken_once_and_again_by_who_took_it(store: Any) -> None:
     """`take_mail` returns the oldest unclaimed mail of a box; `list_mail` claims none."""
     same(await store.take_mail("box", "me"), None, "an empty box")
@@ -496,6 +540,10 @@ CHECKS: Mapping[type[Any], Sequence[Callable[[Any], Awaitable[None]]]] = {
     TakeoverStore: (
         staff_on_a_thread_are_kept_until_they_leave,
         staff_are_found_by_state_and_user_and_go_with_the_thread,
+    ),
+    RatingStore: (
+        an_answer_has_one_rating_that_goes_with_its_thread,
+        ratings_of_other_users_are_not_found,
     ),
     MailStore: (mail_is_taken_once_and_again_by_who_took_it,),
     InboxStore: (messages_of_an_inbox_are_taken_once_in_order_and_whole,),
