@@ -69,6 +69,10 @@ def _chat_part(part: Mapping[str, Any], side: str, kind: str) -> Atom:
         return kind, part["text"]
     if part.get("type") == "thinking":  # Mistral's
         return f"{side} thinking text", _text_of(part["thinking"])
+    if isinstance(part.get("input_audio"), str):  # Mistral's, which takes the object as well
+        return "input_audio", part["input_audio"]
+    if part.get("type") == "input_audio":
+        return "input_audio", part["input_audio"]["data"]
     if "image_url" not in part:
         return _own_block(part)
     image = part["image_url"]
@@ -80,7 +84,27 @@ def _chat_call(call: Mapping[str, Any]) -> str:
     if "custom" in call:
         return _canonical([call["custom"]["name"], call["custom"]["input"]])
     function = call["function"]
-    return _canonical([function["name"], _json_of(function.get("arguments")) or {}])
+    return _canonical([function["name"], _arguments(function.get("arguments"))])
+
+
+def _arguments(text: Any) -> Any:
+    """Return what a call's arguments say.
+
+    `null` says what no arguments say, and JSON in a JSON string what the string holds. Arguments
+    that were cut off are no JSON, which most hosts refuse in a request: they go back whole as
+    `malformed_arguments`.
+    """
+    given = _json_of(text)
+    if isinstance(given, str) and given.strip() == "null":
+        return {}
+    if isinstance(given, str) and given.startswith('"'):
+        try:
+            return _json_of(json.loads(given))
+        except ValueError:
+            return given
+    if isinstance(given, dict) and given.keys() == {"malformed_arguments"}:
+        return given["malformed_arguments"]
+    return given or {}
 
 
 def _text_of(chunks: Any) -> str:
@@ -102,7 +126,7 @@ def _responses_atoms(body: Mapping[str, Any]) -> Iterator[Atom]:
                 text = part.get("text", part.get("refusal"))
                 yield (f"{side} text", text) if text is not None else _own_block(part)
         elif kind == "function_call":
-            yield "call", _canonical([item["name"], _json_of(item["arguments"])])
+            yield "call", _canonical([item["name"], _arguments(item["arguments"])])
         elif kind == "function_call_output":
             for part in _listed(item["output"]):
                 yield ("result", part["text"]) if "text" in part else _own_block(part)

@@ -49,7 +49,7 @@ from agentkit_py.messages import (
 )
 from agentkit_py.models import Model
 from agentkit_py.models.base import ModelRequest, ToolSpec, make_model
-from agentkit_py.models.capabilities import OPENAI, OPENAI_RESPONSES
+from agentkit_py.models.capabilities import COMPATIBLE, OPENAI, OPENAI_RESPONSES, host_of_url
 from agentkit_py.models.chat import ChatAdapter
 from agentkit_py.models.conversations import read_conversation
 from agentkit_py.models.responses import ResponsesAdapter
@@ -80,6 +80,10 @@ _STAND_INS = {
 _NO_HOST = "host.invalid"
 """The host of exchanges whose recorder has left it out, or that speak another provider's format."""
 
+_CHAT_HOSTS = {
+    host_of_url(host.base_url): host for host in COMPATIBLE.values() if host.key_required
+}
+
 _KEYS = {"authorization": "Bearer x", "x-api-key": "x", "x-goog-api-key": "x"}
 _SENT_HEADERS = ("anthropic-beta", "anthropic-version", "content-type")
 
@@ -99,6 +103,8 @@ _OWN_HOSTS = ("openai.com", "openai.azure.com", "anthropic.com", "googleapis.com
 # Refusals that no rule about the form of a request could know.
 _NOT_STRUCTURAL = (
     ("no such model", re.compile(r"does not exist|model_not_found")),
+    ("no such reply is stored", re.compile(r"previous_response_not_found")),
+    ("how a grammar compiles", re.compile(r"too complex for compilation")),
     ("a property of this model", re.compile(r"(?:not supported|does not support).*this model")),
     ("this model does not take it", re.compile(r"this model does not support", re.I)),
     (
@@ -177,19 +183,57 @@ def _exchange(recording: Recording) -> Exchange | None:
     if _INVOKE.search(url.path) and not cloud:
         return None
     model = found.groupdict().get("model") or str(body.get("model"))
+    host = url.hostname or _NO_HOST
     return Exchange(
         where=recording.where,
         format=form,
-        host=url.hostname or _NO_HOST,
+        host=host,
         model=unquote(model),
         path=url.path + (f"?{url.query}" if url.query else ""),
         cloud=cloud,
         headers={n: recording.headers[n] for n in _SENT_HEADERS if n in recording.headers},
-        body=body,
+        body=with_ids(form, host, body),
         status=recording.status,
-        answer=recording.answer,
+        answer=with_ids(form, host, recording.answer),
         date=recording.date,
     )
+
+
+_REPLACED_ID = re.compile(r'"\w+_REDACTED_(?P<number>\d+)"')
+_REPLACED = "_REDACTED_"
+
+
+def with_ids(form: str, host: str, body: Any) -> Any:
+    """Return a request or an answer with ids of the provider's shape for those that are replaced.
+
+    Some recorders write `call_REDACTED_1` for each id, which the provider has not taken.
+    """
+    text = json.dumps(body, default=repr)
+    if not isinstance(body, dict) or _REPLACED not in text:
+        return body
+    if form == "chat" and host.endswith("mistral.ai"):
+        return json.loads(_REPLACED_ID.sub(lambda found: f'"call{found["number"]:0>5}"', text))
+    found = json.loads(text)
+    if form == "responses" and isinstance(found.get("input"), list):
+        for item in found["input"]:
+            if item.get("type") == "reasoning" and _REPLACED in str(item.get("id")):
+                item["id"] = f"rs_{item['id']}"
+    if form == "anthropic":
+        for said in [found, *(found.get("messages") or ())]:
+            _name_calls(said.get("content"))
+    return found
+
+
+def _name_calls(blocks: Any) -> None:
+    """Give results of a server's tools the ids of their calls, which the recorder has kept."""
+    calls: dict[str, str] = {}
+    for block in blocks if isinstance(blocks, list) else ():
+        kind = block.get("type", "")
+        if kind == "server_tool_use":
+            calls[block["name"]] = block["id"]
+        elif kind.endswith("_tool_result") and _REPLACED in str(block.get("tool_use_id")):
+            name = kind.removesuffix("_tool_result")
+            block["tool_use_id"] = calls.get(name, block["tool_use_id"])
 
 
 # -------------------------------------------------------------------------------- the stand-in
@@ -274,7 +318,7 @@ class Report:
     """Replies that say nothing, by the error that says so."""
 
     unknown: Counter[str] = field(default_factory=Counter[str])
-    """Features that the stand-in does not know, at hosts that it does not speak for."""
+    """Refusals at hosts that the stand-in does not speak for: see `is_unknown`."""
 
     def fail(self, exchange: Exchange, check: str, reason: str) -> None:
         """Note a failure."""
@@ -311,7 +355,8 @@ def model_of(exchange: Exchange) -> Model:
     name = exchange.model
     match exchange.format:
         case "chat":
-            return make_model(ChatAdapter(OPENAI), name, base_url=base_url)
+            host = _CHAT_HOSTS.get(exchange.host, OPENAI)
+            return make_model(ChatAdapter(host), name, base_url=base_url)
         case "responses":
             return make_model(ResponsesAdapter(OPENAI_RESPONSES), name, base_url=base_url)
         case "anthropic":
@@ -348,13 +393,17 @@ def encoded_again(exchange: Exchange, messages: tuple[Message, ...]) -> dict[str
 
 # What no message of ours stands for: a request that holds one is not compared.
 _NOT_OURS = {
-    "chat": re.compile(r'"type": "(?:video_url|document_url)"|"file_id"|"file_data": "http'),
+    "chat": re.compile(
+        r'"type": "(?:video_url|document_url)"|"file_id"|"file_data": "http'
+        r'|"image_url": [^}]*\}[^]]*\], "role": "tool"'  # named in words, with a warning
+    ),
     "responses": re.compile(
         r'"prompt": \{|"file_id"|"type": "item_reference"|"previous_response_id"|"conversation"'
         r'|"execution": "client"|"type": "additional_tools"'
     ),
     "anthropic": re.compile(
         r'"type": "(?:container_upload|tool_addition|tool_removal|tool_reference)"|"file_id"'
+        r'|"tool_use_id": "toolu_REDACTED_\d+", "type": "(?:web_search|code_execution)_tool_result"'
     ),
     "gemini": re.compile(r"$^"),
 }
@@ -412,13 +461,19 @@ def reply_body(exchange: Exchange, report: Report) -> Any:
             report.fail(exchange, "stream", "the library finds no end of this reply")
         return None
     ours = json.loads(early[-1])
-    final = model.decode(ours).messages
+    final = words_in(model, ours)
     for body in early[:-1]:
-        if model.decode(json.loads(body)).messages != final:
+        if words_in(model, json.loads(body)) != final:
             report.fail(exchange, "cut", "a stream that ends earlier looks whole and is not")
             break
     compare_streams(exchange, reference, ours, report)
     return reference or ours
+
+
+def words_in(model: Model, body: Any) -> list[Message]:
+    """Return the messages of a reply without those that say nothing."""
+    messages = model.decode(body).messages
+    return [m for m in messages if not isinstance(m, TextMessage) or m.text.strip()]
 
 
 def compare_streams(exchange: Exchange, reference: Any, ours: Any, report: Report) -> None:
@@ -508,11 +563,18 @@ def said_in(form: str, body: dict[str, Any]) -> dict[str, Any] | None:
             return None
 
 
+def is_unknown(exchange: Exchange) -> bool:
+    """Return whether nobody knows the host of a format that the stand-in has as OpenAI's alone."""
+    return exchange.host == _NO_HOST and exchange.format == "responses"
+
+
 async def judge(exchange: Exchange, stand_in: StandIn, report: Report) -> None:
     """Check whether the stand-in says of a request what the provider said."""
     rejection = (await stand_in.ask(exchange)).rejection
     if rejection is not None and rejection.unknown and not exchange.host.endswith(_OWN_HOSTS):
         report.unknown[rejection.message.partition(", so")[0]] += 1
+    elif exchange.status == _OK and rejection is not None and is_unknown(exchange):
+        report.unknown[f"{rejection.rule} at an unknown host"] += 1
     elif exchange.status == _OK and rejection is not None:
         report.fail(exchange, "accepted", f"{rejection.rule}: {rejection.message}")
     if exchange.status == _OK:

@@ -1,9 +1,10 @@
 """Recorded HTTP exchanges, in the formats that projects keep them in.
 
 VCR of Python (also with requests and responses in two lists), Ruby, R and Go; HAR; nock; the JSON
-files of ddapm-test-agent; Llama Stack's, with the objects of a provider's SDK; httprr. A file that
-ends in `.gz` is unpacked first. What a file holds besides is skipped; a file that cannot be read is
-counted by its error.
+files of ddapm-test-agent; Llama Stack's, with the objects of a provider's SDK; ReqLLM's of Elixir;
+httprr; httpmock of Rust and WireMock of Java, which leave the host out: it is taken from a folder's
+name. A file that ends in `.gz` is unpacked first. What a file holds besides is skipped; a file that
+cannot be read is counted by its error.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import gzip
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,23 @@ from typing import Any
 import yaml
 
 SUFFIXES = (".yaml", ".yml", ".json", ".har", ".httprr")
+
+_HOSTS = {
+    "anthropic": "api.anthropic.com",
+    "bedrock": "bedrock-runtime.us-east-1.amazonaws.com",
+    "deepseek": "api.deepseek.com",
+    "gemini": "generativelanguage.googleapis.com",
+    "google": "generativelanguage.googleapis.com",
+    "groq": "api.groq.com",
+    "mistral": "api.mistral.ai",
+    "openai": "api.openai.com",
+    "openai_compatible": "host.invalid",
+    "openrouter": "openrouter.ai",
+    "perplexity": "api.perplexity.ai",
+    "vllm": "host.invalid",
+    "xai": "api.x.ai",
+}
+"""Hosts by a folder's name, for tools that record a path alone."""
 
 _GZIP = b"\x1f\x8b"
 _SAFE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -81,7 +99,8 @@ def recordings(folder: Path, unread: Counter[str]) -> Iterator[Recording]:
         where = str(path.relative_to(folder))
         try:
             content = path.read_bytes()
-            found = _file(name, gzip.decompress(content) if path.suffix == ".gz" else content)
+            content = gzip.decompress(content) if path.suffix == ".gz" else content
+            found = _file(name, content, path)
         except (OSError, ValueError, KeyError, TypeError, yaml.YAMLError, EOFError) as error:
             unread[type(error).__name__] += 1
             continue
@@ -104,16 +123,17 @@ class _Raw:
     answer_headers: Any
 
 
-def _file(name: str, content: bytes) -> list[_Raw | None]:
+def _file(name: str, content: bytes, path: Path) -> list[_Raw | None]:
     """Return the exchanges of one file, `None` for each that is of another protocol."""
     if name.endswith(".httprr"):
         return list(_httprr(content))
     if name.endswith((".json", ".har")):
-        return list(_listed(json.loads(content)))
-    return list(_listed(yaml.load(content, _Loader)))  # noqa: S506 - it makes plain values
+        return list(_listed(json.loads(content), path))
+    documents = yaml.load_all(content, _Loader)
+    return [raw for document in documents for raw in _listed(document, path)]
 
 
-def _listed(found: Any) -> Iterator[_Raw | None]:
+def _listed(found: Any, path: Path) -> Iterator[_Raw | None]:
     if isinstance(found, list):  # nock
         yield from (_nock(one) for one in found if isinstance(one, dict) and "scope" in one)
     if not isinstance(found, dict):
@@ -123,17 +143,29 @@ def _listed(found: Any) -> Iterator[_Raw | None]:
     elif isinstance(found.get("requests"), list) and isinstance(found.get("responses"), list):
         pairs = zip(found["requests"], found["responses"], strict=False)
         yield from (_vcr({"request": one, "response": other}) for one, other in pairs)
-    elif "test_id" in found and isinstance(found.get("response"), dict):
-        yield _from_sdk(found)
-    elif isinstance(found.get("request"), dict) and isinstance(found.get("response"), dict):
-        yield _vcr(found)
+    elif (reading := _single(found)) is not None:
+        yield reading(found, path)
     else:
         listed = found.get("interactions") or found.get("http_interactions")
         for one in listed if isinstance(listed, list) else ():
             yield _vcr(one) if isinstance(one, dict) else None
 
 
-def _vcr(one: dict[str, Any]) -> _Raw | None:
+def _single(found: dict[str, Any]) -> Callable[[dict[str, Any], Path], _Raw | None] | None:
+    """Return what reads a document that is one exchange; `None`: it is none."""
+    request, response = found.get("request"), found.get("response")
+    if isinstance(found.get("when"), dict) and isinstance(found.get("then"), dict):
+        return _httpmock
+    if not isinstance(request, dict) or not isinstance(response, dict):
+        return None
+    if "bodyPatterns" in request:
+        return _wiremock
+    if "canonical_json" in request:
+        return _req_llm
+    return _from_sdk if "test_id" in found else _vcr
+
+
+def _vcr(one: dict[str, Any], _: Path | None = None) -> _Raw | None:
     """Read Python's `uri` and `status.code`, Ruby's and R's `status`, Go's `url` and `code`."""
     request, response = one.get("request"), one.get("response")
     if not isinstance(request, dict) or not isinstance(response, dict):
@@ -154,7 +186,7 @@ def _vcr(one: dict[str, Any]) -> _Raw | None:
     )
 
 
-def _from_sdk(one: dict[str, Any]) -> _Raw | None:
+def _from_sdk(one: dict[str, Any], _: Path) -> _Raw | None:
     """Read Llama Stack's recordings: objects of the SDK, in a list if they were streamed."""
     request, response = one["request"], one["response"]
     body = response.get("body")
@@ -177,6 +209,63 @@ def _from_sdk(one: dict[str, Any]) -> _Raw | None:
 
 def _data(found: Any) -> Any:
     return found.get("__data__", found) if isinstance(found, dict) else found
+
+
+def _url(path: str, file: Path) -> str:
+    """Return a URL for a path whose host was not recorded."""
+    host = next((_HOSTS[part] for part in reversed(file.parts) if part in _HOSTS), "host.invalid")
+    return f"https://{host}{path}"
+
+
+def _httpmock(one: dict[str, Any], path: Path) -> _Raw:
+    request, response = one["when"], one["then"]
+    answer = response.get("body")
+    if response.get("body_encoding") == "base64":
+        answer = {"base64_string": answer}
+    return _Raw(
+        method=request.get("method"),
+        url=_url(request["path"], path),
+        headers={pair["name"]: pair["value"] for pair in request.get("header") or ()},
+        body=request.get("body"),
+        status=response.get("status", 200),
+        answer=answer,
+        answer_headers={pair["name"]: pair["value"] for pair in response.get("header") or ()},
+    )
+
+
+def _wiremock(one: dict[str, Any], path: Path) -> _Raw:
+    request, response = one["request"], one["response"]
+    answer: Any = response.get("body")
+    if "bodyFileName" in response:
+        answer = (path.parent.parent / "__files" / response["bodyFileName"]).read_bytes()
+    headers = request.get("headers") or {}
+    return _Raw(
+        method=request.get("method"),
+        url=_url(request.get("url", request.get("urlPath")), path),
+        headers={name: match.get("equalTo") for name, match in headers.items()},
+        body=next(iter(request["bodyPatterns"]), {}).get("equalToJson"),
+        status=response.get("status"),
+        answer=answer,
+        answer_headers=response.get("headers"),
+    )
+
+
+def _req_llm(one: dict[str, Any], _: Path) -> _Raw:
+    request, response = one["request"], one["response"]
+    answer = response.get("body")
+    if one.get("chunks"):
+        answer = b"".join(_from_base64(piece["b64"]) for piece in one["chunks"])
+    elif isinstance(answer, dict) and "b64" in answer:
+        answer = _from_base64(answer["b64"])
+    return _Raw(
+        method=request.get("method"),
+        url=request.get("url"),
+        headers=request.get("headers"),
+        body=request["canonical_json"] or {"base64_string": request["body"].get("b64", "")},
+        status=response.get("status"),
+        answer=answer,
+        answer_headers=response.get("headers"),
+    )
 
 
 def _har(one: dict[str, Any]) -> _Raw:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
@@ -163,6 +164,9 @@ HTTP = (
     f"POST {CHAT} HTTP/1.1\r\nHost: api.openai.com\r\n\r\n{REQUEST}",
     f"HTTP/2.0 200 OK\r\nContent-Type: application/json\r\n\r\n{ANSWER}",
 )
+CLAUDE_REQUEST = json.dumps({"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [HI]})
+CLAUDE_ANSWER = json.dumps({"role": "assistant", "content": [{"type": "text", "text": "Hello."}]})
+STREAM = streamed(chunk("Hello.", "stop"), "[DONE]")
 DIALECTS: dict[str, Any] = {
     "ruby.yml": {
         "http_interactions": [
@@ -215,6 +219,24 @@ DIALECTS: dict[str, Any] = {
             "is_streaming": False,
         },
     },
+    "anthropic/httpmock.yaml": {
+        "when": {"path": "/v1/messages", "method": "POST", "body": CLAUDE_REQUEST},
+        "then": {"status": 200, "header": [], "body": CLAUDE_ANSWER},
+    },
+    "openai/mappings/wiremock.json": {
+        "request": {
+            "url": "/chat/completions",
+            "method": "POST",
+            "bodyPatterns": [{"equalToJson": REQUEST}],
+        },
+        "response": {"status": 200, "bodyFileName": "answer.txt"},
+    },
+    "openai/__files/answer.txt": ANSWER,
+    "req_llm.json": {
+        "chunks": [{"b64": base64.b64encode(STREAM.encode()).decode()}],
+        "request": {"method": "post", "url": CHAT, "canonical_json": json.loads(REQUEST)},
+        "response": {"status": 200, "body": None},
+    },
     "nock.json": [
         {
             "scope": "https://api.openai.com:443",
@@ -233,8 +255,10 @@ def test_recordings_of_every_tool_are_read(tmp_path: Path, root: Path) -> None:
     """VCR of four languages, lists of requests and responses, HAR, ddapm, nock and others."""
     for name, content in DIALECTS.items():
         text = content if isinstance(content, str) else json.dumps(content)
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(text.encode())
     status, printed = run(tmp_path, root)
     assert status == 0, printed
     last = next(line for line in printed.splitlines() if line.startswith("all"))
-    assert last.split()[1] == str(len(DIALECTS)), printed
+    assert last.split()[1] == str(len(DIALECTS) - 1), printed  # a file holds an answer alone
+    assert "api.anthropic.com" in printed  # a path alone is of the provider that its folder names

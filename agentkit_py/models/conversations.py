@@ -284,6 +284,11 @@ class _Chat(_Reading):
                 return _medium(url, image=True)
             case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(kind)}}:
                 return FileContent(data, None, f"audio/{_AUDIO.get(kind, kind)}")
+            case {"type": "input_audio", "input_audio": str(data)} if (
+                "://" not in data
+            ):  # Mistral's
+                kind = "audio/wav" if data.startswith(_WAV) else "audio/mpeg"
+                return FileContent(data, None, kind)
             case {"type": "file", "file": {"file_data": str(data), **rest}}:
                 return _medium(data, rest.get("filename"), image=False)
             case {"type": "file", "file": {"file_id": str(stored), **rest}}:
@@ -297,6 +302,8 @@ class _Chat(_Reading):
 
 
 _AUDIO = {"mp3": "mpeg"}
+_WAV = "UklGR"
+"""What a WAV file in base64 begins with."""
 
 
 class _Responses(_Reading):

@@ -747,6 +747,14 @@ class _Candidate:
     rest: dict[str, Any] = field(default_factory=dict[str, Any])
     content: dict[str, Any] | None = None
     parts: list[_WrittenPart] = field(default_factory=list[_WrittenPart])
+    goes_on: bool = False
+    """Whether parts came after the reason for the end: each run of code may end with a reason."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Return whether it has ended: it has a reason, and code that was run has its result."""
+        runs_code = bool(self.parts) and "executableCode" in self.parts[-1].first
+        return bool(self.rest.get("finishReason")) and not self.goes_on and not runs_code
 
     def add(self, part: dict[str, Any]) -> None:
         """Continue the last part, or begin another."""
@@ -789,7 +797,7 @@ class GeminiAssembler(BaseAssembler):
         if not self._candidates:
             feedback = as_object(self._head.get("promptFeedback")) or {}
             return bool(feedback.get("blockReason"))
-        return all(c.rest.get("finishReason") for c in self._candidates.values())
+        return all(candidate.is_whole for candidate in self._candidates.values())
 
     def finish(self) -> object:
         """Return the response as it is without streaming."""
@@ -809,6 +817,7 @@ class GeminiAssembler(BaseAssembler):
         index = found.get("index")
         number = index if isinstance(index, int) else 0
         candidate = self._candidates.setdefault(number, _Candidate())
+        ended_before = bool(candidate.rest.get("finishReason"))
         for name, value in found.items():
             if name != "content":
                 candidate.rest[name] = _grown(candidate.rest.get(name), value)
@@ -818,7 +827,9 @@ class GeminiAssembler(BaseAssembler):
         said = {name: value for name, value in content.items() if name != "parts"}
         candidate.content = {**(candidate.content or {}), **said}
         deltas: list[Delta] = []
-        for part in objects(content.get("parts")):
+        parts = objects(content.get("parts"))
+        candidate.goes_on = ended_before and bool(parts) and not found.get("finishReason")
+        for part in parts:
             candidate.add(part)
             deltas += self._part((number, len(candidate.parts)), part)
         return deltas

@@ -221,7 +221,7 @@ class ResponsesAdapter(Adapter):
             body.pop("parallel_tool_calls", None)
         body = self.with_output(model, request, body)
         form = (as_object(body.get("text")) or {}).get("format")
-        keep = reasons or (self.keep_reasoning is None and _is_open(host_of(model)))
+        keep = reasons or (self.keep_reasoning is None and _takes_back(model))
         head = [body.get("tools"), form, effort]
         messages: Sequence[Message] = request.messages
         own = [*messages[len(messages) - request.prefill :], *reply]
@@ -453,6 +453,16 @@ def _is_open(host: str) -> bool:
     return not f".{host.partition(':')[0]}".endswith(_ENCRYPTING)
 
 
+def _takes_back(model: Model) -> bool:
+    """Return whether reasoning goes back whose host does not encrypt it.
+
+    xAI takes grok-3-mini's summaries by their ids where it stores replies: six recorded exchanges.
+    """
+    host = host_of(model)
+    is_stored = model.default_parameters.get("store") is True
+    return _is_open(host) or (is_stored and f".{host}".endswith(".x.ai"))
+
+
 def _own_reasoning(message: ReasoningMessage, host: str, *, stored: bool) -> Encoded | None:
     """Return the reasoning item that the message came from, if it can go back.
 
@@ -465,6 +475,7 @@ def _own_reasoning(message: ReasoningMessage, host: str, *, stored: bool) -> Enc
     match item:
         case {"type": "reasoning", "summary": list(), "encrypted_content": str(text)} if text:
             kept = ("type", "id", "summary", "encrypted_content")
+            kept += ("content",) if _is_open(host) and item.get("content") else ()
         case {"type": "reasoning", "summary": list(), "content": [_, *_]} if _is_open(host):
             kept = ("type", "id", "summary", "content")
         case {"type": "reasoning", "summary": list(), "id": str(name)} if name and stored:

@@ -16,7 +16,7 @@ from agentkit_py.messages import (
     part_to_json,
     result_parts,
 )
-from agentkit_py.models import ModelRequest, anthropic, gemini, openai_responses
+from agentkit_py.models import Model, ModelRequest, anthropic, gemini, openai_responses
 from agentkit_py.models.conversations import read_conversation
 
 
@@ -180,3 +180,49 @@ def test_a_signed_thought_without_words_goes_back_to_gemini() -> None:
     model = gemini("gemini-3-flash-preview", api_key="k")
     messages = read_conversation({"contents": contents}, form="gemini", model=model)
     assert model.encode(ModelRequest(messages=messages))["contents"] == contents
+
+
+@pytest.mark.parametrize(("data", "kind"), [("//PExABc", "audio/mpeg"), ("UklGRv//", "audio/wav")])
+def test_sound_that_is_a_text_alone_is_read(data: str, kind: str) -> None:
+    """As Mistral takes it; the format is that of the first bytes."""
+    part = {"type": "input_audio", "input_audio": data}
+    (message,) = read_conversation({"messages": [{"role": "user", "content": [part]}]})
+    assert isinstance(message, TextMessage)
+    assert message.content == [FileContent(data, None, kind)]
+
+
+OPEN = {"content": [{"type": "reasoning_text", "text": "Hm."}], "encrypted_content": "gAAA"}
+
+
+@pytest.mark.parametrize(
+    ("model", "item", "sent"),
+    [
+        (openai_responses("m", base_url="http://gpu:8000/v1"), OPEN, OPEN),
+        (openai_responses("grok-3-mini", base_url="https://api.x.ai/v1", api_key="k"), {}, None),
+        (
+            openai_responses(
+                "grok-3-mini",
+                base_url="https://api.x.ai/v1",
+                api_key="k",
+                default_parameters={"store": True},
+            ),
+            {},
+            {},
+        ),
+    ],
+    ids=["a server of one's own", "xAI", "xAI, which stores it"],
+)
+def test_reasoning_goes_back_to_hosts_that_took_it(
+    model: Model, item: dict[str, Any], sent: dict[str, Any] | None
+) -> None:
+    """Open reasoning as it came, and xAI's summaries by their ids where the replies are stored."""
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], **item}
+    if not item:
+        reasoning["summary"] = [{"type": "summary_text", "text": "Hm."}]
+    answer = {"type": "message", "role": "assistant", "content": "Hi."}
+    question = {"role": "user", "content": "?"}
+    body = {"input": [question, reasoning, answer, question]}
+    messages = read_conversation(body, form="responses", model=model)
+    given = model.encode(ModelRequest(messages=messages))["input"]
+    items = [one for one in given if one["type"] == "reasoning"]
+    assert items == ([] if sent is None else [reasoning])

@@ -572,3 +572,32 @@ def test_a_finish_reason_of_one_call_does_not_end_the_next_call() -> None:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         assembler.feed(None, json.dumps({"choices": [choice]}))
         assert assembler.whole is whole
+
+
+@pytest.mark.parametrize(
+    ("parts", "finish", "whole"),
+    [
+        ([{"executableCode": {"code": "1"}}], "STOP", False),
+        ([{"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}], None, False),
+        ([{"text": "It is "}], None, False),
+        ([{"text": "1."}], "STOP", True),
+        ([], None, True),  # usage and sources come last
+    ],
+)
+def test_a_finish_reason_of_gemini_before_more_parts_is_no_end(
+    parts: list[dict[str, Any]], finish: str | None, whole: bool
+) -> None:
+    """Recorded with gemini-2.5-flash: each run of code but the last ends with STOP."""
+    events: list[tuple[list[dict[str, Any]], str | None]] = [
+        ([{"executableCode": {"code": "1"}}], "STOP"),
+        ([{"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}], None),
+        ([{"text": "It is "}], None),
+        ([{"text": "1."}], "STOP"),
+        ([], None),
+    ]
+    assembler = assembler_of(MODELS["gemini"])
+    for before, reason in events[: events.index((parts, finish)) + 1]:
+        ended = {"finishReason": reason} if reason else {}
+        content = {"content": {"role": "model", "parts": before}} if before else {}
+        assembler.feed(None, json.dumps({"candidates": [{"index": 0, **content, **ended}]}))
+    assert assembler.whole is whole

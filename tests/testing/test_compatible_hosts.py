@@ -12,7 +12,9 @@ from agentkit_py.testing.provider import FakeProvider
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
-def ask(host: str, model: str, **message: Any) -> httpx.Response:
+def ask(
+    host: str, model: str, message: dict[str, Any], body: dict[str, Any] | None = None
+) -> httpx.Response:
     """Send a call with its result to a host."""
     call_id = message["tool_calls"][0]["id"]
     messages = [
@@ -24,7 +26,7 @@ def ask(host: str, model: str, **message: Any) -> httpx.Response:
     with httpx.Client(transport=fake.transport) as client:
         return client.post(
             f"https://{host}/v1/chat/completions",
-            json={"model": model, "messages": messages},
+            json={"model": model, "messages": messages, **(body or {})},
             headers={"authorization": "Bearer k"},
         )
 
@@ -42,7 +44,7 @@ def test_a_host_refuses_what_it_does_not_take(
     host: str, model: str, message: dict[str, Any], words: str
 ) -> None:
     """In its own words, where they are known."""
-    reply = ask(host, model, **{"tool_calls": [CALL], **message})
+    reply = ask(host, model, {"tool_calls": [CALL], **message})
     assert reply.status_code == 400
     assert words in reply.text
 
@@ -58,7 +60,7 @@ def test_a_host_refuses_what_it_does_not_take(
 )
 def test_a_host_takes_what_it_wants(host: str, model: str, message: dict[str, Any]) -> None:
     """And thinks where it shows its reasoning."""
-    reply = ask(host, model, **{"tool_calls": [CALL], **message})
+    reply = ask(host, model, {"tool_calls": [CALL], **message})
     assert reply.status_code == 200, reply.text
     shown = reply.json()["choices"][0]["message"].get("reasoning_content")
     assert shown == ("Hm." if "deepseek" in host else None)
@@ -78,22 +80,47 @@ def test_mistral_refuses_turns_out_of_order(turns: list[tuple[str, str]], words:
     assert words in reply.text
 
 
-def test_mistral_small_takes_a_user_after_results() -> None:
+@pytest.mark.parametrize("model", ["mistral-small-latest", "ministral-3b-latest"])
+def test_small_models_of_mistral_take_a_user_after_results(model: str) -> None:
     """As recorded in August 2026."""
     turns = [("user", "Hi"), ("assistant", ""), ("tool", "1"), ("user", "So?")]
-    assert _at_mistral("mistral-small-latest", turns).status_code == 200
+    assert _at_mistral(model, turns).status_code == 200
+
+
+def test_deepseek_takes_calls_without_reasoning_where_thinking_is_off() -> None:
+    """As recorded with deepseek-v4-flash."""
+    body = {"thinking": {"type": "disabled"}}
+    assert ask("api.deepseek.com", "deepseek-v4", {"tool_calls": [CALL]}, body).status_code == 200
+
+
+def test_zai_takes_a_result_without_the_id_of_its_call() -> None:
+    """As recorded with GLM 4.5; a result goes with the next call."""
+    messages = [
+        {"role": "user", "content": "Hi"},
+        {"role": "assistant", "content": "", "tool_calls": [CALL]},
+        {"role": "tool", "content": "1"},
+    ]
+    fake = FakeProvider(["Yes."])
+    with httpx.Client(transport=fake.transport) as client:
+        reply = client.post(
+            "https://api.z.ai/api/paas/v4/chat/completions",
+            json={"model": "glm-4.5", "messages": messages},
+            headers={"authorization": "Bearer k"},
+        )
+    assert reply.status_code == 200, reply.text
 
 
 @pytest.mark.parametrize(
     ("host", "model"),
     [
         ("api.deepseek.com", "deepseek-chat"),
+        ("hyper.charm.land", "deepseek-v4-pro-0813"),
         ("router.huggingface.co", "moonshotai/Kimi-K2-Instruct-0905:groq"),
     ],
 )
 def test_calls_of_a_model_that_does_not_think_go_without_reasoning(host: str, model: str) -> None:
     """Though others of its host or family want it."""
-    assert ask(host, model, tool_calls=[CALL]).status_code == 200
+    assert ask(host, model, {"tool_calls": [CALL]}).status_code == 200
 
 
 def _at_mistral(model: str, turns: list[tuple[str, str]]) -> httpx.Response:

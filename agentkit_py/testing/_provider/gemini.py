@@ -481,9 +481,16 @@ def function_response_turn(request: Request) -> Iterator[Problem]:
 
 @_rule("github.com/google-gemini/gemini-cli/issues/3124", "observed")
 def function_response_count(request: Request) -> Iterator[Problem]:
-    """The content after a call turn has a response for each call."""
+    """The content after a call turn has a response for each call.
+
+    Gemini 2 takes a text of the user's instead of all responses: six recorded exchanges of October
+    2025, all of one project, with 2.0 and 2.5.
+    """
     last = len(_contents(request)) - 1
+    may_go_on = _version(request.model)[0] in (0, 2)  # a name without a number was Gemini 2's
     for index, calls, responses in _rounds(request):
+        if may_go_on and not responses and index < last:
+            continue
         if calls and len(calls) != len(responses):
             yield Problem(_COUNT, f"contents[{min(index + 1, last)}]")
 
@@ -496,6 +503,8 @@ def function_response_name(request: Request) -> Iterator[Problem]:
     """
     for index, calls, responses in _rounds(request):
         where = f"contents[{index + 1}]"
+        if not responses:
+            continue  # see `function_response_count`
         if Counter(one["name"] for one in calls) != Counter(one["name"] for one in responses):
             words = "Please ensure that the function response names match the function call names"
             yield Problem(f"{words} of the function call turn.", where)
@@ -661,6 +670,37 @@ def response_schema(request: Request) -> Iterator[Problem]:
         yield _refused("generation_config.response_mime_type", words)
     if config.get("responseSchema") is not None:
         yield from _service_problems(config["responseSchema"], where)
+
+
+def _speaks(model: str) -> bool:
+    return model.endswith("-tts")
+
+
+@_rule("the API's answer in twelve recorded exchanges of 2025", "observed", models=_speaks)
+def speech_alone(request: Request) -> Iterator[Problem]:
+    """A model that speaks is asked for audio."""
+    config = _camel_keys(_body(request).get("generationConfig"))
+    wanted = [str(one).upper() for one in items_of(config.get("responseModalities"))] or ["TEXT"]
+    if wanted != ["AUDIO"]:
+        words = (
+            f"The requested combination of response modalities ({', '.join(wanted)}) is not "
+            f"supported by the model. models/{request.model} accepts the following combination of "
+            "response modalities:\n* AUDIO\n"
+        )
+        yield Problem(words, "generation_config.response_modalities")
+
+
+def _draws_alone(model: str) -> bool:
+    return "2.5-flash-image" in model
+
+
+@_rule("the API's answer in two recorded exchanges of 2025", "observed", models=_draws_alone)
+def no_json_of_images(request: Request) -> Iterator[Problem]:
+    """gemini-2.5-flash-image writes no JSON."""
+    config = _camel_keys(_body(request).get("generationConfig"))
+    if config.get("responseMimeType") == "application/json":
+        words = f"JSON mode is not enabled for models/{request.model}"
+        yield Problem(words, "generation_config.response_mime_type")
 
 
 @_rule("google-genai 3.3, types.FunctionDeclaration.parameters_json_schema", "sdk")

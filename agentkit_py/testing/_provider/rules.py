@@ -224,11 +224,12 @@ class ToolRound:
 
 def repeated(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Yield the pairs of (pointer, value) whose value occurred before."""
-    seen: set[Any] = set()
+    seen: set[str] = set()
     for where, value in found:
-        if value in seen:
+        name = repr(value)  # some are no texts, and no request may break the fake
+        if name in seen:
             yield where, value
-        seen.add(value)
+        seen.add(name)
 
 
 def names(text: str) -> frozenset[str]:
