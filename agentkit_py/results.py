@@ -16,7 +16,6 @@ from agentkit_py._core.json import JsonObject, as_list, as_object, dumps
 from agentkit_py._core.spellings import options_spelled_here, replaced_here, spelled_here
 from agentkit_py.codec import message_from_dict, message_to_dict
 from agentkit_py.errors import ConfigurationError, InvalidRecordError, ModelRetry, ToolError
-from agentkit_py.events.for_users import reference_of
 from agentkit_py.messages import (
     CITATIONS,
     ContentPart,
@@ -502,6 +501,8 @@ def _line_of(message: Message) -> str:
         case ToolResultMessage(tool=tool, content=content, error=None):
             return f"{tool.name} → {dumps(content)[:200]}"
         case ToolResultMessage(tool=tool, content=content):
+            from agentkit_py.events.for_users import reference_of  # noqa: PLC0415 - for errors only
+
             error = as_object((as_object(content) or {}).get("error")) or {}
             what = f"{error.get('name')}: {error.get('message')}"
             return f"{tool.name} raised {what[:200]} (reference {reference_of(content)} in the log)"

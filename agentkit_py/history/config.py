@@ -14,7 +14,6 @@ from agentkit_py.history.abilities import Abilities, find_abilities
 from agentkit_py.history.leases import ThreadLease
 from agentkit_py.history.runs import LeaseClaim
 from agentkit_py.messages import UserMessage
-from agentkit_py.processors.apply import as_processors
 from agentkit_py.processors.base import HistoryProcessor, Processors
 from agentkit_py.results import AgentResult
 from agentkit_py.state import State
@@ -167,7 +166,11 @@ class HistoryConfig:
 
     @processors.setter
     def processors(self, processors: Processors) -> None:
-        chain = as_processors(processors, type(self).__name__)
+        chain: tuple[HistoryProcessor, ...] = ()
+        if processors is not None and processors not in ((), []):
+            from agentkit_py.processors.apply import as_processors  # noqa: PLC0415 - slow to load
+
+            chain = as_processors(processors, type(self).__name__)
         # A function chooses again in each run; later additions to a list do not count.
         self._processors = (processors if callable(processors) else tuple(processors or ()), chain)
 

@@ -40,9 +40,7 @@ from agentkit_py.search.vectors import Vector, nearest
 from agentkit_py.stores import _sql_branches as branches
 from agentkit_py.stores import _sql_records as records
 from agentkit_py.stores import _sql_words as indexing
-from agentkit_py.stores._sql_kinds import TableRecords
 from agentkit_py.stores._sql_session import Database, FreeText, JsonText, Session
-from agentkit_py.stores._wrapped_records import OwnRecords
 from agentkit_py.stores.base import HistoryStore
 from agentkit_py.stores.records import Records
 from agentkit_py.stores.rows import (
@@ -778,6 +776,9 @@ class SqlHistory(ThreadRecords, HistoryStore):
 
 def _on_records(owner: str | None, work: Callable[[Records], T], session: Session) -> T:
     """Do work on all records, or on those of a user."""
+    from agentkit_py.stores._sql_kinds import TableRecords  # noqa: PLC0415 - few need them
+    from agentkit_py.stores._wrapped_records import OwnRecords  # noqa: PLC0415 - few need them
+
     rows = TableRecords(session)
     return work(rows if owner is None else OwnRecords(rows, owner))
 
@@ -906,7 +907,7 @@ def _thread_data(session: Session, *, thread_id: str) -> ThreadData:
         runs=tuple(runs),
         questions=tuple(asked),
         takeover=records.load_takeover(session, thread_id=thread_id),
-        ratings=ratings_in(TableRecords(session), thread_id),
+        ratings=_on_records(None, partial(ratings_in, thread_id=thread_id), session),
     )
 
 
