@@ -133,6 +133,7 @@ async def drive(body: RunBody[Any]) -> None:
 
 
 async def _fail(run: RunContext, error: Exception | CancelledError, event: Event | None) -> None:
+    run.thread.name_store(error)
     await run.finalize(error)
     if event is not None and run.runtime.is_final(error):
         await run.monitor.emit_now(event)

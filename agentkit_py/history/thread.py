@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
+from asyncio import CancelledError
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -51,16 +52,6 @@ from agentkit_py.state import State
 T = TypeVar("T")
 
 
-@contextmanager
-def _naming(store: object) -> Generator[None]:
-    """Let the error of a thread that is not there name the store that it was looked for in."""
-    try:
-        yield
-    except ThreadNotFoundError as error:
-        error.looked_for_in(store)
-        raise
-
-
 def _if_taken_over(returned: object) -> str | None:
     return TAKEN_OVER if returned == TAKEN_OVER else None
 
@@ -77,13 +68,19 @@ class QuestionRecord:
         await self.store.save_question(self.question)
 
     async def close(self, answer: ApprovalAnswer | None) -> dict[str, Any] | None:
-        """Save the answer, None where it has expired; return the valid answer: the first."""
+        """Save the answer, None where it has expired; return the valid answer: the first.
+
+        Raises:
+            ThreadNotFoundError: The thread was deleted with its question: nothing is done for it.
+        """
 
         def change(known: Question) -> Question | None:
             return known.received(answer, datetime.now(UTC))
 
         found = await self.store.change_question(self.question.id, change)
-        if found is not None and found.status == "answered":
+        if found is None:
+            raise ThreadNotFoundError(self.question.thread_id)
+        if found.status == "answered":
             answer = found.answer
         return None if answer is None else answer.to_dict()
 
@@ -192,8 +189,17 @@ class Thread:
         self.pages.load_whole(load_all)
         if self.config is None:
             return
-        with _naming(self.config):
+        try:
             await self._open(self.config, message, resume=resume, keeps_state=keeps_state)
+        except ThreadNotFoundError as error:
+            self.name_store(error)
+            raise
+
+    def name_store(self, error: Exception | CancelledError) -> None:
+        """Let the error of this thread, if it is not there, name the store it was looked for in."""
+        is_not_there = isinstance(error, ThreadNotFoundError)
+        if is_not_there and self.config is not None and error.thread_id == self.state.thread_id:
+            error.looked_for_in(self.config)
 
     async def _open(
         self, config: HistoryConfig, message: UserMessage | None, *, resume: bool, keeps_state: bool
@@ -620,8 +626,7 @@ class Thread:
                     return None  # the other run answers; the end of this run is an error
                 late = [late_reply(result) for result in context.new_results]
                 context = replace(context, new_results=late)
-        with _naming(self.config):
-            returned = await resolve(function(context))
+        returned = await resolve(function(context))
         if self._notes is not None and context.new_results:
             await self._notes.drop()
         return _if_taken_over(returned)

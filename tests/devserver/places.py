@@ -165,22 +165,22 @@ class ServerPlace:
         self.books = Books(folder / "books.db")
         self.folder = folder
         self.inference: Inference = worker.inference
-        self._client = client
+        self.client = client
         self._worker = worker
 
     async def start(self, name: str, data: dict[str, Any]) -> str:
         own = name.replace(f"{APP}/", f"{self._worker.app}/")
-        return await self._client.run_of(await self._client.send(own, data))
+        return await self.client.run_of(await self.client.send(own, data))
 
     async def send(self, name: str, data: dict[str, Any]) -> None:
-        await self._client.send(name, data)
+        await self.client.send(name, data)
 
     async def _waiting(self, run: str) -> list[dict[str, Any]]:
         return [span for span in await self.spans(run) if span["status"] == "WAITING"]
 
     async def spans(self, run: str) -> list[dict[str, Any]]:
         """Return the steps as the server shows them."""
-        found = await self._client.look_at(run)
+        found = await self.client.look_at(run)
         trace: dict[str, Any] = found.get("trace") or {}
         return trace.get("childrenSpans") or []
 
@@ -197,7 +197,7 @@ class ServerPlace:
         await self.send(APPROVAL_EVENT, {"approvalId": question, **data})
 
     async def end(self, run: str) -> End:
-        found = await self._client.ended(run)
+        found = await self.client.ended(run)
         output = found["output"]
         status: Any = found["status"].lower()
         return End(status, json.loads(output) if isinstance(output, str) else output)
@@ -214,7 +214,7 @@ class ServerPlace:
 
     @asynccontextmanager
     async def listening(self, user: str) -> AsyncGenerator[Callable[[], list[Any]]]:
-        async with self._client.listening(channel_of(user), TOPIC) as received:
+        async with self.client.listening(channel_of(user), TOPIC) as received:
             await asyncio.sleep(0)
             yield lambda: [one["data"] for one in received if one.get("kind") == "data"]
 

@@ -10,7 +10,7 @@ import json
 import sqlite3
 import time
 from collections.abc import AsyncGenerator, Generator
-from contextlib import asynccontextmanager, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +20,13 @@ import pytest
 from agentkit_py import Agent, Network, SqliteHistory, Tool, ToolContext, openai, tool
 from agentkit_py.errors import NonRetriableError, NotPendingError
 from agentkit_py.events.approvals import APPROVAL_EVENT
-from agentkit_py.history.questions import Question
 from agentkit_py.inngest import FunctionOptions, answer_question, create_functions
 from agentkit_py.inngest.runtime import Inference
 from agentkit_py.stores import ThreadLease
-from agentkit_py.testing import FakeProvider, tool_call, tool_calls
+from agentkit_py.testing import tool_call, tool_calls
 
 from .conftest import Working
-from .places import Cast, ServerPlace
-from .server import ServerClient, WorkerProcess, eventually
+from .shop import Lost, Shop, Unheard, opened, person, serving
 from .support import APP, Books, customer
 
 pytestmark = pytest.mark.devserver
@@ -137,90 +135,20 @@ async def _nothing() -> None:
     """Do nothing."""
 
 
-class Shop:
-    """Where the functions run, and the store of their threads."""
-
-    def __init__(self, place: ServerPlace, store: SqliteHistory) -> None:
-        self.place, self.store = place, store
-
-    async def start(self, agent: str, said_by: str, **data: Any) -> str:
-        """Send a message of somebody; gives the run."""
-        message = {"content": f"I am {said_by}.", "id": f"message-of-{said_by}"}
-        whose = {"threadId": said_by, "state": {"customer": said_by}, **data}
-        return await self.place.start(f"{APP}/agent-{agent}", {"input": message, **whose})
-
-    async def text(self, run: str) -> str:
-        """Wait until a run is completed; return its answer."""
-        end = await self.place.end(run)
-        assert end.status == "completed", end.output
-        return end.output["text"]
-
-    async def say_more(self, agent: str, customer: str, again: str = "again") -> str:
-        """Send another message of the customer; return all that its model reads."""
-        again = f"{customer}{again}"
-        self.place.model.says(again, {agent: [f"Hello again, {again}."]})
-        run = await self.start(agent, again, threadId=customer)
-        assert await self.text(run) == f"Hello again, {again}."
-        return str(self.place.model.read(f"Hello again, {again}."))
-
-    async def questions(self, customer: str, count: int = 1) -> list[Question]:
-        """Return the open questions of a customer's thread, once there are so many."""
-
-        async def look() -> list[Question] | None:
-            found = await self.store.list_questions(thread_id=customer)
-            return found if len(found) == count else None
-
-        return await eventually(look, f"{count} questions of {customer}")
-
-    async def waits(self, run: str, count: int) -> None:
-        """Wait until so many calls of a run wait for a person."""
-
-        async def look() -> bool | None:
-            spans = await self.place.spans(run)
-            return len([one for one in spans if one["status"] == "WAITING"]) == count or None
-
-        await eventually(look, f"{run} to wait for {count} people")
-
-    async def happens(self, customer: str, name: str) -> None:
-        """Wait for an effect."""
-
-        async def look() -> bool | None:
-            return self.place.books.of(customer)[name] == 1 or None
-
-        await eventually(look, f"{name!r} of {customer}")
-
-    async def logs(self, words: str) -> None:
-        """Wait until the worker says something."""
-        log = self.place.folder / "worker.log"
-
-        async def look() -> bool | None:
-            return words in log.read_text(errors="replace") or None
-
-        await eventually(look, f"{words!r} in the worker's log")
-
-
 @pytest.fixture(scope="module", params=["local", "offload"])
 def working(
     request: pytest.FixtureRequest, server_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Generator[Working]:
     """A worker with `functions_of`."""
-    folder, model = tmp_path_factory.mktemp("done"), Cast()
-    with FakeProvider(model) as provider:
-        base = provider.base_url("openai")
-        worker = WorkerProcess(server_url, base, folder, request.param, world=WORLD)
-        with worker.started():
-            yield worker, model, folder
-        assert provider.rejections == []
+    with serving(WORLD, server_url, tmp_path_factory.mktemp("done"), request.param) as worker:
+        yield worker
 
 
 @pytest.fixture
 async def shop(working: Working) -> AsyncGenerator[Shop]:
     """Where the functions run."""
-    worker, model, folder = working
-    client = ServerClient(worker.server_url)
-    async with store_of(folder) as store:
-        yield Shop(ServerPlace(client, worker, model, folder), store)
-    await client.close()
+    async with opened(working, store_of(working[2])) as shop:
+        yield shop
 
 
 async def test_the_next_message_reads_a_charge_of_a_run_that_failed(
@@ -256,34 +184,6 @@ async def test_a_store_that_is_locked_once_a_tool_has_acted_does_not_repeat_it(
     assert await shop.text(run) == "Charged."
     assert "done: charge a" in await shop.say_more("clerk", customer)
     assert shop.place.books.of(customer) == {"charge a": 1}
-
-
-class Lost(inngest.Middleware):
-    """No event leaves."""
-
-    async def before_send_events(self, events: list[inngest.Event]) -> None:
-        """Fail as a network does."""
-        raise ConnectionError
-
-
-class Unheard(inngest.Middleware):
-    """Events leave, and the server's reply is lost."""
-
-    async def after_send_events(self, result: inngest.SendEventsResult) -> None:
-        """Fail as a network does."""
-        raise ConnectionError
-
-
-@asynccontextmanager
-async def person(url: str, *middleware: Any) -> AsyncGenerator[inngest.Inngest]:
-    """A client of somebody who answers; the SDK has no way of its own to close one."""
-    client = inngest.Inngest(
-        app_id="people", is_production=False, event_api_base_url=url, middleware=[*middleware]
-    )
-    yield client
-    connections: Any = client._http_client  # pyright: ignore[reportPrivateUsage] - see above
-    await connections._http_client.aclose()
-    connections._http_client_sync.close()
 
 
 @pytest.mark.parametrize("network", [Lost, Unheard])

@@ -47,7 +47,9 @@ async def test_the_run_ends_with_one_clear_line(
     network = Network(name="desk", agents=[clerk], router=sequence(clerk), history=store)
     async with store:
         await store.add_thread("t", user_id="ada")
-        with pytest.raises(Exception, match="no thread 't'") as raised:
+        with pytest.raises(
+            Exception, match=rf"no thread 't' in {type(store).__name__}\("
+        ) as raised:
             await runner.run(network, "Wipe.", thread_id="t")
         assert "ThreadNotFoundError" in f"{type(raised.value).__name__} {raised.value}"
         assert not await store.thread_exists("t")
@@ -58,3 +60,24 @@ async def test_the_run_ends_with_one_clear_line(
     said = [one for one in said if one.name == "agentkit_py"]
     assert [one.exc_info for one in said] == [None] * len(said)
     assert "was deleted during a run" in said[0].getMessage()
+
+
+async def test_a_run_whose_thread_is_deleted_while_it_waits_names_the_store(runner: Runner) -> None:
+    """The thread is looked for when the person has answered; nothing is paid."""
+    store, paid = MemoryHistory(lease=ThreadLease()), list[str]()
+
+    @tool(needs_approval=True)
+    def refund() -> str:
+        """Pay back."""
+        paid.append("refund")
+        return "paid"
+
+    async def approve(_: object) -> bool:
+        await store.delete_thread("t")
+        return True
+
+    model = ScriptedModel(tool_call("refund", {}), "Done.")
+    clerk = Agent(name="clerk", system="S", tools=[refund], model=model, max_iter=3, history=store)
+    with pytest.raises(Exception, match=r"no thread 't' in MemoryHistory\("):
+        await runner.run(clerk, "Refund.", thread_id="t", approver=approve)
+    assert paid == []
