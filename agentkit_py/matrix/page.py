@@ -38,6 +38,7 @@ def matrix_page(
     data = data.replace("<", "\\u003c")  # nothing that strangers wrote ends the element
     page = _read("index.html")
     for old, new in (
+        ('  <link rel="icon" href="icon.svg" type="image/svg+xml">\n', ""),
         ('<link rel="stylesheet" href="viewer.css">', f"<style>{_read('viewer.css')}</style>"),
         ("<!-- policy -->", f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'),
         (

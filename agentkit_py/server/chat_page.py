@@ -118,6 +118,14 @@ class ChatPage:
         colors = {"color": self.color, "textColor": self.text_color}
         return text.replace("__COLORS__", json.dumps(colors))
 
+    def icon(self) -> str:
+        """Return the icon of the page's tab: a speech bubble in the page's colour, as SVG."""
+        return (
+            '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32">'
+            f'<path fill="{self.color}" d="M6 4h20a4 4 0 0 1 4 4v12a4 4 0 0 1-4 4H14l-8 6v-6'
+            'a4 4 0 0 1-4-4V8a4 4 0 0 1 4-4z"/></svg>'
+        )
+
     def headers(self) -> dict[str, str]:
         """Return the headers of the page: nothing but its own files, in frames of `sites` only."""
         frames = " ".join(["'self'", *self.sites])
@@ -137,6 +145,9 @@ class ChatPage:
         async def show(_request: Request) -> Response:
             return HTMLResponse(page, headers=headers)
 
+        async def icon(_request: Request) -> Response:
+            return Response(self.icon(), media_type="image/svg+xml", headers=headers)
+
         async def script(_request: Request) -> Response:
             return Response(widget, media_type="text/javascript", headers=headers)
 
@@ -147,4 +158,5 @@ class ChatPage:
             return serve
 
         files = [Route(f"/{name}", file(name)) for name in _FILES]
-        return Mount(self.path, routes=[Route("/", show), Route("/widget.js", script), *files])
+        own = [Route("/", show), Route("/icon.svg", icon), Route("/widget.js", script)]
+        return Mount(self.path, routes=[*own, *files])

@@ -258,6 +258,10 @@ async def test_the_widget_opens_the_page_with_the_sign_in_of_the_site() -> None:
             await frame.get_by_label("Message").press("Enter")
             await expect(frame.locator(".message")).to_have_text(["Hi", "Hello Ada."])
             assert await problems(page) == []
+            await page.set_viewport_size({"width": 390, "height": 800})
+            box = await page.locator("iframe").bounding_box()
+            assert box is not None
+            assert (box["width"], box["height"]) == (390, 800 - 72)  # above its button
             await frame.get_by_label("Message").press("Escape")
             await expect(page.locator("iframe")).to_be_hidden()
             chat_button = page.get_by_role("button", name="Chat with us")

@@ -28,23 +28,30 @@ let stored = new Set(); // ids of the messages that load() showed
 const unsent = new Map(); // messages that load() has not found in the thread yet, by id
 let oldest = 0; // position of the oldest message shown
 let titles = {};
+let isNew = true; // nothing was said in it yet
 
 function remembered() {
   try {
-    return localStorage.getItem(KEY);
+    return localStorage.getItem(KEY) || null;
   } catch {
     return null; // the browser keeps nothing for frames
   }
 }
 
-function begin(id) {
-  threadId = id;
+/** Show a conversation. A new one is remembered, and asked for, once something was said in it. */
+function begin(id = null) {
+  isNew = id === null;
+  threadId = id ?? crypto.randomUUID();
+  remember(isNew ? "" : threadId);
+  clear();
+}
+
+function remember(id) {
   try {
     localStorage.setItem(KEY, id);
   } catch {
     // the conversation ends with the page
   }
-  clear();
 }
 
 function clear() {
@@ -135,6 +142,7 @@ function showProblem(words, ...actions) {
   notice.replaceChildren(...(words ? [words, " ", ...actions] : []));
 }
 
+const LOADING = "Loading the conversation…";
 const STATES = {
   working: "Writing",
   queued: "Your message waits for its turn.",
@@ -146,6 +154,11 @@ function showState(state, words = STATES[state] ?? "") {
   working.replaceChildren(...(words ? [element("span", isBusy ? "dots" : "", words)] : []));
   stop.hidden = !isBusy;
   log.setAttribute("aria-busy", String(isBusy));
+}
+
+/** The conversation is there, or cannot be had: end the word of its loading, and no other. */
+function loaded() {
+  if (working.textContent === LOADING) showState("");
 }
 
 function showPeople({ state, names }) {
@@ -348,6 +361,7 @@ async function listen() {
       showProblem("");
       await read(answer.body).catch(() => {});
     }
+    if (!answer?.ok) loaded();
     if (answer?.status === 401) await signIn();
     const problem = { 401: "Please sign in to chat with us.", 429: "This chat is open in too many windows." };
     if (!answer?.ok) showProblem(problem[answer?.status] ?? "The connection is lost. We are trying again.");
@@ -359,11 +373,16 @@ async function listen() {
 
 async function load() {
   const asked = threadId;
+  if (isNew) {
+    loaded();
+    return greet();
+  }
   const { status, data, problem } = await call(`threads/${encodeURIComponent(asked)}`);
   if (asked !== threadId) return;
+  loaded();
   if (status === 404) {
     const isUsed = linked === asked || unsent.size || log.querySelector(".you");
-    if (!isUsed) begin(crypto.randomUUID()); // the id that the browser remembers may be another user's
+    if (!isUsed) begin(); // the id that the browser remembers may be another user's
     return greet(); // nothing was said yet
   }
   showProblem(problem ?? "");
@@ -432,6 +451,8 @@ async function deliver(message) {
 }
 
 function say(words) {
+  isNew = false;
+  remember(threadId);
   log.querySelector(".suggestions:last-child")?.remove();
   const node = bubble("you", "", words);
   add(node);
@@ -470,15 +491,16 @@ stop.onclick = async () => {
 };
 find("new").onclick = () => {
   unsent.clear();
-  begin(crypto.randomUUID());
+  begin();
   showState("");
   showPeople({ state: "none", names: [] });
   greet();
   text.focus();
 };
 
+showState("", LOADING);
 await signIn();
-begin(linked ?? remembered() ?? crypto.randomUUID());
+begin(linked ?? remembered());
 const { data: known } = await call("agents");
 for (const agent of known?.agents ?? []) titles = { ...titles, ...agent.tools };
 listen();

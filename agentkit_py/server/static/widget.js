@@ -25,7 +25,7 @@
       box-shadow: 0 4px 24px #0006; }
     [hidden] { display: none; }
     @media (max-width: 30rem) {
-      iframe { inset: 0 0 4.5rem 0; width: 100vw; height: auto; border: 0; border-radius: 0; }
+      iframe { inset: 0 0 auto 0; width: 100%; height: calc(100vh - 4.5rem); height: calc(100dvh - 4.5rem); border: 0; border-radius: 0; }
     }`;
   const button = document.createElement("button");
   button.textContent = label;
