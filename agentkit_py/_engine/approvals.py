@@ -105,14 +105,15 @@ class CallDesk:
             await record.open()
         with run.runtime.published_by_next_step(record is not None and run.approver is None):
             await run.monitor.emit(HitlRequested(**facts, request=request))
-        wait = partial(self._answer, step_id, request)
+        wait = partial(self._answer, step_id, request, record)
         answer = await run.thread.released_while(step_id, wait, timeout, pauses=run.runtime.pauses)
         await run.monitor.emit(HitlResolved(**facts, request=request, answer=answer))
         return answer
 
-    async def _answer(self, step_id: str, request: ApprovalRequest) -> ApprovalAnswer | None:
+    async def _answer(
+        self, step_id: str, request: ApprovalRequest, record: QuestionRecord | None
+    ) -> ApprovalAnswer | None:
         run, runtime = self.run, self.run.runtime
-        record = run.thread.question_record(request)
         if run.approver is None:
             opening = None if record is None else record.open
             answer = await runtime.ask(step_id, request, opening)

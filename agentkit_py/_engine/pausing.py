@@ -114,10 +114,11 @@ class Beginning:
         }
         run = RunRecord(id=message.id, status="paused", journal=journal)
         await store.save_run(thread_id, run)
-        waiting = await waited_for(store, thread_id, run)
+        asked = await questions_of(store, thread_id, run.id)
+        waiting = waited_for_by(run, asked)
         if not waiting:  # its questions were stopped meanwhile
             await stop_unasked(store, thread_id, run.id)
-        await close_questions(store, thread_id, message.id, but={one.id for one in waiting})
+        await stop_open(store, [question for question in asked if question not in waiting])
         return waiting
 
 
@@ -136,33 +137,35 @@ async def questions_of(store: QuestionStore, thread_id: str, run_id: str) -> lis
     return [question for question in found if question.run_id == run_id]
 
 
-async def close_questions(
-    store: QuestionStore, thread_id: str, run_id: str, *, but: Container[str] = ()
-) -> None:
-    """Close the open questions of a run that no attempt waits for any more."""
-    for one in await questions_of(store, thread_id, run_id):
-        if one.status == "open" and one.id not in but:
-            await stop_question(store, one.id)
+async def stop_open(store: QuestionStore, questions: Iterable[Question]) -> None:
+    """Stop those questions that are open: no attempt waits for them any more."""
+    for question in questions:
+        if question.status == "open":
+            await stop_question(store, question.id)
 
 
 async def waited_for(history: object, thread_id: str | None, run: RunRecord) -> list[Question]:
-    """Return the questions that a paused run waits for, those answered meanwhile included.
+    """Return the questions that a paused run waits for; see `waited_for_by`."""
+    store = abilities_of(history).questions
+    if store is None or thread_id is None:
+        return []
+    return waited_for_by(run, await questions_of(store, thread_id, run.id))
+
+
+def waited_for_by(run: RunRecord, questions: Iterable[Question]) -> list[Question]:
+    """Return those questions that a paused run waits for, those answered meanwhile included.
 
     Those of parallel calls come in the order of the calls, whichever asked first.
 
     A question belongs to its attempt. Questions of earlier attempts at the same message do not
     count, whatever their outcome.
     """
-    store = abilities_of(history).questions
-    if store is None or thread_id is None:
-        return []
     steps = as_object((run.journal or {}).get("steps")) or {}
     known, asked = as_object(steps.get("answers")) or {}, as_list(steps.get("asked"))
-    found = [one for one in await questions_of(store, thread_id, run.id) if one.status != "stopped"]
+    by_id = {question.id: question for question in questions if question.status != "stopped"}
     if asked is None:  # an earlier version stored it
-        return [one for one in found if one.id not in known]
-    questions = {one.id: one for one in found}
-    return [questions[one] for one in map(str, asked) if one in questions]
+        return [question for question in by_id.values() if question.id not in known]
+    return [by_id[question_id] for question_id in map(str, asked) if question_id in by_id]
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +231,7 @@ class Resumption:
 
         run = await self.store.change_run(self.thread_id, self.run_id, change)
         if run is None or run.status not in ("paused", "running"):
-            await close_questions(self.store, self.thread_id, self.run_id)
+            await stop_open(self.store, await questions_of(self.store, self.thread_id, self.run_id))
 
 
 async def resume_with(
@@ -393,7 +396,7 @@ async def end_lost(
 
     await store.change_run(thread_id, run_id, end)
     if lost:
-        await close_questions(store, thread_id, run_id)
+        await stop_open(store, await questions_of(store, thread_id, run_id))
     return bool(lost)
 
 
@@ -442,5 +445,5 @@ async def stop_paused(
         if run is not None and run.status in ("paused", "running"):
             run = await store.change_run(thread_id, run_id, stop)
         if run_id not in at_work if run is None else run.status != "running":
-            await close_questions(store, thread_id, run_id)
+            await stop_open(store, await questions_of(store, thread_id, run_id))
     return list(stopped.values())

@@ -386,9 +386,8 @@ class Thread:
         questions, thread_id = abilities_of(self.config).questions, self.state.thread_id
         if thread_id is None or questions is None:
             return None
-        now = datetime.now(UTC)
         question = Question(
-            request=request if request.asked_at else replace(request, asked_at=now),
+            request=request,
             thread_id=thread_id,
             run_id=None if self.message is None else self.message.id,
             execution=self.steps.runtime.execution,
