@@ -30,17 +30,11 @@ from agentkit_py.messages import Message, ToolResultMessage, lineage
 from agentkit_py.models.base import Compaction, Model, ModelReply, ModelRequest, ToolSpec
 from agentkit_py.models.binding import digest_of
 from agentkit_py.models.capabilities import window_of
-from agentkit_py.processors.apply import (
-    Restored,
-    is_enough,
-    restore_held,
-    run_chain,
-    steps_of,
-    without_results_of_others,
-)
+from agentkit_py.processors.apply import is_enough, run_chain, steps_of
 from agentkit_py.processors.base import ProcessorContext, Stage
 from agentkit_py.processors.current_results import shorten_results
 from agentkit_py.processors.report import ContextReport, ReportEntry
+from agentkit_py.processors.restoring import Restored, restore_held, without_results_of_others
 from agentkit_py.processors.tokenizers import count_messages, count_text
 from agentkit_py.processors.validity import ensure_valid
 from agentkit_py.processors.windowing import TokenLimiter

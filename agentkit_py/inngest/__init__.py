@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from agentkit_py.inngest.flow import FunctionOptions, per_customer, per_thread
 from agentkit_py.inngest.functions import create_functions, inngest_tool
+from agentkit_py.inngest.middleware import AgentKitMiddleware
 from agentkit_py.inngest.outputs import RunOutput
 from agentkit_py.inngest.realtime import publisher, subscription_token
-from agentkit_py.inngest.runtime import AgentKitMiddleware, InngestRuntime, patched, runtime_of
+from agentkit_py.inngest.runtime import InngestRuntime, patched, runtime_of
 from agentkit_py.inngest.sending import (
     CANCEL_EVENT,
     answer_question,

@@ -30,6 +30,7 @@ from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.leases import STEERED
 from agentkit_py.history.runs import execution_of
 from agentkit_py.inngest.flow import FunctionOptions
+from agentkit_py.inngest.middleware import AgentKitMiddleware, refuse_unencrypted
 from agentkit_py.inngest.outputs import run_json
 from agentkit_py.inngest.realtime import (
     Publish,
@@ -38,12 +39,7 @@ from agentkit_py.inngest.realtime import (
     publisher,
     unless_stopped,
 )
-from agentkit_py.inngest.runtime import (
-    AgentKitMiddleware,
-    Inference,
-    refuse_unencrypted,
-    runtime_of,
-)
+from agentkit_py.inngest.runtime import Inference, runtime_of
 from agentkit_py.inngest.sending import cancel_by_event, stop_function
 from agentkit_py.inngest.steps import from_exact, refuse_rounded, to_exact
 from agentkit_py.lifecycle.network_run import output_json

@@ -14,8 +14,8 @@ from agentkit_py.messages import (
     text_of,
 )
 from agentkit_py.processors.base import ProcessorContext, Tokenizer
+from agentkit_py.processors.shortening import head_and_tail
 from agentkit_py.processors.tokenizers import count_text
-from agentkit_py.processors.tool_results import head_and_tail
 
 LEAST_TOKENS = 30
 """Tokens that a result keeps, however little room there is: a line that says something."""

@@ -21,10 +21,10 @@ from agentkit_py.processors.cutting import (
     segments,
 )
 from agentkit_py.processors.settings import ConfiguredProcessor, number, optional, whole
+from agentkit_py.processors.shortening import head_and_tail
 from agentkit_py.processors.summarize import conversation_text
 from agentkit_py.processors.time_words import Period, periods
 from agentkit_py.processors.tokenizers import default_tokenizer, prepare
-from agentkit_py.processors.tool_results import head_and_tail
 from agentkit_py.search import (
     Embedder,
     MemoryIndex,

@@ -34,13 +34,13 @@ from agentkit_py.processors.cutting import (
     steady_cut,
 )
 from agentkit_py.processors.settings import ConfiguredProcessor, number, optional, text, whole
+from agentkit_py.processors.shortening import head_and_tail
 from agentkit_py.processors.tokenizers import (
     count_messages,
     count_text,
     default_tokenizer,
     prepare,
 )
-from agentkit_py.processors.tool_results import head_and_tail
 
 HEADING = (
     "This summary of the earlier conversation was made automatically. It is background for what "

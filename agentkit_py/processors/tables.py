@@ -21,14 +21,8 @@ from agentkit_py.messages import (
 from agentkit_py.processors.base import ProcessorContext
 from agentkit_py.processors.pairing import pair, rewritten
 from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, whole
-from agentkit_py.processors.tool_results import (
-    NamedBy,
-    id_of,
-    is_id,
-    older_results,
-    parsed,
-    payload_of,
-)
+from agentkit_py.processors.shortening import parsed
+from agentkit_py.processors.tool_results import NamedBy, id_of, is_id, older_results, payload_of
 
 _PLAIN = re.compile(r"[^\s|,;=\"\[\]{}()][^|,;\n\"\[\]]*")
 _PLAIN_KEY = re.compile(r"[^\s|,;=\"\[\]{}()](?:[^|,;=\n\"\[\]{}()]*[^\s|,;=\"\[\]{}()])?")

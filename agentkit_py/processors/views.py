@@ -28,7 +28,8 @@ from agentkit_py.messages import (
 from agentkit_py.processors.base import ProcessorContext
 from agentkit_py.processors.pairing import CallGroup, is_same, pair, rewritten, without_calls
 from agentkit_py.processors.settings import ConfiguredProcessor, flag, names, optional, whole
-from agentkit_py.processors.tool_results import RESULT_LINE, head_and_tail, line_for
+from agentkit_py.processors.shortening import head_and_tail
+from agentkit_py.processors.tool_results import RESULT_LINE, line_for
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -144,7 +144,7 @@ FAULTS: dict[str, Fault] = {
     "a word of a closed set is taken as it is": Fault(
         "call", 1, ("deploy new",), {
             "agentkit_py.inngest.flow.expect_one_of": _nothing,
-            "agentkit_py.inngest.runtime.expect_one_of": _nothing,
+            "agentkit_py.inngest.middleware.expect_one_of": _nothing,
             "agentkit_py.runtime.replay.Versioning.__post_init__": _nothing,
         }, Strict,
     ),

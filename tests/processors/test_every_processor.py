@@ -17,6 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentkit_py import processors
+from agentkit_py._core.digests import settings_of
+from agentkit_py._core.json import dumps
 from agentkit_py.messages import Message, text_of
 from agentkit_py.processors import (
     Budget,
@@ -117,6 +119,40 @@ def test_every_exported_processor_is_tried_and_can_be_made_from_a_dict() -> None
 def is_processor(value: object) -> bool:
     """Return whether a name of the package is a processor's class."""
     return isinstance(value, type) and issubclass(value, HistoryProcessor) and not isabstract(value)
+
+
+KIND_IN_STORED_KEYS = {
+    "budget": ["Budget"],
+    "compose": ["Chain", "ContextPolicy", "Threshold"],
+    "recall": ["Recall"],
+    "redaction": ["Redact"],
+    "summarize": ["Summarize"],
+    "tables": ["TableResults"],
+    "tool_results": [
+        *("ClearToolResults", "CompressToolResults", "Deduplicate"),
+        *("ToolCallFilter", "TruncateToolResults"),
+    ],
+    "views": ["ByAuthor", "HandoffView", "KeepImages", "StripImages"],
+    "windowing": [
+        *("DropUnanswered", "MessageWindow", "Pin", "ProviderCompaction"),
+        *("RecentToolCalls", "RecentTurns", "TokenLimiter"),
+    ],
+}
+"""The modules of the processors: a class that moves has another fingerprint."""
+
+
+def test_the_module_of_a_processor_is_part_of_stored_keys_and_stays() -> None:
+    """Summaries behind a processor that moved would be made again, and runs see a change."""
+    expected = {
+        f"agentkit_py.processors.{module}.{name}"
+        for module, names in KIND_IN_STORED_KEYS.items()
+        for name in names
+    }
+    kinds = [getattr(processors, name) for name in processors.__all__]
+    found = {f"{kind.__module__}.{kind.__qualname__}" for kind in filter(is_processor, kinds)}
+    assert found == expected
+    name = "agentkit_py.processors.tool_results.Deduplicate"
+    assert name in dumps(settings_of(Deduplicate(reads=["read"])))
 
 
 @pytest.mark.parametrize("processor", IDLE, ids=name_of)

@@ -31,6 +31,7 @@ from agentkit_py.network import Target
 from agentkit_py.processors.apply import run_chain
 from agentkit_py.processors.base import Processor, ProcessorContext
 from agentkit_py.processors.compose import ContextPolicy
+from agentkit_py.processors.shortening import parsed
 from agentkit_py.processors.tables import SEPARATOR, TableResults
 from agentkit_py.processors.tokenizers import ApproximateTokenizer, Tokenizer, count_messages
 from agentkit_py.processors.tool_results import (
@@ -39,7 +40,6 @@ from agentkit_py.processors.tool_results import (
     TruncateToolResults,
     id_of,
     is_id,
-    parsed,
     payload_of,
 )
 from agentkit_py.processors.validity import ensure_valid
