@@ -236,6 +236,20 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
     _resolved: tuple[list[object], AgentSpec] | None = field(init=False, repr=False)
     """The agent as last resolved, and the settings it was made from."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Refuse methods that are named as hooks, which would not be called.
+
+        Raises:
+            TypeError: There is one.
+        """
+        super().__init_subclass__(**options)
+        for hook in dataclasses.fields(Lifecycle):
+            if hook.name in vars(cls):
+                raise TypeError(
+                    f"class {cls.__name__}: a method {hook.name!r} is not called; hooks are "
+                    f"functions: lifecycle=Lifecycle({hook.name}=…)"
+                )
+
     def __post_init__(self) -> None:
         """Validate the options."""
         if not isinstance(self.name, str) or not self.name:

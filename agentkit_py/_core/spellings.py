@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import FrozenInstanceError
 from functools import wraps
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
 OTHER_WORDS: dict[str, str] = {
@@ -147,9 +148,33 @@ def replaced_here(cls: C) -> C:
 
 
 def options_spelled_here(cls: C) -> C:
-    """Let a class suggest the names of options that are spelled as in TypeScript."""
+    """Let a class suggest the names of options that are spelled as in TypeScript.
+
+    A subclass whose method has the name of an option is refused: the option's value would hide it.
+    """
     setattr(cls, "__init__", explained(cls.__init__, cls.__name__))  # noqa: B010 - as above
+    _refuse_hidden_methods(cls)
     return cls
+
+
+def _refuse_hidden_methods(cls: type) -> None:
+    options = frozenset(inspect.signature(cls.__init__).parameters) - {"self"}
+    own = cls.__dict__.get("__init_subclass__")
+
+    def check(sub: type, **given: Any) -> None:
+        (super(cls, sub).__init_subclass__ if own is None else own.__get__(None, sub))(**given)
+        for name, value in vars(sub).items():
+            if name in options and isinstance(value, _METHODS):
+                raise TypeError(
+                    f"class {sub.__name__}: {name!r} is an option of {cls.__name__}, whose value "
+                    f"hides a method of this name: pass the function as {name}=… "
+                    f"to {cls.__name__}, or call the method otherwise"
+                )
+
+    setattr(cls, "__init_subclass__", classmethod(check))  # noqa: B010 - as above
+
+
+_METHODS = (FunctionType, classmethod, staticmethod)
 
 
 def explained(function: F, name: str | None = None) -> F:

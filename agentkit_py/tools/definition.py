@@ -598,9 +598,11 @@ def _title(name: str, traits: ToolTraits, schema: Mapping[str, JsonValue] | None
             continue
         if form or conversion or not argument.isidentifier() or argument not in (known or argument):
             told = ", ".join(known or ()) or "none"
+            what = "formats" if form or conversion else "names"
             raise ToolDefinitionError(
-                name, f"title={title!r} names {argument!r}; its arguments are {told}"
-            )
+                name, f"title={title!r} {what} {argument!r}; its arguments, which are shown as "
+                f"they are, are {told}"
+            )  # fmt: skip
     return title
 
 

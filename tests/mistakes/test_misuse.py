@@ -11,7 +11,15 @@ import pytest
 from pydantic import BaseModel
 
 import agentkit_py
-from agentkit_py import Lifecycle, MemoryHistory, PostgresHistory, RunLimits
+from agentkit_py import (
+    Agent,
+    HistoryConfig,
+    Lifecycle,
+    MemoryHistory,
+    Network,
+    PostgresHistory,
+    RunLimits,
+)
 from agentkit_py.errors import AgentKitError
 from agentkit_py.inngest import FunctionOptions
 from agentkit_py.processors import MessageWindow
@@ -221,3 +229,27 @@ def test_a_misuse_is_an_error_that_names_it(mistake: str) -> None:
     make, words = MISTAKES[mistake]
     with pytest.raises(AgentKitError, match=words):
         make()
+
+
+HIDDEN = {
+    "a store's callback": (HistoryConfig, "get", "get=…"),
+    "a stores' own callback": (MemoryHistory, "append_results", "append_results=…"),
+    "a prompt": (Agent, "system", "system=…"),
+    "a network's router": (Network, "router", "router=…"),
+    "a hook": (Lifecycle, "on_start", "on_start=…"),
+    "a hook of an agent": (Agent, "on_finish", r"Lifecycle\(on_finish=…\)"),
+}
+
+
+@pytest.mark.parametrize("case", HIDDEN)
+def test_a_method_that_would_never_be_called_is_refused(case: str) -> None:
+    """An option's value would hide it: the class's store would remember nothing, and not say so."""
+    base, name, words = HIDDEN[case]
+
+    async def method(self: object, context: object) -> None:
+        del self, context
+
+    with pytest.raises(TypeError, match=words):
+        type("Own", (base,), {name: method})
+    made: Any = type("Own", (base,), {f"own_{name}": method})
+    assert issubclass(made, base)
