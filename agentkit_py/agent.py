@@ -63,7 +63,7 @@ from agentkit_py._engine.option_checks import (
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunContext, RunSetup
 from agentkit_py._engine.run_options import RunOptions
-from agentkit_py._engine.tool_limits import check_tool_limits
+from agentkit_py._engine.tool_limits import check_filters, check_tool_limits
 from agentkit_py._engine.tool_sources import (
     AllowedTools,
     ToolSource,
@@ -451,6 +451,11 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
                 f"{where}: output_validators check outputs of an output_type; set it, e.g. "
                 "output_type=str, or use output_guardrails=[…]"
             )
+        if self.output_type is None and (self.output_retries, self.end_strategy) != (1, "early"):
+            raise ConfigurationError(
+                f"{where}: output_retries and end_strategy are of an output_type; set it, or leave "
+                "them out"
+            )
         if callable(self.allowed_tools):
             expect_callback(where, "allowed_tools", self.allowed_tools, "ctx")
         if inspect.isfunction(self.token_counter):
@@ -601,6 +606,8 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         if self.history_mode != "typescript":
             where = f"Agent {self.name!r}"
             check_tool_limits(where, options.get("limits"), [self])
+            if self.processors:
+                check_filters(where, [self.processors], [self])
         model, max_iter = options.get("model"), options.get("max_iter")
 
         def body(context: RunContext) -> AgentRun:
@@ -651,7 +658,7 @@ _FLAGS = (
     *("stream_before_response", "parallel_tools", "repair_arguments", "keep_cut_replies"),
 )
 _NAMES = (
-    *("filter_precedence", "output_validators"),
+    *("filter_precedence", "output_validators", "output_retries", "end_strategy"),
     *("mcp_servers", "knowledge", "knowledge_filters", "enable_agentic_knowledge_filters"),
     *("tool_choice", "output_type", "handoffs", "allowed_tools", "processors", "token_counter"),
     *("input_guardrails", "output_guardrails"),

@@ -32,8 +32,8 @@ from agentkit_py._engine.option_checks import (
 )
 from agentkit_py._engine.prompt import HistoryMode
 from agentkit_py._engine.run_context import RunSetup
-from agentkit_py._engine.run_options import RunOptions
-from agentkit_py._engine.tool_limits import check_tool_limits
+from agentkit_py._engine.run_options import RunOptions, typed_state
+from agentkit_py._engine.tool_limits import check_filters, check_tool_limits
 from agentkit_py._engine.tool_sources import ToolSource
 from agentkit_py.agent import Agent, takes_arguments_of
 from agentkit_py.errors import ConfigurationError
@@ -216,6 +216,8 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
             expect(where, "each of agents", agent, Agent, "an Agent")
         expect_model(where, "default_model", self.default_model)
         expect(where, "default_state", self.default_state, State, "a State(…)")
+        if self.default_state is not None and self.state_type is not None:
+            typed_state(self.name, self.default_state.clone(), self.state_type)
         expect_history(where, self.history)
         if self.isolation not in (None, "own_tools"):
             raise ConfigurationError(
@@ -357,6 +359,8 @@ class Network(Runnable[NetworkRun[StateT, RunOutputT]], Generic[StateT, RunOutpu
         settings = [*_SETTINGS.of(self), router, *[agent.resolve() for agent in agents]]
         if self._planned is not None and is_same(self._planned[0], settings):
             return self._planned[1]
+        chains = [self.processors, *(agent.processors for agent in agents)]
+        check_filters(f"Network {self.name!r}", chains, agents)
         setup = RunSetup(
             name=self.name,
             history=self.history,

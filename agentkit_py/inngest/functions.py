@@ -121,6 +121,8 @@ def create_functions(
             that ``inference="offload"`` would go round, or a store that carries no streams.
     """
     where = "create_functions"
+    if cast("object", client) is None:
+        raise wrong(where, "client", "an inngest.Inngest(…)", client)
     expect_method(where, "client", client, "create_function", "an inngest.Inngest(…)")
     expect_items(where, "agents", agents, Agent, "Agent")
     expect_items(where, "networks", networks, Network, "Network")

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pydantic import BaseModel
@@ -19,13 +20,15 @@ from agentkit_py import (
     Network,
     PostgresHistory,
     RunLimits,
+    State,
 )
 from agentkit_py.errors import AgentKitError
 from agentkit_py.inngest import FunctionOptions
-from agentkit_py.processors import MessageWindow
+from agentkit_py.processors import MessageWindow, ToolCallFilter
 from agentkit_py.testing import ScriptedModel, tool_call
 
 from .cases import agent, app, functions, network
+from .effects import refund
 
 tool: Any = agentkit_py.tool
 
@@ -209,6 +212,13 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: agent(history=MemoryHistory()).run_sync("Hi", thread_id=5),  # type: ignore[arg-type]
         "thread_id must be a text",
     ),
+    "a default state of another type": (
+        lambda: network(state_type=Customer, default_state=State({"nmae": "Ada"})),
+        "did you mean 'name'",
+    ),
+    "retries of no output": (lambda: agent(output_retries=3), "are of an output_type"),
+    "an end of no output": (lambda: agent(end_strategy="exhaustive"), "are of an output_type"),
+    "no client": (lambda: functions(client=None), "client must be an inngest.Inngest"),
     "a result of another type": (
         lambda: asked(tool_call("odd", {}), "Done.", tools=[odd]),
         "has no JSON form",
@@ -253,3 +263,21 @@ def test_a_method_that_would_never_be_called_is_refused(case: str) -> None:
         type("Own", (base,), {name: method})
     made: Any = type("Own", (base,), {f"own_{name}": method})
     assert issubclass(made, base)
+
+
+def test_a_filter_of_a_misspelt_tool_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    """It would show the results that it was made to hide; a tool of elsewhere may be named."""
+    exact, elsewhere = ToolCallFilter(exclude=["refund"]), ToolCallFilter(include=["weather"])
+    misspelt = ToolCallFilter(exclude=["refnud"])
+    name = uuid4().hex
+    for filters in ([exact, elsewhere], [misspelt], [misspelt]):
+        clerk = agent(tools=[pay, refund], model=ScriptedModel("Hello.", "Hello."))
+        clerk.processors = [*filters]
+        network(name=name, agents=[agent(name="triage", processors=filters), clerk]).run_sync("Hi")
+    (line,) = [one.getMessage() for one in caplog.records if "did you mean" in one.getMessage()]
+    assert line == (
+        f"Network {name!r} has no tool 'refnud', which ToolCallFilter(exclude=…) names: "
+        "did you mean 'refund'?"
+    )
+    agent(name=name, tools=[refund], processors=[misspelt]).run_sync("Hi")
+    assert f"Agent {name!r} has no tool 'refnud'" in caplog.text
