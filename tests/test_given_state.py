@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict
+from typing_extensions import TypedDict
 
 from agentkit_py import Agent, MemoryHistory, Network, State, ToolContext, create_state, tool
 from agentkit_py.errors import ConfigurationError, StateError
@@ -168,3 +169,14 @@ async def test_a_thread_id_that_is_no_text_is_refused_where_the_state_is_made(gi
     agent = Agent(name="a", system="s", model=ScriptedModel("x"))
     with pytest.raises(StateError, match=r"State thread_id must be a text, got"):
         await agent.run("Hi", state={"data": {}, "threadId": given})
+
+
+async def test_a_state_may_be_a_typed_dict_of_typing_extensions() -> None:
+    """Pydantic wants that one before Python 3.12; it takes no `isinstance`."""
+
+    class Order(TypedDict):
+        number: int
+
+    agent = Agent(name="a", system="S", model=ScriptedModel("Hello."), state_type=Order)
+    result = await agent.run("Hi", state=State({"number": 7}))
+    assert result.text == "Hello."

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Optional
+from typing import Annotated, Any, Literal, Optional, Protocol
 
 import pytest
 from pydantic import BaseModel, Field
+from typing_extensions import TypedDict
 
 from agentkit_py import Agent, Network, RouterContext
 from agentkit_py.errors import ConfigurationError, OutputError
@@ -62,6 +63,61 @@ async def test_an_error_says_what_came_from_whom_and_what_to_write(kind: Any) ->
     assert "Network[…, " in str(caught.value)
     assert ", str])" in str(caught.value)
     assert caught.value.reason == "type"
+
+
+class Row(TypedDict):
+    """A dict with names."""
+
+    refund: int
+
+
+class Closing(Protocol):
+    """For type checkers alone."""
+
+    refund: int
+
+
+ITEMS: dict[str, tuple[Any, Any, bool]] = {
+    "items": (list[int], [1, 2], True),
+    "other items": (list[int], ["x"], False),
+    "an optional item": (list[int | None], [None], True),
+    "a tuple": (tuple[int, str], (1, "x"), True),
+    "a tuple of another length": (tuple[int, str], (1,), False),
+    "a tuple of any length": (tuple[int, ...], (1, 2, 3), True),
+    "keys": (dict[str, int], {"x": 1}, True),
+    "other values": (dict[str, int], {"x": "y"}, False),
+    "a bare list": (list, [1, "x"], True),
+    "an int for a float": (float, 1, True),
+    "a float for an int": (int, 1.5, False),
+    "anything": (Any, 3, True),
+    "a typed dict": (Row, {"refund": 1}, True),
+    "a model for a typed dict": (Row, Closed(refund=1), False),
+    "a protocol": (Closing, Closed(refund=1), True),
+}
+
+
+@pytest.mark.parametrize("case", ITEMS)
+async def test_items_of_an_output_are_looked_into(case: str) -> None:
+    """A list of another type would be found where the program uses it."""
+    kind, value, fits = ITEMS[case]
+    agent = Agent(name="a", system="S", model=ScriptedModel("x"), output_type=str)
+
+    def give(context: object) -> Any:
+        del context
+        return value
+
+    network = Network(name="n", agents=[agent], router=once(agent), output=give, output_type=kind)
+    if fits:
+        assert (await network.run("Hi")).output == value
+    else:
+        with pytest.raises(OutputError, match="output= gave"):
+            await network.run("Hi")
+
+
+async def test_an_output_of_another_object_says_that_both_are_to_be_the_same() -> None:
+    """The agent's own type is another than the network's."""
+    with pytest.raises(OutputError, match="the same output_type"):
+        await shop(int, tool_call("transfer_to_clerk", {})).run("I paid twice.")
 
 
 async def test_an_error_of_a_function_names_the_option() -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, cast, get_origin, is_typeddict
+from typing import Any, TypedDict, cast, get_origin
+
+from typing_extensions import is_typeddict
 
 from agentkit_py._core.spellings import option_hint
 from agentkit_py._engine.agent_spec import ModelChoice

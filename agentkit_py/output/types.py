@@ -18,10 +18,9 @@ from typing import (
     cast,
     get_args,
     get_origin,
-    is_typeddict,
 )
 
-from typing_extensions import TypeVar
+from typing_extensions import TypeVar, is_typeddict
 
 from agentkit_py.errors import ConfigurationError, ToolDefinitionError
 from agentkit_py.lifecycle.hooks import AgentContext
@@ -252,8 +251,10 @@ def wrong_output(wanted: Any, value: object, agent: str | None) -> str:
     name = type_name(wanted)
     author = "output=" if agent is None else f"agent {agent!r}"
     came = f"{author} gave {value!r:.120}, and output_type is {name}."
-    if agent is None or not isinstance(value, str):
+    if agent is None:
         return came
+    if not isinstance(value, str):
+        return f"{came} Give the agent and the network the same output_type."
     types: list[Any] = [*wanted] if isinstance(wanted, list | tuple) else [wanted]
     listed = ", ".join(type_name(one) for one in [*types, str])
     return (
@@ -296,20 +297,46 @@ def is_type(kind: object) -> bool:
 
 
 def is_of(kind: Any, value: object) -> bool:
-    """Return whether a value is of a type, or of a type in a list, as far as `isinstance` shows.
+    """Return whether a value is of a type, or of a type in a list, as far as it can be seen.
 
-    Unions and ``Annotated`` are looked into; of ``list[Closed]`` the list is looked at alone.
+    Unions, ``Annotated`` and the items of collections are looked into; an int is a float, as type
+    checkers have it.
     """
     if isinstance(kind, list | tuple):
         return any(is_of(one, value) for one in cast("Sequence[Any]", kind))
-    origin = get_origin(kind)
+    origin, parts = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return is_of(get_args(kind)[0], value)
+        return is_of(parts[0], value)
     if origin in (Union, UnionType):
-        return any(is_of(one, value) for one in get_args(kind))
+        return any(is_of(one, value) for one in parts)
     if origin is Literal:
-        return value in get_args(kind)
+        return value in parts
     if kind is None:
         return value is None
-    kind = origin or kind
-    return not isinstance(kind, type) or is_typeddict(kind) or isinstance(value, kind)
+    return _is_plain(origin or kind, value) and _are_items_of(parts, value)
+
+
+def _is_plain(kind: Any, value: object) -> bool:
+    if is_typeddict(kind):
+        return isinstance(value, dict)
+    if kind is Any or not isinstance(kind, type):
+        return True
+    try:
+        return isinstance(value, (float, int) if kind is float else kind)
+    except TypeError:  # a protocol that is for type checkers alone
+        return True
+
+
+def _are_items_of(parts: Sequence[Any], value: object) -> bool:
+    """Return whether the items of a collection are of the types in its brackets."""
+    if isinstance(value, dict):
+        pairs = cast("dict[Any, Any]", value)
+        kinds = parts if len(parts) == 2 else (Any, Any)  # noqa: PLR2004 - keys and values
+        return all(is_of(kinds[0], key) and is_of(kinds[1], one) for key, one in pairs.items())
+    if not isinstance(value, list | tuple | set | frozenset) or not parts:
+        return True
+    items = cast("Sequence[Any]", value)
+    if len(parts) == 1 or parts[-1] is ...:
+        return all(is_of(parts[0], item) for item in items)
+    is_same_length = len(parts) == len(items)
+    return is_same_length and all(is_of(*pair) for pair in zip(parts, items, strict=True))
