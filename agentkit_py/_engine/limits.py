@@ -71,6 +71,11 @@ class RunLimits:
         if given is not None and wrong:
             raise ConfigurationError(f"RunLimits(deadline={given!r}): {wrong}, or None.")
         self._check_tool_calls()
+        if self.price is not None and not callable(self.price):
+            raise ConfigurationError(
+                f"RunLimits(price={self.price!r:.80}): pass a function of (model, usage), e.g. "
+                'agentkit_py.budgets.Prices({"gpt-4o": …}), or None.'
+            )
         if self.max_cost is not None and self.price is None:
             raise ConfigurationError(
                 "RunLimits(max_cost=…) needs price=…, a function of (model, usage)"

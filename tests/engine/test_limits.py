@@ -224,6 +224,12 @@ def test_a_limit_may_be_larger_than_any_float() -> None:
     assert RunLimits(max_tokens=10**400).max_tokens == 10**400
 
 
+def test_a_price_that_is_no_function_is_refused() -> None:
+    """Else the run would fail after its first model call."""
+    with pytest.raises(ConfigurationError, match=r"RunLimits\(price=0.5\): pass a function"):
+        RunLimits(price=0.5)  # type: ignore[arg-type]
+
+
 def test_a_cost_needs_a_price() -> None:
     """The library knows none."""
     with pytest.raises(ConfigurationError, match="needs price="):

@@ -134,6 +134,9 @@ TAKES: dict[str, dict[str, str]] = {
         "max_inferences": "number",
         "max_tokens": "number",
         "max_cost": "number",
+        "max_steps": "number",
+        "max_tool_calls": "number",
+        "price": "function class",
     },
 }
 """The kinds of values that each parameter takes."""

@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from agentkit_py import HistoryConfig, MemoryHistory, SqliteHistory
+from agentkit_py import HistoryConfig, MemoryHistory, RunLimits, SqliteHistory
 from agentkit_py.routing import handoffs, mention_router
 from agentkit_py.stores import ThreadLease
 
@@ -26,8 +26,10 @@ def test_every_parameter_has_an_entry() -> None:
     assert gone == set()
 
 
-@pytest.mark.parametrize("made", [HistoryConfig, MemoryHistory, SqliteHistory, ThreadLease])
-def test_every_parameter_of_a_store_has_an_entry(made: type) -> None:
+@pytest.mark.parametrize(
+    "made", [HistoryConfig, MemoryHistory, SqliteHistory, ThreadLease, RunLimits]
+)
+def test_every_parameter_of_stores_and_limits_has_an_entry(made: type) -> None:
     """A new parameter says which kinds of values it takes."""
     names = inspect.signature(made).parameters
     assert sorted(setups.TAKES[made.__name__]) == sorted(names)
