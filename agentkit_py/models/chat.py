@@ -320,7 +320,7 @@ class _Turns(Writer):
         """Return an assistant's message without its calls; None if it has nothing else."""
         chunks = [self._chunk(one) for one in said]
         if any(chunk is not None and chunk.get("type") != "text" for chunk in chunks):
-            content = [chunk for chunk in chunks if chunk is not None]
+            content = [chunk for chunk in chunks if chunk and chunk.get("text") != ""]
             return {"role": "assistant", "content": content}
         words = [one for one in said if isinstance(one, TextMessage)]
         if not words or not (self._host.empty_messages or any(map(texts, words))):

@@ -34,7 +34,7 @@ MODELS: tuple[Divergence, ...] = (
         "replies-say-why-they-ended",
         "openai.ts responseParser",
         "A text whose reply was cut or is a refusal has the reason as its stop reason: `length`, "
-        "`content_filter`, `refusal`, or `other` where the provider's word is unknown.",
+        "`content_filter`, `refusal`, `pause`, or `other` where the provider's word is unknown.",
         "TypeScript says `stop`, so half an answer looks like a whole one.",
     ),
     Divergence(
@@ -49,6 +49,20 @@ MODELS: tuple[Divergence, ...] = (
         "A call of a tool that OpenAI defines (`custom`) runs the tool that it names, and its text "
         "is the argument `input`.",
         "TypeScript looks for its `function` and fails with a TypeError.",
+    ),
+    Divergence(
+        "older-calls-are-calls",
+        "openai.ts responseParser",
+        "A call in the older form (`function_call`) runs the tool that it names.",
+        "TypeScript takes the end of such a reply for a call's, and drops the call.",
+        "fresh:blocks",
+    ),
+    Divergence(
+        "hosts-get-their-reasoning",
+        "@inngest/ai deepseek",
+        "What DeepSeek has thought goes back to it, with every call at least an empty text.",
+        "It refuses calls that come back without `reasoning_content`; TypeScript sends none.",
+        "fresh:hosts",
     ),
     Divergence(
         "no-function-key",
@@ -149,7 +163,8 @@ MODELS: tuple[Divergence, ...] = (
     Divergence(
         "thinking-blocks",
         "anthropic.ts responseParser",
-        "Thinking is kept as reasoning, and blocks that nobody knows are left out.",
+        "Thinking is kept as reasoning; blocks that nobody knows are kept, streamed as data and "
+        "sent back to Claude.",
         "TypeScript fails on the first block that is neither text nor a call.",
     ),
     Divergence(
@@ -417,6 +432,13 @@ MODELS: tuple[Divergence, ...] = (
         "thinking where Claude refuses a request that asks for it.",
         "TypeScript sends the default parameters as they are, and every request is refused.",
         "o4-mini with a temperature",
+    ),
+    Divergence(
+        "paused-replies-are-continued",
+        "anthropic.ts responseParser",
+        "A reply that Claude has paused (`pause_turn`) is continued, ten times at the most.",
+        "It says so where the tools that it runs itself take long; TypeScript ends the turn.",
+        "fresh:blocks",
     ),
     Divergence(
         "empty-replies-are-continued",

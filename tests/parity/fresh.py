@@ -27,13 +27,14 @@ from .compare import shown
 from .corners import CORNERS
 from .divergences import ALL_IDS
 from .judge import documents, judge
+from .met import MET
 from .modes import CLASSES, FUNCTIONS, TYPESCRIPT, Mode
 from .scenarios import Pieces, scenario
 from .vectors import COMMITTED, Vector, load_folder
 
 PROGRAM = Path(__file__).parent / "node"
 SERVER = str(Path(__file__).with_name("mcp_oracle.py").resolve())
-EVERY = (*FAMILIES, *CORNERS, *COMBINED, "varied", "varied")
+EVERY = (*FAMILIES, *CORNERS, *COMBINED, *MET, "varied", "varied")
 """The families: scenarios of their own, and recordings with something changed."""
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from .accents import FAMILIES, KEYS, TEXTS, format_of, value, varied
 from .combined import COMBINED
 from .corners import CORNERS
+from .met import MET
 from .swapped import OPTIONS, WRITERS
 from .vectors import Json, Vector
 
@@ -74,7 +75,7 @@ def scenario(pieces: Pieces, seed: str, family: str) -> dict[str, Json]:
         base = rand.choice(pieces.whole)
         return {**made, "area": base.data["area"], "spec": varied(base.spec, rand)}
     spec = Scenario(pieces, rand).spec
-    (FAMILIES | CORNERS | COMBINED)[family](spec, rand)
+    (FAMILIES | CORNERS | COMBINED | MET)[family](spec, rand)
     shimmed = family in ("mcp", "served") and rand.random() < 0.75
     return {**made, **({"area": "mcp-shimmed"} if shimmed else {}), "spec": spec}
 

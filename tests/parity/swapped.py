@@ -17,6 +17,7 @@ OPTIONS: dict[str, dict[str, Json]] = {
         "baseUrl": "{{BASE}}/v1",
         "defaultParameters": {"max_tokens": 9},
     },
+    "deepseek": {"model": "deepseek-chat", "apiKey": "key-0000", "baseUrl": "{{BASE}}/v1"},
     "azure-openai": {
         "model": "gpt-4o",
         "apiKey": "key-0000",
@@ -100,6 +101,7 @@ WRITERS = {
     "openai": _chat,
     "grok": _chat,
     "azure-openai": _chat,
+    "deepseek": _chat,
     "anthropic": _anthropic,
     "gemini": _gemini,
 }

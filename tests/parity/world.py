@@ -24,7 +24,7 @@ from agentkit_py import (
     openai,
 )
 from agentkit_py.messages import TextContent
-from agentkit_py.models import Model, RetryPolicy, azure_openai, grok
+from agentkit_py.models import Model, RetryPolicy, azure_openai, compatible, grok
 
 from .handlers import build_tool
 from .hooks import lifecycle_of, messages_of, result_of, router_of, system_of
@@ -200,7 +200,7 @@ def _azure(options: dict[str, Json]) -> Model:
 
 _FACTORIES: dict[str, Callable[[dict[str, Json]], Model]] = {
     "openai": _chat,
-    "deepseek": _chat,
+    "deepseek": lambda options: compatible("deepseek", options["model"], **_common(options)),
     "azure-openai": _azure,
     "grok": lambda options: grok(options["model"], **_common(options)),
     "gemini": lambda options: gemini(options["model"], **_common(options)),

@@ -97,7 +97,7 @@ class Turn:
         self._asked = (public(prompt), public(history), "")
         history = processed(self.play, history, self._processors())
         limit = max(1, self.max_iter or 0)
-        iteration = counted = empty = 0
+        iteration = counted = pauses = 0
         while True:
             if last is not None:
                 prompt, history = self._next(prompt, last)
@@ -106,10 +106,9 @@ class Turn:
                 self.stopped = True
                 break
             last = self._infer(prompt, history, iteration)
-            iteration, counted = iteration + 1, counted + (not _is_empty(last))
-            empty += _is_empty(last)
-            reached = empty >= _MOST_EMPTY if _is_empty(last) else counted >= limit
-            ends = reached or not (_is_empty(last) or self._goes_on(last))
+            most = _most_pauses(last)
+            iteration, counted, pauses = iteration + 1, counted + (not most), pauses + bool(most)
+            ends = pauses >= most if most else counted >= limit or not self._goes_on(last)
             if ends:
                 last = self._finished(last)
                 self._name_result(last)
@@ -279,6 +278,7 @@ class Turn:
         form = responses if responses.is_asked(self.model, self.on) else chat
         decode = _FORMATS.get(self.model["provider"], form).decode
         read = self._read(decode, body)
+        self._note(read, body)
         if iteration and self.model["provider"] == "gemini" and gemini.says_nothing(body, read):
             read = gemini.empty(read) if self.on("empty-replies-are-continued") else read
         result = Result(
@@ -308,6 +308,16 @@ class Turn:
             replaced = bool(result.tool_calls) and self.on("tool-results-of-hooks")
             result.tool_calls = given if replaced else [*result.tool_calls, *given]
         return result
+
+    def _note(self, read: Json, body: Json) -> None:
+        """Note whose reasoning a reply has, and whether it was paused."""
+        provider = self.model["provider"]
+        said = read if isinstance(read, list) else []
+        paused = provider == "anthropic" and said and body.get("stop_reason") == "pause_turn"
+        paused = paused and self.on("paused-replies-are-continued")
+        for message in said:
+            facts = {"_host": provider} if message["type"] == "reasoning" else {}
+            message.update(facts | ({"_paused": True} if paused else {}))
 
     def _read(self, decode: Callable[[Json, Switches], list[Json]], body: Json) -> list[Json]:
         """The messages of a reply; one of another shape is a TypeError of JavaScript's."""
@@ -411,13 +421,13 @@ class Turn:
         }
 
 
-_MOST_EMPTY = 3
-
-
-def _is_empty(result: Result) -> bool:
-    """Whether it says nothing, and the model is asked to continue."""
+def _most_pauses(result: Result) -> int:
+    """How often a reply is continued that was paused, or says nothing; 0: it is whole."""
     output = [] if result.output is UNDEFINED else result.output
-    return any("_empty" in message for message in output)
+    if any("_empty" in message for message in output):
+        return 3
+    asks = any(message["type"] == "tool_call" for message in output)
+    return 10 if not asks and any("_paused" in message for message in output) else 0
 
 
 def _chronological(prompt: list[Json], history: list[Json]) -> list[Json]:

@@ -24,6 +24,7 @@ from .turns import (
     images_in,
     is_image,
     is_thought,
+    opaque,
     result_text,
     text_pieces,
     with_json,
@@ -54,7 +55,7 @@ def encode(
         reader: The agent.
         thread: The thread's id; undefined where nothing is marked for the cache.
     """
-    messages = [message for message in with_json(messages, on) if message["type"] != "opaque"]
+    messages = [message for message in with_json(messages, on) if _is_sent(message)]
     messages = with_names(messages, on) if tools else messages
     options = model["options"]
     defaults = _defaults(options, on)
@@ -97,6 +98,15 @@ def encode(
     own = thread is UNDEFINED or "cache_control" in stringify(defaults)
     marked = body if own else _marked_for_cache(body, asked_before, thread)
     return marked if marked != body and on("long-requests-are-marked") else body
+
+
+def _is_sent(message: Json) -> bool:
+    """Return whether a message is for Claude: parts without a type go to the host they are of.
+
+    Those of hosted tools go to requests that offer the tool, and none does here.
+    """
+    own = message.get("format") == "anthropic" and "part" not in message
+    return message["type"] != "opaque" or own
 
 
 _MARK = {"cache_control": {"type": "ephemeral"}}
@@ -240,7 +250,8 @@ def _their_system(messages: list[Json]) -> str:
 
 
 def _their_messages(messages: list[Json]) -> list[Json]:
-    said = [m for m in messages if m["role"] != "system" and m["type"] != "reasoning"]
+    kinds = ("reasoning", "opaque")
+    said = [m for m in messages if m["role"] != "system" and m["type"] not in kinds]
     found = [_their_message(m) for m in said]
     if found and found[-1]["role"] == "assistant":
         found[-1]["role"] = "user"
@@ -287,6 +298,8 @@ def _source(image: Json) -> Json:
 
 def _pieces(message: Json) -> list[Json]:
     """A text's blocks; one that came with more members goes back as it came."""
+    if message["type"] == "opaque":
+        return [message["content"]]
     block = message.get("_block")
     if block is not None and block.get("text") == message["content"] and block["text"].strip():
         return [block]
@@ -400,7 +413,7 @@ def _given(call: Json) -> str:
 def _own_thought(message: Json) -> list[Json]:
     block = message.get("_block", {})
     signed = "signature" in block if block.get("type") == "thinking" else "data" in block
-    return [block] if signed else []
+    return [block] if signed and "_trails" not in message else []
 
 
 def _content(blocks: list[Json]) -> Json:
@@ -418,10 +431,22 @@ def decode(body: Json, on: Switches) -> list[Json]:
         if on("answers-are-checked"):
             raise our_failure("ModelResponseError")
         return []
-    found: list[Json] = []
     blocks: Json = body.get("content") or []
     if not isinstance(blocks, list):
         raise TypeError
+    found = _messages_of(body, blocks, on)
+    if found is UNDEFINED:
+        return UNDEFINED
+    for message in reversed(found):  # nothing of the reply follows them
+        if message["type"] == "tool_call" or (message["type"] == "text" and text_pieces(message)):
+            break
+        message["_trails"] = True
+    return cut(found, [body.get("stop_reason")], on)
+
+
+def _messages_of(body: Json, blocks: list[Json], on: Switches) -> Json:
+    found: list[Json] = []
+    tools: dict[str, str] = {}
     for block in blocks:
         if not block.get("type"):
             continue
@@ -434,7 +459,26 @@ def decode(body: Json, on: Switches) -> list[Json]:
         elif "thinking" in block["type"]:
             thought = {"type": "reasoning", "role": "assistant", "_block": block}
             found.append({**thought, "content": block.get("thinking", "")})
-    return cut(found, [body.get("stop_reason")], on)
+        else:
+            found.append(_unknown(block, tools))
+    return found
+
+
+def _unknown(block: Json, tools: dict[str, str]) -> Json:
+    """A block for which there is no type; a hosted tool's say whose call it is."""
+    return _hosted(block, tools) | {"stop_reason": "stop"}
+
+
+def _hosted(block: Json, tools: dict[str, str]) -> Json:
+    kind = block["type"]
+    if kind.endswith("_tool_use"):
+        name = tools[block["id"]] = block["name"]
+        return opaque(block, "anthropic", toolName=name, callId=block["id"], part="call")
+    if kind.endswith("_tool_result"):
+        asked = block["tool_use_id"]
+        name = tools.get(asked) or kind.removesuffix("_tool_result")
+        return opaque(block, "anthropic", toolName=name, callId=asked, part="result")
+    return opaque(block, "anthropic")
 
 
 def _block(block: Json, body: Json, on: Switches) -> Json:

@@ -13,7 +13,7 @@ from .core import UNDEFINED, Switches, engine_failure, our_failure, prose_failur
 from .js import parsed, stringify, written
 from .replies import CUT, cut
 from .schemas import chat_tools
-from .turns import Exchange, in_words, text_of, text_pieces, units, whole, with_names
+from .turns import Exchange, in_words, opaque, text_of, text_pieces, units, whole, with_names
 
 _STOP = {"tool_calls": "tool", "function_call": "tool"}
 _O_SERIES = re.compile(r"(?<![a-z0-9])o[134](?![a-z0-9])")
@@ -35,13 +35,17 @@ def encode(
 ) -> dict[str, Json]:
     """The body of a request."""
     options = model["options"]
-    grok = model["provider"] == "grok"
+    grok, deepseek = (model["provider"] == name for name in ("grok", "deepseek"))
     body: dict[str, Json] = {"messages": _messages(messages, grok=grok, on=on)}
+    if deepseek:
+        _put_reasoning(body["messages"], on)
+    for message in body["messages"]:
+        message.pop("_thought", None)
     if tools:
         body["tool_choice"] = _choice(choice)
         if _parallel_is_known(options.get("model", ""), on):
             body["parallel_tool_calls"] = False
-        body["tools"] = chat_tools(tools, strict=not grok, on=on)
+        body["tools"] = chat_tools(tools, strict=not (grok or deepseek), theirs=not grok, on=on)
     elif grok and not on("no-empty-tool-list"):
         body["tools"] = []
     defaults = copy.deepcopy(options.get("defaultParameters") or {})
@@ -57,6 +61,49 @@ def encode(
     body |= defaults
     body.setdefault("model", options.get("model"))
     return body
+
+
+def _put_reasoning(messages: list[Json], on: Switches) -> None:
+    """Give DeepSeek its reasoning back, which it wants with every call."""
+    for message in messages:
+        thought = message.get("_thought", "")
+        if (thought or "tool_calls" in message) and on("hosts-get-their-reasoning"):
+            message["reasoning_content"] = thought
+
+
+def _with_thoughts(messages: list[Json]) -> list[Json]:
+    """The messages, the reasoning of a host on what it said after it."""
+    found: list[Json] = []
+    thoughts = ""
+    for message in messages:
+        if message["type"] == "reasoning":
+            thoughts += message["content"] if message.get("_host") == "deepseek" else ""
+            continue
+        facts: dict[str, Json] = {}
+        if thoughts and message["type"] == "tool_call" and message["tools"]:
+            first, *rest = message["tools"]
+            facts = {"tools": [first | {"_thought": thoughts}, *rest]}
+        elif thoughts and message["role"] == "assistant":
+            facts = {"_thought": thoughts}
+        found.append(message | facts)
+        thoughts = ""
+    return found
+
+
+def _thought(*said: Json) -> dict[str, Json]:
+    """The reasoning of messages and calls, if there is any."""
+    text = "".join(one.get("_thought", "") for one in said)
+    return {"_thought": text} if text else {}
+
+
+def _is_sent(message: Json) -> bool:
+    """Return whether a message is for a host of this format; of parts without a type, its own."""
+    if message["type"] != "opaque":
+        return message["type"] != "reasoning"
+    part = message["content"]
+    return message["format"] == "chat" and any(
+        name.startswith(part["type"]) for name in part if name != "type"
+    )
 
 
 def without_choice(body: Json, defaults: Json, tools: list[Json], on: Switches) -> None:
@@ -81,7 +128,7 @@ def _parallel_is_known(name: str, on: Switches) -> bool:
 
 
 def _messages(messages: list[Json], *, grok: bool, on: Switches) -> list[Json]:
-    messages = [m for m in messages if m["type"] not in ("reasoning", "opaque")]
+    messages = [m for m in _with_thoughts(messages) if _is_sent(m)]
     messages = with_names(messages, on)
     plain = [_plain(message, on) for message in messages]
     parts = units(whole(messages))
@@ -96,31 +143,74 @@ def _messages(messages: list[Json], *, grok: bool, on: Switches) -> list[Json]:
 def _joined(found: list[Any], on: Switches, *, grok: bool) -> list[Json]:
     """The messages, with a text and the calls for which the model stopped after it in one."""
     joined: list[Json] = []
-    before: Any = None
+    before: list[Json] = []
     sent = 0
     for unit in found:
         made = _unit(unit, on, grok=grok)
-        if isinstance(unit, Exchange) and before is not None:
-            words = text_of(before) + (made[0]["content"] or "")
-            words = words if words.strip() or not grok else None
+        goes_on = isinstance(unit, Exchange) or (before and _is_part(before[-1]) and _is_part(unit))
+        if before and goes_on:
             joined = joined[: len(joined) - sent]
-            made = [{**made[0], "content": words}, *made[1:]]
+            made = _with_words(before, unit, made, on, grok=grok)
         joined += made
-        stopped = not isinstance(unit, Exchange) and unit.get("stop_reason") in (
-            "tool",
-            *CUT.values(),
-        )
-        before, sent = unit if stopped else None, len(made)
+        before = [*(before if goes_on else []), unit] if _goes_on(unit) else []
+        sent = len(made)
     return joined
+
+
+def _is_part(unit: Any) -> bool:
+    """Return whether a unit is part of a list that a reply's content was."""
+    return not isinstance(unit, Exchange) and (unit["type"] == "opaque" or "_chunk" in unit)
+
+
+def _goes_on(unit: Any) -> bool:
+    """Return whether more of the same reply may follow a unit."""
+    if isinstance(unit, Exchange):
+        return False
+    return _is_part(unit) or unit.get("stop_reason") in ("tool", *CUT.values())
+
+
+def _with_words(
+    before: list[Json], unit: Any, made: list[Json], on: Switches, *, grok: bool
+) -> list[Json]:
+    """A unit with what the same reply said before it."""
+    after = [m for _, m in unit.said] if isinstance(unit, Exchange) else [unit]
+    content = _turn([*before, *after], on)
+    if grok and isinstance(content, str) and not content.strip():
+        content = None
+    first = made[0] if made else {"role": "assistant"}
+    facts = _thought(*before, *([first] if made else []))
+    return [{**first, "content": content, **facts}, *made[1:]]
+
+
+def _turn(said: list[Json], on: Switches) -> Json:
+    """What a reply said: a list where it has parts that are no text."""
+    chunks = [chunk for chunk in map(_chunk, said) if chunk.get("text") != ""]
+    if any(chunk["type"] != "text" for chunk in chunks):
+        return chunks
+    if len(said) == 1:
+        return _content(said[0]["content"], on)
+    return "".join(map(text_of, said))
+
+
+def _chunk(message: Json) -> Json:
+    if message["type"] == "opaque":
+        return message["content"]
+    chunk = message.get("_chunk", {})
+    whole = chunk.get("text") == message["content"]
+    return chunk if whole else {"type": "text", "text": text_of(message)}
 
 
 def _plain(message: Json, on: Switches) -> Json:
     match message["type"]:
         case "text":
-            return {"role": message["role"], "content": _content(message["content"], on)}
+            said = {"role": message["role"], "content": _content(message["content"], on)}
+            return said | _thought(message)
+        case "opaque":
+            return {"role": "assistant", "content": [message["content"]]}
         case "tool_call":
             calls = [_call(call, on) for call in message["tools"]]
-            return {"role": "assistant", "content": None, "tool_calls": calls}
+            asked = {"role": "assistant", "content": None, "tool_calls": calls}
+            return asked | _thought(*message["tools"])
         case _:
             return _result(message, on)
 
@@ -170,11 +260,12 @@ def _unit(unit: Any, on: Switches, *, grok: bool) -> list[Json]:
             return []
         return [_plain(unit, on)]
     said = [message for _, message in unit.said]
-    words = _content(said[0]["content"], on) if len(said) == 1 else "".join(map(text_of, said))
+    words = _turn(said, on) if said else None
     asked = {
         "role": "assistant",
         "content": words if said and (not grok or any(map(text_pieces, said))) else None,
         "tool_calls": [{**_call(call, on), "id": name} for call, name in unit.named()],
+        **_thought(*said, *unit.calls),
     }
     given = [
         {**_result(message, on), "tool_call_id": name}
@@ -196,8 +287,9 @@ def decode(body: Json, on: Switches) -> list[Json]:
             raise our_failure("ModelResponseError")
         return []
     found: list[Json] = []
+    asks = any(_calls(choice.get("message") or {}, on) for choice in body["choices"])
     for choice in body["choices"]:
-        found += _choice_messages(choice, on)
+        found += _choice_messages(choice, on, asks=asks)
     calls = any(message["type"] == "tool_call" for message in found)
     return cut(found, [_ending(choice, calls=calls) for choice in body["choices"]], on)
 
@@ -208,37 +300,64 @@ def _ending(choice: Json, *, calls: bool) -> Json:
     return "refusal" if refused and word not in CUT else word
 
 
-def _choice_messages(choice: dict[str, Json], on: Switches) -> list[Json]:
+def _calls(message: Json, on: Switches) -> list[Json]:
+    """The calls of a message, or its single call in the older form of functions."""
+    calls: list[Json] = message.get("tool_calls") or []
+    older = message.get("function_call")
+    return [{"function": older}] if older and not calls and on("older-calls-are-calls") else calls
+
+
+def _choice_messages(choice: dict[str, Json], on: Switches, *, asks: bool) -> list[Json]:
     message = choice.get("message")
     if message is None:
         return []
-    calls = message.get("tool_calls") or []
+    calls = _calls(message, on)
     role = message.get("role", UNDEFINED)
     if role is UNDEFINED and on("answers-are-checked"):
         role = "assistant"
-    base = {"role": role, "stop_reason": _stop(choice, calls, on)}
-    found: list[Json] = []
+    base = {"role": role, "stop_reason": _stop(choice, on, asks=asks)}
     content = message.get("content")
-    if isinstance(content, list):  # openai.ts: `message.content.trim()`
-        if not on("text-in-parts"):
-            raise engine_failure("TypeError")
-        content = "".join(part["text"] for part in content if part.get("type") == "text")
+    if isinstance(content, list) and not on("text-in-parts"):
+        raise engine_failure("TypeError")  # openai.ts: `message.content.trim()`
+    found: list[Json] = []
     thought = message.get("reasoning_content")
-    if thought and on("thoughts-are-reasoning"):
+    if thought and thought.strip() and on("thoughts-are-reasoning"):
         found.append({"type": "reasoning", "role": "assistant", "content": thought})
-    blank = isinstance(content, str) and not content.strip()
-    if content and (not blank or (calls and on("blanks-before-calls-stay"))):
-        found.append({**base, "type": "text", "content": content})
-    elif message.get("refusal") and on("refusals-are-text"):
-        found.append({**base, "type": "text", "content": message["refusal"]})
+    found += _texts(message, base, on, calls=bool(calls))
+    audio = message.get("audio")
+    if audio and on("unknown-parts"):
+        found.append(base | opaque({"type": "audio", "audio": audio}, "chat-audio"))
     if calls:
         found.append({**base, "type": "tool_call", "tools": [_read_call(c, on) for c in calls]})
     return found
 
 
-def _stop(choice: dict[str, Json], calls: Json, on: Switches) -> str:
+def _texts(message: Json, base: Json, on: Switches, *, calls: bool) -> list[Json]:
+    """What a choice says: a text, or the parts of a list of which some are no text."""
+    content = message.get("content")
+    if isinstance(content, list):
+        if any(part.get("type", "text") != "text" for part in content):
+            return [_part(part, base) for part in content]
+        content = "".join(part["text"] for part in content)
+    audio = message.get("audio") if on("unknown-parts") else None
+    refused = message.get("refusal") or (audio or {}).get("transcript")
+    if content and (content.strip() or (calls and on("blanks-before-calls-stay"))):
+        return [{**base, "type": "text", "content": content}]
+    if refused and not content and on("refusals-are-text"):
+        return [{**base, "type": "text", "content": refused}]
+    return []
+
+
+def _part(part: Json, base: Json) -> Json:
+    """A part of a list, of which some are no text."""
+    if part["type"] == "text":
+        return {**base, "type": "text", "content": part["text"], "_chunk": part}
+    return base | opaque(part, "chat")
+
+
+def _stop(choice: dict[str, Json], on: Switches, *, asks: bool) -> str:
     theirs = _STOP.get(choice.get("finish_reason") or "", "stop")
-    ours = "tool" if calls else "stop"
+    ours = "tool" if asks else "stop"
     if theirs == ours:
         return ours
     return ours if on("calls-go-on-whatever-the-finish-reason") else theirs

@@ -22,6 +22,7 @@ from .turns import (
     causes,
     images_in,
     is_image,
+    opaque,
     result_text,
     text_pieces,
     with_json,
@@ -76,7 +77,7 @@ def _sendable(messages: list[Json]) -> list[Json]:
 
     A part that held nothing is none.
     """
-    messages = [m for m in messages if m["type"] != "opaque" or m["content"]]
+    messages = [m for m in messages if m["type"] != "opaque" or _is_own(m)]
     running: dict[str, Json] = {}
     calls: dict[str, Json] = {}
     kept: list[Json] = []
@@ -295,6 +296,8 @@ def _part(part: Json, content: Json, body: Json, on: Switches) -> list[Json]:
         }
         shape = {"role": "assistant", "type": "tool_call", "stop_reason": "tool"}
         return [{**shape, "tools": [call]}]
+    if "functionResponse" in part and on("replies-are-the-models"):
+        return []
     if part.get("text") is None and on("unknown-parts"):
         return [_opaque({name: value for name, value in part.items() if value is not None})]
     text = part["text"]
@@ -328,12 +331,15 @@ def _users(part: Json) -> Json:
     return {**shape, "tool": tool, "content": stringify(said["response"])}
 
 
+def _is_own(message: Json) -> bool:
+    return bool(message["content"]) and message["format"] == "gemini"
+
+
 def _opaque(part: Json) -> Json:
     """A part for which there is no type, as it came."""
-    record = {"type": "opaque", "role": "assistant", "content": part, "format": "gemini"}
     kind = {"executableCode": "call", "codeExecutionResult": "result"}.get(next(iter(part), ""))
     hosted = {"toolName": "code_execution", "part": kind} if kind else {}
-    return {**record, "host": "parity.invalid", **hosted}
+    return opaque(part, "gemini", **hosted)
 
 
 def _with_ids(found: list[Json], body: Json, on: Switches) -> list[Json]:

@@ -77,7 +77,7 @@ CUT = {
     "length": "length", "max_tokens": "length", "MAX_TOKENS": "length",
     "content_filter": "content_filter", "SAFETY": "content_filter", "RECITATION": "content_filter",
     "refusal": "refusal", "model_context_window_exceeded": "context_window",
-    "MALFORMED_FUNCTION_CALL": "error", "error": "error",
+    "MALFORMED_FUNCTION_CALL": "error", "error": "error", "insufficient_system_resource": "error",
 }  # fmt: skip
 """Why a reply ended too early, by the providers' words."""
 
@@ -97,7 +97,7 @@ def cut(found: list[Json], reasons: list[Json], on: Switches) -> list[Json]:
         unknown = on("replies-say-why-they-ended") and not WHOLE.issuperset(words)
         for message in found if unknown else []:
             if message["type"] in ("text", "opaque"):
-                message["stop_reason"] = "other"
+                message["stop_reason"] = "pause" if "pause_turn" in words else "other"
         return found
     texts = [m for m in found if m["type"] in ("text", "opaque")]
     says = any(m["type"] != "text" or m["content"].strip() for m in texts)

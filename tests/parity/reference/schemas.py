@@ -31,12 +31,16 @@ _UNSAYABLE = frozenset(
 )  # fmt: skip
 
 
-def chat_tools(tools: list[Json], *, strict: bool, on: Switches) -> list[Json]:
-    """Return the tools in OpenAI's format."""
+def chat_tools(
+    tools: list[Json], *, strict: bool, on: Switches, theirs: bool | None = None
+) -> list[Json]:
+    """Return the tools in OpenAI's format; ``theirs``: whether TypeScript asks for strict ones."""
     found: list[Json] = []
     for tool in tools:
         function = {"name": tool["name"], **_described(tool, on)}
-        parameters, is_strict = _chat_parameters(tool, strict=strict, on=on)
+        parameters, is_strict = _chat_parameters(
+            tool, strict=strict, their_strict=strict if theirs is None else theirs, on=on
+        )
         if parameters is not None:
             function["parameters"] = parameters
         found.append({"type": "function", "function": {**function, "strict": is_strict}})
@@ -50,8 +54,10 @@ def _described(tool: Json, on: Switches) -> dict[str, Json]:
     return {"description": said} if kept else {}
 
 
-def _chat_parameters(tool: Json, *, strict: bool, on: Switches) -> tuple[Json, bool]:
-    theirs = _recorded(tool, "draft-7"), _their_strict(tool) if strict else False
+def _chat_parameters(
+    tool: Json, *, strict: bool, their_strict: bool, on: Switches
+) -> tuple[Json, bool]:
+    theirs = _recorded(tool, "draft-7"), _their_strict(tool) if their_strict else False
     try:
         ours = _our_chat_parameters(tool, strict=strict)
     except Failure:

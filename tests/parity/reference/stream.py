@@ -176,9 +176,10 @@ def _block(message: Json) -> Json:
         return _text(message)
     content = message["content"]
     hosted = {name: message[name] for name in ("toolName", "callId", "part") if name in message}
+    kind = content["type"] if "type" in content else next(iter(content))
     return {
         "format": message["format"],
-        "kind": next(iter(content)),
+        "kind": kind,
         **hosted,
         "content": content,
     }

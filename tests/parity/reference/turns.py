@@ -173,9 +173,19 @@ def is_thought(unit: Unit) -> bool:
 
 def text_pieces(message: Json) -> list[str]:
     """The parts of a text that hold more than blanks."""
+    if message["type"] == "opaque":
+        return []
     content = message["content"]
     parts = [content] if isinstance(content, str) else [part["text"] for part in content or []]
     return [part for part in parts if part.strip()]
+
+
+def opaque(block: Json, form: str, **hosted: str) -> Json:
+    """A part of a reply for which there is no type, as it came."""
+    kept = {name: value for name, value in block.items() if value is not None}
+    facts = {name: value for name, value in hosted.items() if value}
+    shape = {"type": "opaque", "role": "assistant", "content": kept, "format": form}
+    return {**shape, "host": "parity.invalid", **facts}
 
 
 def text_of(message: Json) -> str:
@@ -209,9 +219,9 @@ def with_names(messages: list[Json], on: Switches) -> list[Json]:
     def named(call: Json) -> Json:
         name = re.sub("[^a-zA-Z0-9_-]", "_", str(call["name"] or ""))[:64]
         name = name if re.match("[a-zA-Z_]", name) else f"_{name}"[:64]
-        return (
-            call if name == call["name"] or not on("names-are-checked") else call | {"name": name}
-        )
+        if name == call["name"] or not on("names-are-checked"):
+            return call
+        return {k: v for k, v in call.items() if k != "_written"} | {"name": name}
 
     return [
         m
@@ -262,11 +272,19 @@ def closing(found: list[Unit]) -> Json:
             return None
         if is_thought(unit):
             continue
+        if "_paused" in unit:
+            return None
         if unit["type"] == "opaque":
             return unit
-        if unit["role"] != "system" and text_pieces(unit):
+        if _is_heard(unit):
             return unit if unit["role"] == "assistant" else None
     return None
+
+
+def _is_heard(text: Json) -> bool:
+    """Return whether a text of somebody is sent: blanks alone are, as Gemini wrote them."""
+    whole = text.get("_part", {}).get("text") == text["content"]
+    return text["role"] != "system" and bool(whole or text_pieces(text))
 
 
 OPENING = "(The conversation begins here.)"
@@ -295,7 +313,7 @@ class Kept:
 
     def hear(self, item: Json) -> None:
         """Note who wrote a text."""
-        if item.get("type") == "text" and item["role"] != "system" and text_pieces(item):
+        if item.get("type") == "text" and _is_heard(item):
             self.author = item.get("_by")
 
 
