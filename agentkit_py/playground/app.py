@@ -56,7 +56,7 @@ from agentkit_py.playground.runs import BusyError, Playground, RecordedRun
 from agentkit_py.playground.stored import STORED, stored_call
 from agentkit_py.server.api import read_json
 from agentkit_py.server.chat_page import MARKDOWN
-from agentkit_py.server.schemas import ApiError
+from agentkit_py.server.errors import ApiError
 
 COOKIE = "agentkit_playground"
 TOKEN = "token"  # noqa: S105 - the parameter's name

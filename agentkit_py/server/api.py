@@ -27,20 +27,20 @@ from agentkit_py.server.access import Access
 from agentkit_py.server.auth import Authenticator, StreamTokens
 from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.decisions import Decisions
-from agentkit_py.server.hub import Hub, ListWatch, OpenStreams
-from agentkit_py.server.notices import Notifier
-from agentkit_py.server.people import StaffNews
-from agentkit_py.server.runs import Backend
-from agentkit_py.server.schemas import (
+from agentkit_py.server.errors import (
     ApiError,
     ErrorResponse,
-    StreamQuery,
     internal,
     invalid,
     not_found,
-    parse,
     too_many,
 )
+from agentkit_py.server.following import ListWatch, OpenStreams
+from agentkit_py.server.hub import Hub
+from agentkit_py.server.notices import Notifier
+from agentkit_py.server.people import StaffNews
+from agentkit_py.server.runs import Backend
+from agentkit_py.server.schemas import StreamQuery, parse
 from agentkit_py.stores import HistoryStore
 from agentkit_py.stores.wrappers import for_user
 

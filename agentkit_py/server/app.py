@@ -42,14 +42,15 @@ from agentkit_py.server.approvals import (
 from agentkit_py.server.auth import Auth, Authenticator, StreamTokens
 from agentkit_py.server.chat_page import ChatPage
 from agentkit_py.server.config import OWNER, ServerOptions, ServerSettings, agents_in
+from agentkit_py.server.errors import ApiError, invalid
+from agentkit_py.server.following import ListWatch, OpenStreams
 from agentkit_py.server.formats import AG_UI, VERCEL, FormatName, FrontEnd, format_of
 from agentkit_py.server.frontends import respond_to
-from agentkit_py.server.hub import Hub, ListWatch, OpenStreams
+from agentkit_py.server.hub import Hub
 from agentkit_py.server.local import LocalRuns
 from agentkit_py.server.notices import Notifier
 from agentkit_py.server.people import StaffNews
 from agentkit_py.server.runs import APPROVALS, TAKEOVERS, Backend
-from agentkit_py.server.schemas import ApiError, invalid
 from agentkit_py.stores import HistoryStore, MemoryHistory, ThreadLease
 from agentkit_py.stores.base import thread_store
 

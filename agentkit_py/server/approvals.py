@@ -19,18 +19,10 @@ from agentkit_py.history.questions import Question, QuestionStore, change_open, 
 from agentkit_py.network import problem_with_arguments
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.config import ServerSettings
+from agentkit_py.server.errors import ApiError, invalid, not_found
+from agentkit_py.server.responses import ApprovalItem, ApprovalsPage, Done
 from agentkit_py.server.runs import APPROVALS
-from agentkit_py.server.schemas import (
-    AnswerBody,
-    ApiError,
-    ApprovalItem,
-    ApprovalRequestBody,
-    ApprovalsPage,
-    ApprovalsQuery,
-    Done,
-    invalid,
-    not_found,
-)
+from agentkit_py.server.schemas import AnswerBody, ApprovalRequestBody, ApprovalsQuery
 from agentkit_py.server.streams import CountedEvents, event
 
 _MOST_CLOSED = 1000

@@ -22,7 +22,7 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py._core.urls import host_name, is_loopback
 from agentkit_py._engine.option_checks import expect_callback, expect_text, expect_texts
 from agentkit_py.errors import ConfigurationError
-from agentkit_py.server.schemas import ApiError, internal, unauthorized
+from agentkit_py.server.errors import ApiError, internal, unauthorized
 
 logger: logging.Logger = get_logger("agentkit_py.server")
 

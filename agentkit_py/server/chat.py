@@ -16,20 +16,22 @@ from agentkit_py.messages import TextMessage, UserMessage, text_of_parts
 from agentkit_py.network import Network
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.config import ServerSettings
-from agentkit_py.server.runs import Job, check_client_state
-from agentkit_py.server.schemas import (
+from agentkit_py.server.errors import invalid
+from agentkit_py.server.responses import (
     AgentItem,
     AgentsPage,
     Cancelled,
+    ChatResponse,
+    TokenResponse,
+)
+from agentkit_py.server.runs import Job, check_client_state
+from agentkit_py.server.schemas import (
     CancelRequest,
     ChatMessage,
     ChatRequest,
-    ChatResponse,
     NoParams,
     TokenRequest,
-    TokenResponse,
     check_unicode,
-    invalid,
 )
 from agentkit_py.server.threads import rewind
 from agentkit_py.stores.rows import title_of

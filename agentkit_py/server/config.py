@@ -23,9 +23,9 @@ from agentkit_py.memory import Memory
 from agentkit_py.network import Network, Target
 from agentkit_py.routing import agents_with, is_open
 from agentkit_py.runs import RunLimits
+from agentkit_py.server.errors import invalid
 from agentkit_py.server.hub import HubLimits
 from agentkit_py.server.notices import Notify
-from agentkit_py.server.schemas import invalid
 from agentkit_py.state import TENANT_KEYS, missing_fields
 from agentkit_py.stores import HistoryStore
 from agentkit_py.tools import Tool

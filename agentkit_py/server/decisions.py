@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.errors import AgentKitError
-from agentkit_py.server.schemas import ApiError
+from agentkit_py.server.errors import ApiError
 
 T = TypeVar("T")
 logger: logging.Logger = get_logger("agentkit_py.server")

@@ -15,17 +15,9 @@ from agentkit_py.network import Target, explain_thread, on_history
 from agentkit_py.results import AgentResult
 from agentkit_py.server.api import ApiRequest, endpoint
 from agentkit_py.server.config import agents_in
-from agentkit_py.server.schemas import (
-    ApiError,
-    Done,
-    MatrixJson,
-    NoteBody,
-    StaffThreads,
-    StaffThreadsItem,
-    StaffThreadsQuery,
-    ThreadPath,
-    invalid,
-)
+from agentkit_py.server.errors import ApiError, invalid
+from agentkit_py.server.responses import Done, MatrixJson, StaffThreads, StaffThreadsItem
+from agentkit_py.server.schemas import NoteBody, StaffThreadsQuery, ThreadPath
 from agentkit_py.server.staff import allowed, item_of, store_of, takeover_of
 from agentkit_py.server.threads import excerpt_of, summary_of
 from agentkit_py.stores import HistoryStore

@@ -21,9 +21,10 @@ from agentkit_py.inngest.sending import Client, Sender, send_answers, stop_quest
 from agentkit_py.results import USER
 from agentkit_py.server.auth import StreamTokens
 from agentkit_py.server.config import ServerSettings
+from agentkit_py.server.errors import ApiError
 from agentkit_py.server.hub import Entry, Hub
+from agentkit_py.server.responses import TokenResponse
 from agentkit_py.server.runs import APPROVALS, Backend, Job, channel_of, given_by_client, state_of
-from agentkit_py.server.schemas import ApiError, TokenResponse
 from agentkit_py.server.streams import own_token
 from agentkit_py.server.workers import Workers
 from agentkit_py.stores import HistoryStore

@@ -8,17 +8,9 @@ from agentkit_py.errors import ConfigurationError, ThreadNotFoundError
 from agentkit_py.history.users import Fact
 from agentkit_py.memory import UserMemory
 from agentkit_py.server.api import ApiRequest, endpoint
-from agentkit_py.server.schemas import (
-    CorrectBody,
-    Done,
-    FactItem,
-    FactPath,
-    Facts,
-    FactsQuery,
-    ForgetQuery,
-    Forgotten,
-    not_found,
-)
+from agentkit_py.server.errors import not_found
+from agentkit_py.server.responses import Done, FactItem, Facts, Forgotten
+from agentkit_py.server.schemas import CorrectBody, FactPath, FactsQuery, ForgetQuery
 
 
 @endpoint("GET", "/api/memory", 404)

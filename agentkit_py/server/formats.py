@@ -14,15 +14,8 @@ from agentkit_py.errors import ConfigurationError
 from agentkit_py.events import ag_ui, vercel
 from agentkit_py.events.approvals import Decision
 from agentkit_py.events.replies import OwnWriter, ReplyWriter, part_to_dict, reply_id
-from agentkit_py.server.schemas import (
-    CallAnswer,
-    CallArguments,
-    ChatMessage,
-    Id,
-    Text,
-    invalid,
-    parse,
-)
+from agentkit_py.server.errors import invalid
+from agentkit_py.server.schemas import CallAnswer, CallArguments, ChatMessage, Id, Text, parse
 from agentkit_py.server.turns import MOST, ShownTurn
 
 FormatName: TypeAlias = Literal["agentkit", "vercel", "ag-ui"]

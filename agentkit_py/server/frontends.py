@@ -46,22 +46,13 @@ from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint, read_json
 from agentkit_py.server.approvals import CLOSED, answer_question, decided
 from agentkit_py.server.chat import job_of, make_thread
 from agentkit_py.server.endings import end_of, record_of, waiting_for
+from agentkit_py.server.errors import ApiError, no_streams, not_found
 from agentkit_py.server.formats import AG_UI, VERCEL, FrontEnd, FrontEndRequest
 from agentkit_py.server.hub import Entry, Subscription
 from agentkit_py.server.people import staff_on
+from agentkit_py.server.responses import AgUiThread, StaffOnThread, VercelThread
 from agentkit_py.server.runs import channel_of, previous_data
-from agentkit_py.server.schemas import (
-    AgUiThread,
-    ApiError,
-    ChatMessage,
-    ChatRequest,
-    FrontEndQuery,
-    StaffOnThread,
-    VercelThread,
-    no_streams,
-    not_found,
-    parse,
-)
+from agentkit_py.server.schemas import ChatMessage, ChatRequest, FrontEndQuery, parse
 from agentkit_py.server.streams import CountedEvents
 from agentkit_py.server.turns import (
     ShownTurn,

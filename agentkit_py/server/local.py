@@ -46,10 +46,12 @@ from agentkit_py.results import AgentResult
 from agentkit_py.server.auth import StreamTokens
 from agentkit_py.server.config import ServerSettings
 from agentkit_py.server.endings import HAS_DIED, end_of, record_of, waiting_for
+from agentkit_py.server.errors import ApiError, too_many
 from agentkit_py.server.hub import Hub, LostRun
 from agentkit_py.server.line import Line
 from agentkit_py.server.local_run import LocalRun, stop_all
 from agentkit_py.server.notices import Notifier
+from agentkit_py.server.responses import TokenResponse
 from agentkit_py.server.runs import (
     APPROVALS,
     Backend,
@@ -57,7 +59,6 @@ from agentkit_py.server.runs import (
     channel_of,
     user_of,
 )
-from agentkit_py.server.schemas import ApiError, TokenResponse, too_many
 from agentkit_py.server.slots import RunSlot, RunSlots
 from agentkit_py.server.streams import own_token
 from agentkit_py.server.turns import turn_of

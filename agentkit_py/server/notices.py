@@ -12,7 +12,7 @@ from urllib.parse import quote
 from agentkit_py._core.awaiting import resolve
 from agentkit_py._core.untrusted import get_logger
 from agentkit_py.history.questions import Question
-from agentkit_py.server.hub import OpenStreams
+from agentkit_py.server.following import OpenStreams
 
 logger: logging.Logger = get_logger("agentkit_py.server")
 

@@ -15,8 +15,8 @@ from agentkit_py.history.abilities import abilities_of
 from agentkit_py.history.staff import Takeover, TakeoverStore
 from agentkit_py.results import AgentResult
 from agentkit_py.server.hub import Hub
+from agentkit_py.server.responses import StaffOnThread
 from agentkit_py.server.runs import TAKEOVERS, channel_of
-from agentkit_py.server.schemas import StaffOnThread
 from agentkit_py.stores import HistoryStore
 
 logger: logging.Logger = get_logger("agentkit_py.server")

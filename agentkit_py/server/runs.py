@@ -20,7 +20,7 @@ from agentkit_py.history.runs import Known, RunRecord
 from agentkit_py.messages import TextMessage, UserMessage
 from agentkit_py.network import Network, Target
 from agentkit_py.server.config import ServerSettings
-from agentkit_py.server.schemas import TokenResponse
+from agentkit_py.server.responses import TokenResponse
 from agentkit_py.state import TENANT_KEYS, State, field_names, fields_of
 from agentkit_py.stores import HistoryStore
 

@@ -28,22 +28,16 @@ from agentkit_py.server.api import HEADERS, Api, ApiRequest, endpoint
 from agentkit_py.server.approvals import for_staff, open_questions, visible
 from agentkit_py.server.chat import agents_of
 from agentkit_py.server.config import ServerSettings
+from agentkit_py.server.errors import ApiError, invalid, not_found
+from agentkit_py.server.responses import Done, Explained, StaffThread, TakeoverItem, TakeoversPage
 from agentkit_py.server.runs import TAKEOVERS, Job, state_of
 from agentkit_py.server.schemas import (
-    ApiError,
-    Done,
-    Explained,
     ExplainQuery,
     HandBackBody,
     JoinBody,
     SayBody,
-    StaffThread,
-    TakeoverItem,
-    TakeoversPage,
     TakeoversQuery,
     ThreadQuery,
-    invalid,
-    not_found,
 )
 from agentkit_py.server.streams import CountedEvents, event
 from agentkit_py.server.threads import last_reply, message_of, summary_of, without_provider_metadata

@@ -24,17 +24,11 @@ from agentkit_py._core.untrusted import get_logger
 from agentkit_py.server.api import HEADERS, Api
 from agentkit_py.server.auth import StreamTokens, is_same_host
 from agentkit_py.server.config import ServerSettings
+from agentkit_py.server.errors import ApiError, no_streams, not_found, unauthorized
 from agentkit_py.server.hub import Batch, Subscription
+from agentkit_py.server.responses import TokenResponse
 from agentkit_py.server.runs import TOPIC, channel_of
-from agentkit_py.server.schemas import (
-    ApiError,
-    StreamQuery,
-    TokenResponse,
-    no_streams,
-    not_found,
-    parse,
-    unauthorized,
-)
+from agentkit_py.server.schemas import StreamQuery, parse
 
 logger: logging.Logger = get_logger("agentkit_py.server")
 

@@ -15,29 +15,31 @@ from agentkit_py.results import USER
 from agentkit_py.server.api import Api, ApiRequest, endpoint
 from agentkit_py.server.approvals import open_questions, visible
 from agentkit_py.server.endings import end_of, record_of, waiting_for
+from agentkit_py.server.errors import not_found
 from agentkit_py.server.people import staff_on
-from agentkit_py.server.runs import channel_of
-from agentkit_py.server.schemas import (
+from agentkit_py.server.responses import (
     Done,
     ForkItem,
-    ForkRequest,
     Forks,
-    ForksQuery,
     FoundMessage,
     FoundMessages,
     LastReply,
-    NewThread,
     NewThreadResponse,
-    RewindRequest,
-    SearchQuery,
     StoredMessage,
     ThreadPage,
+    ThreadResponse,
+    ThreadSummary,
+)
+from agentkit_py.server.runs import channel_of
+from agentkit_py.server.schemas import (
+    ForkRequest,
+    ForksQuery,
+    NewThread,
+    RewindRequest,
+    SearchQuery,
     ThreadPath,
     ThreadQuery,
-    ThreadResponse,
     ThreadsQuery,
-    ThreadSummary,
-    not_found,
 )
 from agentkit_py.server.turns import ShownTurn, is_note, turns_of
 from agentkit_py.stores import HistoryStore

@@ -35,7 +35,8 @@ from agentkit_py.processors import (
     TruncateToolResults,
 )
 from agentkit_py.routing import mentioned
-from agentkit_py.server.schemas import ApiError, ChatRequest, parse
+from agentkit_py.server.errors import ApiError
+from agentkit_py.server.schemas import ChatRequest, parse
 from agentkit_py.stores import redacted
 from agentkit_py.stores.interchange import import_threads
 from agentkit_py.stores.rows import title_of
