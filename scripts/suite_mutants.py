@@ -2,6 +2,7 @@
 
 Run:
     python scripts/suite_mutants.py [--seed N] [--count N] [--seconds N] [--folder DIR]
+                                    [--within PATH] [--doubted TEST] [tests]
 
 Works on a copy of the repository. Places are chosen by the seed among operators, constants,
 conditions and returned values in functions of the whole package. Tests are collected once. First
@@ -10,6 +11,10 @@ own gets each change and runs the quick tests that reach it until one fails, the
 far as the seconds of processor time go. What they do not notice, slow tests are asked about in the
 same way. A change that nothing notices may be one that cannot be seen: the share counts only what
 is noticed. The folder keeps what was reached, for a run with the same places and tests.
+
+``--doubted tests/inngest/test_approvals.py`` asks whether tests could go: the doubted tests take
+the place of the slow ones, so that a change which only they notice is one that the others would
+let through. ``--within agentkit_py/_engine`` chooses places there alone.
 """
 
 from __future__ import annotations
@@ -97,8 +102,21 @@ def put(path: Path, made: ast.Module) -> None:
 class Mutants:
     """The plugin that runs the tests of each mutant, instead of each test once."""
 
-    def __init__(self, mutants: list[Place], seconds: float, every: int, kept: Path | None) -> None:
+    def __init__(
+        self,
+        mutants: list[Place],
+        seconds: float,
+        every: int,
+        kept: Path | None,
+        doubted: tuple[str, ...] = (),
+    ) -> None:
         self._mutants, self._seconds, self._every, self._kept = mutants, seconds, every, kept
+        self._doubted = doubted
+
+    def _is_asked_late(self, item: pytest.Item) -> bool:
+        if self._doubted:
+            return item.nodeid.startswith(self._doubted)
+        return item.get_closest_marker("slow") is not None
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -110,15 +128,16 @@ class Mutants:
         """Print what noticed each, then how many were noticed by which tests."""
         counts = Counter[str]()
         quick, slow = (
-            {i.nodeid: i for i in session.items if (i.get_closest_marker("slow") is None) is wanted}
-            for wanted in (True, False)
+            {item.nodeid: item for item in session.items if self._is_asked_late(item) is late}
+            for late in (False, True)
         )
+        names = ("others", "doubted") if self._doubted else ("quick", "slow")
         reached = self._reached(session.items)
         for number, place in enumerate(self._mutants):
             times = reached.get(number, {})
             order = sorted(times, key=lambda name: times[name])
             said, noticed, asked = "nothing", "", [0, 0]
-            for index, (kind, items) in enumerate((("quick", quick), ("slow", slow))):
+            for index, (kind, items) in enumerate(zip(names, (quick, slow), strict=True)):
                 reaching = [items[name] for name in order if name in items]
                 asked[index] = len(reaching)
                 noticed = self._noticed(session, place, reaching) if reaching else ""
@@ -129,9 +148,10 @@ class Mutants:
             counts[said] += 1
             print(f"\n{said}\t{place.path}:{place.line}: {place.change}\t{noticed}\t{asked}")
             sys.stdout.flush()
-        whole = counts["quick"] + counts["slow"]
-        share = counts["quick"] / whole if whole else 1.0
-        print(f"\n{dict(counts)}: quick tests notice {share:.0%} of what all notice", flush=True)
+        whole = sum(counts[name] for name in names)
+        share = counts[names[0]] / whole if whole else 1.0
+        words = f"{names[0]} tests notice {share:.0%} of what all notice"
+        print(f"\n{dict(counts)}: {words}", flush=True)
         return True
 
     def _reached(self, items: list[pytest.Item]) -> dict[int, dict[str, float]]:
@@ -215,6 +235,8 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60, help="for each place and kind of test")
     parser.add_argument("--every", type=int, default=1, metavar="N", help="take each Nth test only")
     parser.add_argument("--only", action="append", metavar="FILE:LINE", help="of those chosen")
+    parser.add_argument("--within", action="append", metavar="PATH", help="choose places there")
+    parser.add_argument("--doubted", action="append", default=[], metavar="TEST")
     parser.add_argument("--folder", type=Path, help="keeps what was reached")
     given, selection = parser.parse_known_args()
     kept: Path | None = given.folder.resolve() if given.folder else None
@@ -227,8 +249,11 @@ def main() -> int:
         sys.path.insert(0, str(folder))
         os.environ |= {"PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
         files = sorted((folder / "agentkit_py").rglob("*.py"))
+        if given.within:
+            wanted = tuple(str(folder / name) for name in given.within)
+            files = [path for path in files if str(path).startswith(wanted)]
         there = [one for path in files for one in places(folder, path) if not one.defines]
-        chosen = random.Random(given.seed).sample(there, given.count)  # noqa: S311 - a sample that a seed repeats, no secret
+        chosen = random.Random(given.seed).sample(there, min(given.count, len(there)))  # noqa: S311 - a sample that a seed repeats, no secret
         if given.only:
             chosen = [one for one in chosen if f"{one.path}:{one.line}" in given.only]
         print(f"seed {given.seed}: {len(chosen)} of {len(there)} places")
@@ -243,7 +268,7 @@ def main() -> int:
                 "--tb=no",
                 *selection,
             ],
-            plugins=[Mutants(chosen, given.seconds, given.every, kept)],
+            plugins=[Mutants(chosen, given.seconds, given.every, kept, tuple(given.doubted))],
         )
 
 
