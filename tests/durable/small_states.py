@@ -267,20 +267,25 @@ class World:
     def take(self, left: int, path: tuple[str, ...]) -> State:
         """Return everything as it is now."""
         executor = self.executor
-        server = (executor.schedule, executor.runs, executor.events)
-        kept = copy.deepcopy(server, {id(executor): executor})
+        kept = self._copied((executor.schedule, executor.runs, executor.events))
         return State(kept, self.store.taken(), copy.deepcopy(vars(self.marks)), left, path)
 
     def put_back(self, state: State) -> None:
         """Be as it was."""
         executor = self.executor
-        kept = copy.deepcopy(state.server, {id(executor): executor})
-        executor.schedule, executor.runs, executor.events = kept
+        executor.schedule, executor.runs, executor.events = self._copied(state.server)
         executor.journal.clear()
         executor.published.clear()
         self.store.put_back(state.stored)
         self.marks = Marks(**copy.deepcopy(state.marks))
         self.asked.clear()
+
+    def _copied(self, server: Any) -> Any:
+        """Copy what a server holds; what it remembers of steps never changes, and is shared."""
+        shared: list[Any] = [self.executor]
+        for run in server[1]:
+            shared += run.memos.values()
+        return copy.deepcopy(server, {id(one): one for one in shared})
 
     def digest(self) -> bytes:
         """Return a digest of all that decides what can happen from here on."""
@@ -617,6 +622,7 @@ def name_of(item: Any) -> str:
 _TIMES = re.compile(
     r"\d{4}-\d\d-\d\d[T ][0-9:.+Z-]+|\b1[78]\d{8,11}(\.\d+)?|01EVENT\d+|['\"]size['\"]: \d+"
     r"|['\"](?:prompt_|total_|input|output)[tT]okens['\"]: ?\d+"
+    r"|['\"]changed['\"]: \[.*?\](, )?"  # in which step other code was noticed
     r"|(?<=\.signal', )\d+|0x[0-9a-f]+|chatcmpl-\d+|at=[0-9.]+|now=[0-9.]+"
 )
 

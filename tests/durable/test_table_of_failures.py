@@ -38,6 +38,12 @@ HELD = {
     "test_deploys_in_the_middle_of_a_run_double_nothing",
     "A deploy that it cannot go on with": "durable/test_what_was_done.py::"
     "test_calls_stand_in_the_thread_of_a_run_that_ends_before_it_comes_to_them",
+    "A router, hook, processor or guardrail fails": "devserver/test_ends.py::"
+    "test_a_router_that_a_cancellation_of_its_own_leaves_fails_the_run_once",
+    "Function: a router decides otherwise in each replay": "devserver/test_storms.py::"
+    "test_in_a_storm_the_thread_says_what_the_ledger_has",
+    "The state that a program passes is no JSON": "engine/test_what_was_done.py::"
+    "test_a_state_that_is_no_json_is_refused_before_a_model_is_asked",
     "The thread is deleted meanwhile": "engine/test_deleted_threads.py::"
     "test_the_run_ends_with_one_clear_line",
 }
