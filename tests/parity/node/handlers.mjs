@@ -2,6 +2,13 @@
 
 import { copied, errorOf } from "./values.mjs";
 
+// What the engine throws, without a stack: that holds paths of the machine.
+const NO_LIST = {
+  name: "TypeError",
+  message: "(data[key] ??= []).push is not a function",
+  stack: "",
+};
+
 /** The handler of a tool, which notes each call. */
 export function handlerOf(spec, world) {
   const log = (input, context) =>
@@ -65,7 +72,9 @@ function atOnce(handler, input, context) {
       data[key] = valueOf(handler, input);
       return handler.returns;
     case "appendState":
-      (data[key] ??= []).push(valueOf(handler, input));
+      data[key] ??= [];
+      if (!Array.isArray(data[key])) throw errorOf(NO_LIST);
+      data[key].push(valueOf(handler, input));
       return handler.returns;
     case "incState":
       data[key] = (data[key] ?? 0) + (handler.by ?? 1);
