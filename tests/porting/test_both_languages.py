@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "examples" / "porting"
 PROGRAM = Path(__file__).parent / "node"
 
-NOT_SENT = {"stream", "stream_options", "parallel_tool_calls"}
+NOT_SENT = {"stream", "stream_options"}
 """Members of a request that only one of the languages sends; docs/parity.md says why."""
 
 OURS = {"usage.updated", "metadata.updated"}
@@ -151,17 +151,22 @@ def loaded_first(body: dict[str, Any]) -> dict[str, Any]:
     return {**body, "messages": messages[:-1]} if again else body
 
 
+IDS = ("runId", "parentRunId", "messageId", "partId", "stepId", "threadId")
+
+
 def told(chunks: list[dict[str, Any]]) -> Iterator[tuple[str, Any]]:
-    """Chunks as a front end reads them: deltas of one part joined, without ids and times."""
+    """Chunks as a front end reads them: deltas of one part joined, ids by their first mention."""
     kept = [chunk for chunk in chunks if chunk["event"] not in OURS]
+    numbers: dict[str, int] = {}
     for event, group in groupby(kept, key=lambda chunk: chunk["event"]):
-        members = list(group)
+        members = [chunk["data"] for chunk in group]
         if event.endswith(".delta"):
-            yield event, "".join(chunk["data"]["delta"] for chunk in members)
-        else:
-            for chunk in members:
-                data = chunk["data"]
-                yield event, (data.get("scope"), data.get("name"), data.get("type"))
+            joined = "".join(data["delta"] for data in members)
+            members = [{**members[0], "delta": joined}]
+        for data in members:
+            ids = {name: data[name] for name in IDS if data.get(name) is not None}
+            named = {name: numbers.setdefault(one, len(numbers)) for name, one in ids.items()}
+            yield event, {**data, **named}
 
 
 SCRIPTS: dict[str, list[Any]] = {
