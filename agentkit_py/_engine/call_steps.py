@@ -69,7 +69,8 @@ class CallSteps(Steps):
         if not self.allowed:
             raise ConfigurationError(
                 f"Step {step_id!r} was begun inside the step {self.prefix!r}, and there are no "
-                "steps in steps. A tool that uses ctx.step, asks or waits needs @tool(steps=True)."
+                "steps in steps. A tool that uses ctx.step, asks or waits needs steps=True: "
+                "@tool(steps=True), create_tool(…, steps=True)."
             )
         return super().name(f"{self.prefix}.{step_id}")
 
