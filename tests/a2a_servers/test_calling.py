@@ -65,7 +65,7 @@ async def test_an_agent_elsewhere_answers_with_the_text_of_its_artifacts() -> No
     assert [texts for _, _, texts in executor.said] == [["hello"]]
 
 
-async def test_a_thread_continues_the_context_and_sends_only_what_is_new() -> None:
+async def test_a_thread_continues_the_context_and_sends_new_messages_only() -> None:
     """The context's id is in the thread, so that any process continues it."""
     executor = Foreign()
     store = MemoryHistory()
@@ -102,7 +102,9 @@ async def test_after_a_question_only_new_texts_are_shown(then: str, shown: str) 
     ("case", "shown"),
     [("note", "Order 7.\n\nFor which order?"), ("same", "For which order?")],
 )
-async def test_what_a_completed_task_adds_to_its_text_is_shown(case: str, shown: str) -> None:
+async def test_the_additions_of_a_completed_task_to_its_text_are_shown(
+    case: str, shown: str
+) -> None:
     """A message in the status of a task that has artifacts, unless it is one of them."""
     assert (await remote(foreign_app(Foreign())).run(case)).text == shown
 

@@ -107,7 +107,7 @@ async def test_streams_of_one_user_are_limited_and_others_are_served() -> None:
         assert b" 200 " in answer.split(b"\r\n", 1)[0]
 
 
-async def test_a_flood_of_events_keeps_what_the_limits_allow() -> None:
+async def test_a_flood_of_events_is_kept_up_to_the_limits() -> None:
     """A reader that never reads costs nothing more, and learns what it lost."""
     hub = Hub(HubLimits(channel_chunks=100, channel_bytes=50_000))
     chunk: dict[str, Any] = {"event": "text.delta", "data": {"threadId": "t", "delta": "x" * 100}}

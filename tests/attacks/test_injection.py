@@ -45,7 +45,7 @@ INJECTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])
 @pytest.mark.parametrize("kind", INJECTIONS)
-async def test_what_a_result_says_calls_and_routes_nothing(kind: str, provider: Any) -> None:
+async def test_instructions_in_a_result_call_and_route_nothing(kind: str, provider: Any) -> None:
     """With a router that reads mentions, agents that can hand over, and a tool for money."""
     paid: list[int] = []
     asked: list[str] = []

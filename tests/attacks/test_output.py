@@ -260,7 +260,7 @@ def test_logs_of_a_command_in_its_own_process_are_clean(folder: Path) -> None:
     assert not unclean(done.stdout.decode() + done.stderr.decode())
 
 
-def test_a_prompt_shows_what_cannot_be_seen() -> None:
+def test_a_prompt_shows_invisible_characters() -> None:
     """A person approves exactly the arguments that the tool gets: nothing may be missing."""
     call = ToolCall("1", "pay", {"to": "evil\u202e\u200b\x9b", "n\x00": "\U000e0041"})
     line = call_line(call)

@@ -86,7 +86,7 @@ def test_hidden_data_is_masked_in_history() -> None:
     assert masked.tool.arguments == {"to": "[email]"}
 
 
-def test_own_expressions_find_what_is_hidden() -> None:
+def test_expressions_of_users_find_hidden_data() -> None:
     """And what they name as it is written."""
     redactor = Redactor({"booking": r"BK\d+", "sign": "＠"})
     assert (

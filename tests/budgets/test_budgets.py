@@ -83,7 +83,7 @@ async def test_counters_go_with_their_period_and_with_their_user(
         assert await store.spent("tenant:acme") == {("runs", "2026-02"): 1}
 
 
-async def test_failed_calls_give_back_what_was_reserved() -> None:
+async def test_failed_calls_release_their_reservation() -> None:
     """A request that the provider refused costs nothing."""
     budgets = Budgets(MemoryHistory(), {"user": UsageLimit(tokens=1000)})
     agent = Agent(name="a", system="", model=ScriptedModel(error(400, "no")))

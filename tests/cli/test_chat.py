@@ -116,7 +116,7 @@ def thread_in(output: str) -> str:
     return found[1]
 
 
-def test_each_line_is_answered_with_what_was_said_before(
+def test_each_line_is_answered_with_the_conversation_before_it(
     folder: Path, provider: FakeProvider
 ) -> None:
     """The thread lives as long as the chat, and the chat says so."""
@@ -179,7 +179,7 @@ def test_a_chat_without_a_word_has_nothing_to_come_back_to(
         assert "come back with" not in shown.stdout, lines
 
 
-def test_a_thread_goes_on_in_another_process(folder: Path, provider: FakeProvider) -> None:
+def test_a_thread_continues_in_another_process(folder: Path, provider: FakeProvider) -> None:
     """The command to come back is printed, and what was said is shown and sent."""
     provider.reply("Yes, red ones.", "As I said, red ones.")
     first = chat(folder, provider, "shop:shop", "--db", "chat.db", lines="Any hats?\n")
@@ -207,7 +207,7 @@ def test_a_thread_can_be_read_without_asking_anything(folder: Path, provider: Fa
     assert len(provider.requests) == 1
 
 
-def test_a_cut_text_of_an_earlier_run_is_said_to_be_cut(
+def test_a_cut_text_of_an_earlier_run_is_marked_as_cut(
     folder: Path, provider: FakeProvider
 ) -> None:
     """It looks like an answer otherwise."""
@@ -263,7 +263,9 @@ def test_another_model_can_be_named(folder: Path, provider: FakeProvider) -> Non
     assert provider.requests[0].model == "grok-4"
 
 
-def test_a_model_error_is_shown_and_the_chat_goes_on(folder: Path, provider: FakeProvider) -> None:
+def test_a_model_error_is_shown_and_the_chat_continues(
+    folder: Path, provider: FakeProvider
+) -> None:
     """A script learns of it by the exit status."""
     provider.reply(error(401, "Wrong key."), "Yes.")
     done = chat(folder, provider, "shop:shop", lines="Any hats?\nAny hats now?\n")

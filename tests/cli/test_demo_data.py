@@ -34,7 +34,7 @@ def data(tmp_path: Path) -> TravelData:
 
 
 @pytest.mark.parametrize(("attempt", "sentence"), REFUSALS)
-def test_the_data_refuses_what_makes_no_sense(
+def test_the_data_refuses_nonsense(
     data: TravelData, attempt: Callable[[TravelData], object], sentence: str
 ) -> None:
     """A sentence for the model; and nothing is changed."""
@@ -73,7 +73,7 @@ async def talk(folder: Path, *lines: str) -> list[str]:
     return said
 
 
-async def test_triage_asks_who_it_is_and_says_if_nobody_is_found(tmp_path: Path) -> None:
+async def test_triage_asks_for_the_customer_and_reports_an_unknown_customer(tmp_path: Path) -> None:
     """No agent gets the customer before that."""
     said = await talk(
         tmp_path,

@@ -248,7 +248,7 @@ def test_a_voice_simulation_of_tau2_is_refused_with_the_way_on() -> None:
     assert caught.value.field == "ticks"
 
 
-def test_what_openais_format_has_is_left_as_it_is() -> None:
+def test_values_in_openais_format_stay_unchanged() -> None:
     """Not one member of a line is touched."""
     record = {"messages": [{"role": "assistant", "tool_calls": [OPENAI], "x": 1}], "y": 2}
     assert as_chat(record) is record

@@ -190,7 +190,9 @@ async def test_agents_never_see_another_agents_tool_calls(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("filters", [False, True])
-async def test_a_report_counts_what_the_provider_got(*, filters: bool, tmp_path: Path) -> None:
+async def test_a_report_counts_the_messages_that_the_provider_got(
+    *, filters: bool, tmp_path: Path
+) -> None:
     """Each text, call and result that a report calls sent is in the request; nothing else is."""
     found = await outcomes(ODDITIES, RecordedNetwork(filters=filters), tmp_path / "t.db")
     for outcome in found:
@@ -227,7 +229,7 @@ def spoken(message: Message) -> list[str]:
             raise AssertionError(message)
 
 
-def test_lines_that_cannot_be_used_are_named_and_the_rest_goes_on() -> None:
+def test_unusable_lines_are_named_and_the_others_are_replayed() -> None:
     """Each kind of bad line, with its number and field; the good ones are replayed.
 
     Line 28 has a result without an id, which finds its call.
@@ -359,7 +361,7 @@ def test_a_second_replay_into_the_same_database_makes_threads_of_its_own(tmp_pat
     assert stored(db, "plain:none") == stored(db, "plain:none~2") == before
 
 
-def test_the_table_says_what_was_compared() -> None:
+def test_the_table_names_the_compared_policies() -> None:
     """No progress bar where nobody watches; figures with thousands separators and notes."""
     done = run(ODDITIES)
     lines = {line.split("  ")[0]: line.split()[-2:] for line in done.stdout.splitlines() if line}

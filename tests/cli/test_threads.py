@@ -194,7 +194,7 @@ def test_calls_and_results_are_found_in_words(db: Path) -> None:
     assert first("fedora") == "a  price: LookupError: no fedora"
 
 
-def test_cleaning_takes_what_is_older_than_asked_for(db: Path) -> None:
+def test_cleaning_removes_threads_older_than_the_given_age(db: Path) -> None:
     """Times are written like 7d."""
     assert "0 threads deleted" in threads("clean", "--db", db, "--older-than", "7d", "--yes")
     assert "3 threads deleted" in threads("clean", "--db", db, "--older-than", "0s", "--yes")
@@ -527,7 +527,7 @@ async def test_a_number_that_is_none_is_an_error_of_its_line(number: str) -> Non
     assert await store.count_results("x") == 1
 
 
-async def test_a_file_that_has_grown_adds_what_is_new() -> None:
+async def test_a_file_that_has_grown_adds_its_new_lines() -> None:
     """The new messages are added at the end of the thread."""
     store = MemoryHistory()
     lines = [json.dumps(line) for line in WITHOUT_IDS["typescript"]]
@@ -586,7 +586,7 @@ def _export_of(db: Path, tmp_path: Path) -> dict[str, Any]:
         (("vectors", "k"), {"a-0": "!"}),
     ],
 )
-def test_a_damaged_line_is_said_in_one_line_and_adds_nothing(
+def test_a_damaged_line_is_reported_in_one_line_and_adds_nothing(
     db: Path, tmp_path: Path, place: tuple[Any, ...], value: Any
 ) -> None:
     """Those before it are there."""
@@ -632,7 +632,7 @@ def test_an_export_takes_the_place_of_a_file_when_it_is_whole(db: Path, tmp_path
     assert [one.name for one in tmp_path.iterdir() if "lines" in one.name] == ["lines.jsonl"]
 
 
-def test_ages_and_names_that_cannot_be_are_said(db: Path, tmp_path: Path) -> None:
+def test_impossible_ages_and_names_are_reported(db: Path, tmp_path: Path) -> None:
     """They were tracebacks."""
     for age in ("99999999999d", f"{10**30}w"):
         said = threads("clean", "--db", db, "--older-than", age, "--yes", code=2)

@@ -182,7 +182,7 @@ ENDS: dict[str, tuple[Any, str, list[str]]] = {
 
 @pytest.mark.parametrize("agent", ["clerk", "desk"])
 @pytest.mark.parametrize("end", ENDS)
-async def test_the_next_message_reads_what_was_done_however_the_run_ended(
+async def test_the_next_message_reads_the_calls_of_a_run_however_it_ended(
     shop: Shop, customer: str, end: str, agent: str
 ) -> None:
     """The calls in one reply, in turn and together; each stands in the thread as what it was."""

@@ -231,7 +231,7 @@ PEOPLE = 8
 """Questions that two people answer at the same moment."""
 
 
-async def test_of_two_people_who_answer_at_once_the_first_decides_and_the_other_is_told(
+async def test_of_two_simultaneous_answers_the_first_decides_and_the_other_is_refused(
     shop: Shop, working: Working, customer: str
 ) -> None:
     """Row and money are the same; each has a client of its own."""

@@ -56,7 +56,7 @@ async def test_a_run_goes_from_desk_to_desk(place: Place, customer: str) -> None
     ]
 
 
-async def test_a_second_run_goes_on_with_the_thread(place: Place, customer: str) -> None:
+async def test_a_second_run_continues_the_thread(place: Place, customer: str) -> None:
     """Another run of the function loads it from the store."""
     turn = {"triage": ["How can I help?"]}
     await place.end(await begin(place, customer, turn))
@@ -69,7 +69,7 @@ async def test_a_second_run_goes_on_with_the_thread(place: Place, customer: str)
 
 
 @pytest.mark.parametrize("whose", ["another", "nobody's"])
-async def test_a_thread_of_somebody_else_is_not_opened(
+async def test_a_thread_of_another_user_is_not_opened(
     place: Place, customer: str, whose: str
 ) -> None:
     """Bob's event with Ada's thread sent her words to the model."""

@@ -116,7 +116,7 @@ def overflowing(stage: Stage) -> Network:
 
 
 @pytest.mark.parametrize("inference", INFERENCES)
-async def test_what_is_too_long_is_sent_once_more_with_half(
+async def test_a_request_that_is_too_long_is_sent_again_with_half_the_history(
     scenario: Any, inference: Inference
 ) -> None:
     """This holds too where the provider's answer comes as the text of a step's error."""
@@ -133,7 +133,7 @@ async def test_what_is_too_long_is_sent_once_more_with_half(
 
 
 @pytest.mark.parametrize("inference", INFERENCES)
-async def test_what_is_too_long_again_is_the_typed_error(
+async def test_a_request_that_is_too_long_twice_is_the_typed_error(
     scenario: Any, inference: Inference
 ) -> None:
     """There is one retry."""
@@ -162,7 +162,7 @@ def recalling(stage: Stage) -> Network:
     )
 
 
-async def test_what_is_recalled_is_embedded_once(scenario: Any) -> None:
+async def test_recalled_turns_are_embedded_once(scenario: Any) -> None:
     """Replays of the function reuse the remembered vectors."""
     facts = [TextMessage("user", f"fact {n}: the {word} is here") for n, word in enumerate("abc")]
     case: Scenario = scenario(

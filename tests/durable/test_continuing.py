@@ -123,7 +123,7 @@ class Payments:
         ("m-continued-1999999999", [f"m-continued-1999999999-continued{n}" for n in ("", "-2")]),
     ],
 )
-async def test_ids_of_messages_do_not_grow_with_the_runs_that_go_on(
+async def test_ids_of_messages_do_not_grow_with_each_continued_run(
     first: str, later: list[str]
 ) -> None:
     """Stores keep runs by them, and an index takes no text of any length."""
@@ -137,7 +137,7 @@ async def test_ids_of_messages_do_not_grow_with_the_runs_that_go_on(
 
 @pytest.mark.parametrize("kind", ["network", "agent"])
 @pytest.mark.parametrize("lease", LEASES)
-async def test_a_message_that_comes_twice_goes_on_once(lease: ThreadLease, kind: str) -> None:
+async def test_a_message_that_comes_twice_is_continued_once(lease: ThreadLease, kind: str) -> None:
     """At the same time, and long after it was answered: each order is paid once."""
     store = MemoryHistory(lease=lease)
     payments = Payments(store, kind=kind)
@@ -155,7 +155,7 @@ async def test_a_message_that_comes_twice_goes_on_once(lease: ThreadLease, kind:
     assert all("Pay all." in body and "Speak German." in body for body in payments.bodies)
 
 
-async def test_another_message_may_come_before_a_run_goes_on() -> None:
+async def test_another_message_may_come_before_a_run_continues() -> None:
     """The run goes on with what the other has left, not with what there was before it."""
     payments = Payments(MemoryHistory(lease=ThreadLease()))
     payments.send()
@@ -166,7 +166,7 @@ async def test_another_message_may_come_before_a_run_goes_on() -> None:
 
 @pytest.mark.parametrize("request_number", [4, 12, 20, 21, 22, 23, 24, 25, 30])
 @pytest.mark.parametrize("when", ["before", "inside", "after"])
-async def test_a_worker_that_dies_where_a_run_goes_on_loses_nothing(
+async def test_a_worker_that_dies_while_a_run_continues_as_new_loses_nothing(
     request_number: int, when: Any
 ) -> None:
     """A tool that was killed while it paid pays again, and is told so by its key."""
@@ -200,7 +200,7 @@ def _reply(text: str, result_id: str) -> AgentResult:
 
 @pytest.mark.parametrize("mode", ["chronological", "typescript"])
 @pytest.mark.parametrize("store", ["none", "memory", "hooks"])
-async def test_what_the_user_said_goes_along(store: str, mode: str) -> None:
+async def test_the_users_messages_are_carried_over(store: str, mode: str) -> None:
     """Also where no thread can be loaded, and where TypeScript's history does not hold it."""
     stores: dict[str, Any] = {
         "none": None,
@@ -214,7 +214,7 @@ async def test_what_the_user_said_goes_along(store: str, mode: str) -> None:
     assert [body.count("Pay all.") for body in payments.bodies] == [1] * len(payments.bodies)
 
 
-async def test_an_agent_with_an_output_goes_on() -> None:
+async def test_an_agent_with_an_output_type_continues() -> None:
     """A run that ends by its steps gives none, and has not failed."""
     payments = Payments(MemoryHistory(lease=ThreadLease()), kind="agent", output_type=Paid)
     payments.send()
@@ -257,7 +257,7 @@ def _dropping(key: str | None) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", [*_dropping(None)])
-def test_flow_control_that_drops_events_is_refused_beside_continue_as_new(name: str) -> None:
+def test_flow_control_that_drops_events_is_refused_with_continue_as_new(name: str) -> None:
     """The event of a run's continuation would be dropped, and the rest of its work be lost."""
     long = FunctionOptions(continue_as_new=900)
     for key in (None, _THREAD):
@@ -274,7 +274,7 @@ def test_flow_control_that_only_delays_goes_with_continue_as_new() -> None:
 
 
 @pytest.mark.parametrize("kind", ["network", "agent"])
-async def test_an_event_without_a_state_goes_on_with_the_threads_data(kind: str) -> None:
+async def test_an_event_without_a_state_continues_with_the_threads_data(kind: str) -> None:
     """As a direct run does; a state that is given counts."""
     payments = Payments(MemoryHistory(lease=ThreadLease()), kind=kind)
     payments.send()

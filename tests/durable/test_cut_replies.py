@@ -242,7 +242,7 @@ async def test_only_for_a_reply_that_is_not_whole_is_its_writer_waited_for(
     assert [row.text for row in await store.load("t")] == [LONG]
 
 
-async def test_a_reply_with_calls_stands_in_the_thread_once(store: HistoryStore) -> None:
+async def test_a_reply_with_calls_is_in_the_thread_once(store: HistoryStore) -> None:
     """The run is stopped in the call; its text was noted when it was written, too."""
 
     @tool
@@ -260,7 +260,7 @@ async def test_a_reply_with_calls_stands_in_the_thread_once(store: HistoryStore)
         assert "Whether it took effect is not known" in str(replies[0].tool_calls[0].content)
 
 
-async def test_what_a_guardrail_refused_is_not_kept(store: HistoryStore) -> None:
+async def test_a_reply_that_a_guardrail_refused_is_not_kept(store: HistoryStore) -> None:
     """Though users saw it before it was checked, and the run fails."""
     async with store:
         refuse = Guardrail(lambda _: Tripwire("No."), name="no")

@@ -146,7 +146,7 @@ async def test_calls_that_are_made_are_not_asked_about_when_approval_is_added() 
         assert len(refused) == 4 - len(shop.charges)
 
 
-async def test_a_tool_that_gets_steps_does_not_do_again_what_is_done() -> None:
+async def test_a_tool_that_gets_steps_does_not_repeat_finished_work() -> None:
     """Every earlier charge was made again."""
     for number in range(1, LENGTH, 3):
         shop = MemoryShop()
@@ -171,7 +171,7 @@ async def test_calls_that_were_made_in_turn_stay_so_when_tools_run_at_once(
 @pytest.mark.parametrize(
     "after", ["a processor with steps", "a processor of the network", "a lease"]
 )
-async def test_processors_and_leases_are_parts_of_what_a_run_began_with(after: str) -> None:
+async def test_processors_and_leases_belong_to_the_definition_of_a_run(after: str) -> None:
     """Their steps were taken for chance, and no other worker was tried."""
     run = await run_through(MemoryShop(), deployed("the same", after, 12))
     assert run.error is not None
@@ -220,7 +220,7 @@ async def test_runs_of_another_version_may_be_made_to_fail() -> None:
     assert "on_version_mismatch" in run.error["message"]
 
 
-async def test_a_run_that_goes_on_with_other_code_says_so_in_its_trace() -> None:
+async def test_a_run_that_continues_with_other_code_says_so_in_its_trace() -> None:
     """The first step that is done with it keeps what has changed."""
     run = await run_through(MemoryShop(), deployed("the same", "approval", 8))
     [changed] = [f["changed"] for f in map(facts_of, run.memos.values()) if "changed" in f]
@@ -281,7 +281,7 @@ def shown(what: str, said: Counter[str]) -> None:
 
 @pytest.mark.parametrize("number", range(1, 12))
 @pytest.mark.parametrize("first", INFERENCES)
-async def test_a_run_goes_on_where_models_are_asked_from_elsewhere_now(
+async def test_a_run_continues_where_models_are_now_called_from_elsewhere(
     first: Inference, number: int
 ) -> None:
     """Replies that were there before are read as they are: by the server, or made here."""
@@ -314,7 +314,7 @@ async def test_a_run_goes_on_where_models_are_asked_from_elsewhere_now(
 
 @pytest.mark.parametrize("inference", INFERENCES)
 @pytest.mark.parametrize(("first", "then"), list(itertools.permutations(APIS, 2)))
-async def test_a_run_goes_on_with_a_model_of_another_api(
+async def test_a_run_continues_with_a_model_of_another_api(
     first: str, then: str, inference: Inference, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What the first one said is read as what it is; its reasoning stays with it."""

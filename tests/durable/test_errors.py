@@ -421,7 +421,7 @@ def _raise(error: Exception, _: object) -> None:
     raise error
 
 
-async def test_what_an_error_cannot_be_remembered_with_is_left_out() -> None:
+async def test_facts_of_an_error_that_cannot_be_remembered_are_left_out() -> None:
     """Values that are no JSON, lone surrogates and a foreign error's attributes are dropped."""
     ours, theirs = ConfigurationError("half \ud83d"), OwnError("theirs")
     vars(ours).update(path=object(), hint="kept")

@@ -37,7 +37,7 @@ def greeter(*replies: Any) -> tuple[Agent, ScriptedModel]:
 
 
 @pytest.mark.parametrize("inference", INFERENCES)
-async def test_an_agents_function_runs_it_and_returns_what_a_caller_needs(
+async def test_the_function_of_an_agent_returns_the_fields_that_a_caller_needs(
     inference: Inference,
 ) -> None:
     """Started by the event of its name, with state and thread of the event."""
@@ -88,7 +88,7 @@ async def test_a_networks_function_says_why_it_ended() -> None:
 
 
 @pytest.mark.parametrize("data", [{}, {"input": 7}, {"input": {"text": "hi"}}])
-async def test_a_bad_event_fails_once_and_says_what_was_expected(data: dict[str, Any]) -> None:
+async def test_a_bad_event_fails_once_and_names_the_expected_fields(data: dict[str, Any]) -> None:
     """Trying again would not change the event."""
     agent, _ = greeter()
     made = client()
@@ -156,7 +156,7 @@ def test_options_are_passed_on_to_the_server() -> None:
     assert function.get_config("http://here").on_failure is not None
 
 
-def test_what_cannot_be_served_is_refused() -> None:
+def test_agents_that_cannot_be_served_are_refused() -> None:
     """Options for nobody, and two names with one id."""
     agent, _ = greeter()
     with pytest.raises(ConfigurationError, match="'nobody'"):

@@ -113,7 +113,7 @@ async def test_runs_that_are_gathered_are_refused_before_anything_happens(
     assert not paid
 
 
-async def test_runs_in_the_groups_of_the_sdk_go_on_together() -> None:
+async def test_runs_in_the_groups_of_the_sdk_continue_together() -> None:
     """It is the way for whole runs."""
     paid: Counter[str] = Counter()
 
@@ -528,7 +528,7 @@ async def test_an_event_whose_state_cannot_be_read_is_refused_by_name(state: Any
 
 
 @pytest.mark.parametrize("stored", [True, False])
-async def test_a_run_that_nears_the_most_steps_goes_on_in_a_new_one(stored: bool) -> None:
+async def test_a_run_near_the_limit_of_steps_continues_in_a_new_run(stored: bool) -> None:
     """Thread and state are carried over; each order is paid once."""
     paid: list[int] = []
 

@@ -114,7 +114,7 @@ async def test_a_worker_that_dies_while_it_receives_loses_nothing(when: Any) -> 
     assert received(run) == [{"data": 5}, {"data": 6}]
 
 
-async def test_a_direct_run_receives_what_was_delivered(store: Any) -> None:
+async def test_a_direct_run_receives_delivered_mail(store: Any) -> None:
     """Before it began, or while it waits; the same id again changes nothing."""
     async with store:
         for _ in range(2):

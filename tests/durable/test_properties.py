@@ -124,7 +124,7 @@ def replies_of(script: Mapping[str, Any]) -> dict[str, list[Any]]:
     seed=st.integers(0, 1000),
     eager=st.booleans(),
 )
-async def test_a_random_network_gives_what_it_gives_directly(
+async def test_a_random_network_gives_the_same_result_as_directly(
     script: Any, route: Any, parallel: bool, inference: Inference, seed: int, eager: bool
 ) -> None:
     """Results, state, thread, requests, side effects and chunks; and no step id comes twice."""

@@ -111,7 +111,7 @@ async def test_a_waiting_run_has_a_row_and_the_answer_comes_into_it(store: Any) 
         assert [closed.answer.on(index).approved for index in (0, 1)] == [True, False]
 
 
-async def test_a_question_that_nobody_answers_expires(store: Any) -> None:
+async def test_an_unanswered_question_expires(store: Any) -> None:
     """Its row says so."""
     async with store:
         run = await executor_of(clerk(store, *ASKED)).run("app/agent-clerk", DATA)
@@ -136,7 +136,7 @@ async def test_a_tools_own_question_is_a_row_too(store: Any) -> None:
         assert {one.status for one in await store.list_questions(status=None)} == {"answered"}
 
 
-async def test_whoever_answers_as_soon_as_the_row_is_there_is_heard() -> None:
+async def test_an_answer_that_comes_as_soon_as_the_row_exists_counts() -> None:
     """The wait has begun by then: a mailbox that nothing falls out of."""
     answered: list[str] = []
 
@@ -207,7 +207,7 @@ async def test_a_store_that_fails_after_an_answer_does_not_have_the_person_asked
     assert (closed.status, closed.reason) == ("answered", "worn")
 
 
-async def test_a_run_that_is_cancelled_while_it_asks_waits_for_nobody(store: Any) -> None:
+async def test_a_run_that_is_cancelled_while_it_asks_stops_waiting(store: Any) -> None:
     """Directly, and as a function whose thread has a lease."""
     asking = asyncio.Event()
 
@@ -374,7 +374,7 @@ async def test_an_answer_to_a_run_that_was_stopped_is_not_sent_again() -> None:
     assert (await only(store, status=None)).status == "answered"
 
 
-async def test_decisions_on_single_calls_stand_beside_a_later_answer(store: Any) -> None:
+async def test_decisions_on_single_calls_are_kept_with_a_later_answer(store: Any) -> None:
     """They came before it."""
     async with store:
         await executor_of(clerk(store, *ASKED)).start("app/agent-clerk", DATA)
@@ -391,7 +391,7 @@ async def test_decisions_on_single_calls_stand_beside_a_later_answer(store: Any)
         assert row.decisions == decided
 
 
-async def test_answer_question_says_what_it_cannot_answer() -> None:
+async def test_answer_question_refuses_questions_that_it_cannot_answer() -> None:
     """No store of questions, no such question, and one whose run is none of Inngest's."""
     client = inngest.Inngest(app_id="app", is_production=False)
     store = MemoryHistory()

@@ -62,7 +62,9 @@ async def durably(agent: Agent) -> list[AgentResult]:
 
 
 @pytest.mark.parametrize("token_counter", [None, ApproximateTokenizer()])
-async def test_results_of_remembered_calls_say_what_these_saw(token_counter: Any) -> None:
+async def test_results_of_remembered_calls_hold_the_reports_of_those_calls(
+    token_counter: Any,
+) -> None:
     """Prompt, history and report are those of a direct run, for each call of the turn."""
     agent, _ = counter(token_counter=token_counter)
     state = State[dict[str, Any]]()

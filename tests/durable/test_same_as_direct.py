@@ -31,7 +31,7 @@ from .world import EVENT, INFERENCES, Inference, Scenario, Stage, executor_for
 
 
 @pytest.mark.parametrize("inference", INFERENCES)
-async def test_a_network_gives_what_it_gives_directly(
+async def test_a_network_gives_the_same_result_as_directly(
     support: Scenario, inference: Inference
 ) -> None:
     """State, results, thread rows, requests, side effects and chunks, but for ids and times."""
@@ -94,7 +94,7 @@ def _in_pydantic(data: Any, word: str) -> None:
     [(dict, _in_dict), (Typed, _in_dataclass), (Pydantic, _in_pydantic)],
     ids=["dict", "dataclass", "pydantic"],
 )
-async def test_what_tools_change_deep_in_the_state_is_there_again_on_each_replay(
+async def test_deep_changes_of_tools_to_the_state_are_there_in_each_replay(
     scenario: Callable[..., Scenario], data: Callable[[], Any], change: Callable[[Any, str], None]
 ) -> None:
     """A router that counts decides the same every time."""

@@ -274,7 +274,7 @@ async def test_a_message_that_comes_twice_does_not_interrupt_its_own_run(way: Wa
     assert await desk.rows() == ["paint", did("1"), "Blue it is."]
 
 
-async def test_a_message_that_was_answered_interrupts_nobody(way: Way) -> None:
+async def test_an_answered_message_interrupts_no_run(way: Way) -> None:
     """It gets its answer; the message whose run it met would get none."""
     plan: Any = {"1": [("hello", "interrupt")]}
     desk = Desk(way, "Hello.", work("1"), "Blue it is.", plan=plan)
@@ -593,7 +593,7 @@ async def test_a_worker_that_dies_anywhere_loses_and_repeats_no_message() -> Non
         assert await desk.rows() == rows, kill
 
 
-async def test_a_run_that_pauses_goes_on_with_the_messages_that_it_took() -> None:
+async def test_a_run_that_pauses_resumes_with_the_messages_that_it_took() -> None:
     """Their own runs do not wait for the person."""
     desk = Desk("direct", work("1"), tool_call("pay"), "Paid.", plan={"1": [("a", "steer")]})
 

@@ -283,7 +283,7 @@ OPENING = [f"net.history.{name}" for name in ("create-thread", "turn.1.0", "reca
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("done", range(1, 5))
-async def test_runs_that_began_to_open_their_thread_in_four_steps_go_on_so(
+async def test_runs_that_began_to_open_their_thread_in_four_steps_continue_so(
     done: int, *, known: bool
 ) -> None:
     """Without middleware nobody knows, and all do. The run sees earlier messages once."""

@@ -77,7 +77,7 @@ async def test_tools_and_hooks_that_change_arguments_change_nothing_in_later_rep
     assert [one["output"][0]["tools"][0]["input"]["seen"] for one in found[:3]] == [1, 1, 1]
 
 
-async def test_a_tool_that_changes_its_arguments_does_not_change_what_the_model_said() -> None:
+async def test_a_tool_that_changes_its_arguments_does_not_change_the_models_reply() -> None:
     """The next request repeats the call as it came, with a schema and without one."""
 
     @tool
@@ -291,7 +291,7 @@ class Sealing(inngest.Middleware):
 
 
 @pytest.mark.parametrize("inference", INFERENCES)
-async def test_middleware_that_changes_memos_is_heard(inference: Inference) -> None:
+async def test_middleware_that_changes_remembered_steps_has_an_effect(inference: Inference) -> None:
     """The run uses the memos that the SDK returns after its middleware."""
     fake = FakeProvider([*(tool_call("look", {"place": number}) for number in (1, 2)), "Done."])
     agent, places = looking(fake)

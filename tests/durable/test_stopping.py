@@ -128,7 +128,7 @@ def contents(results: list[AgentResult]) -> list[Any]:
     return [one.content for result in results for one in result.tool_calls]
 
 
-async def test_the_next_message_is_answered_at_once_and_sees_what_was_done(
+async def test_the_next_message_is_answered_at_once_and_sees_the_finished_calls(
     any_store: HistoryStore,
 ) -> None:
     """The first of two calls is done, the second under way: the model reads both."""
@@ -153,7 +153,7 @@ async def test_the_next_message_is_answered_at_once_and_sees_what_was_done(
         assert "after the run had been stopped" in late["note"]
 
 
-async def test_the_second_of_two_calls_that_were_done_stands_in_the_thread(
+async def test_the_second_of_two_finished_calls_is_in_the_thread(
     any_store: HistoryStore,
 ) -> None:
     """The run is stopped before it could save the reply that made them."""
@@ -213,7 +213,7 @@ async def test_a_run_that_is_stopped_anywhere_frees_its_thread(any_store: Histor
         raise AssertionError("the run never ended")
 
 
-async def test_what_a_tools_steps_have_done_stands_in_the_thread(any_store: HistoryStore) -> None:
+async def test_the_finished_steps_of_a_tool_are_in_the_thread(any_store: HistoryStore) -> None:
     """Also what the step gives that was at work when the run was stopped."""
     store = any_store
     async with store:
@@ -263,7 +263,7 @@ async def test_runs_wait_in_line_without_steps(store: HistoryStore) -> None:
         assert all(len([n for n in run.names if ".turn." in n]) <= 6 for run in runs)
 
 
-async def test_a_run_in_line_that_nobody_signals_asks_again(store: HistoryStore) -> None:
+async def test_a_run_in_line_without_a_signal_asks_again(store: HistoryStore) -> None:
     """Whoever has the lease may have died."""
     async with store:
         await store.add_thread("t")
@@ -303,7 +303,7 @@ async def test_a_cancelled_direct_run_keeps_the_calls_that_were_done(store: Hist
         assert (await agent.run("And?", thread_id="t")).text == "Fine."
 
 
-async def test_what_a_nested_run_did_stands_in_the_call_of_it_alone(
+async def test_the_work_of_a_nested_run_is_in_its_own_call_alone(
     any_store: HistoryStore,
 ) -> None:
     """Its own calls are none of its caller's, who reads what they did in one result."""

@@ -232,7 +232,7 @@ async def _fail_after_paying(shop: Shop) -> Run:
     return run
 
 
-async def test_a_failed_run_that_cannot_read_its_notes_leaves_them_to_who_stops_it() -> None:
+async def test_a_failed_run_that_cannot_read_its_notes_leaves_them_to_the_stop() -> None:
     """What is called when a function has failed adds them to the thread."""
     shop = Shop(Unopened(lease=ThreadLease()))
     run = await _fail_after_paying(shop)

@@ -170,7 +170,7 @@ def says_yes(wait: Wait) -> dict[str, Any]:
     return {"approvalId": found[1], "approved": True}
 
 
-async def test_a_typed_network_that_waits_for_a_person_is_the_same_when_it_goes_on(
+async def test_a_typed_network_that_waits_for_a_person_is_the_same_after_it_resumes(
     scenario: Callable[..., Scenario], record_property: Callable[[str, object], None]
 ) -> None:
     """Guardrails, handoff and output on both sides of the question, killed on both sides."""

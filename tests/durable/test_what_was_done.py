@@ -99,7 +99,7 @@ async def test_a_call_whose_end_cannot_be_noted_is_made_once(
     assert "Call 'pay' was made, and the store could not note it" in caplog.text
 
 
-async def test_a_call_that_could_not_be_noted_stands_as_not_known_once_its_run_is_stopped() -> None:
+async def test_a_call_that_could_not_be_noted_is_unknown_once_its_run_is_stopped() -> None:
     """What stops the run has the notes alone."""
 
     @tool
@@ -123,7 +123,7 @@ async def test_a_call_that_could_not_be_noted_stands_as_not_known_once_its_run_i
 
 @pytest.mark.parametrize("steps", [False, True])
 @pytest.mark.parametrize("what", ["too large", "no JSON"])
-async def test_what_cannot_be_kept_of_a_call_ends_the_run_and_says_that_the_call_was_made(
+async def test_a_call_whose_result_cannot_be_stored_ends_the_run_and_is_named_as_made(
     what: str, *, steps: bool
 ) -> None:
     """More than 4 MB, or a state, or a step's result, that is no JSON."""
@@ -161,7 +161,7 @@ async def test_what_cannot_be_kept_of_a_call_ends_the_run_and_says_that_the_call
     assert "The call was carried out, and its result cannot be stored." in read
 
 
-async def test_a_step_that_fails_for_good_is_not_done_again_where_its_tool_goes_on() -> None:
+async def test_a_step_that_fails_for_good_is_not_repeated_where_its_tool_continues() -> None:
     """The error is what the step is remembered by."""
     paid: list[str] = []
 
@@ -186,7 +186,7 @@ async def test_a_step_that_fails_for_good_is_not_done_again_where_its_tool_goes_
     assert desk.read == ['{"data":"reported: no answer from the bank"}']
 
 
-async def test_a_call_beside_one_that_ends_the_run_goes_on_and_is_stored() -> None:
+async def test_a_call_parallel_to_the_call_that_ends_the_run_is_finished_and_stored() -> None:
     """It has a step, a wait and another step; the other one fails meanwhile."""
     done: list[str] = []
 
@@ -223,7 +223,7 @@ async def test_a_call_beside_one_that_ends_the_run_goes_on_and_is_stored() -> No
 
 
 @pytest.mark.parametrize("leased", [True, False])
-async def test_calls_stand_in_the_thread_of_a_run_that_ends_before_it_comes_to_them(
+async def test_calls_of_a_run_that_ends_before_it_makes_them_are_in_the_thread(
     *, leased: bool
 ) -> None:
     """A deploy whose router decides otherwise, or fails, ends a replay at its top."""

@@ -75,7 +75,7 @@ async def test_another_users_thread_is_not_found(store: HistoryStore, to: str) -
     assert "What is the PIN?" not in str(await store.messages("t1"))
 
 
-async def test_a_thread_of_nobody_is_not_found_either(store: HistoryStore) -> None:
+async def test_a_thread_without_an_owner_is_not_found_either(store: HistoryStore) -> None:
     """It may be anybody's."""
     await store.add_thread("t1")
     run = await Desk(store).run("hi", userId="bob")
@@ -92,7 +92,7 @@ async def test_history_of_the_client_gives_no_way_into_a_thread(store: HistorySt
     assert (run.status, len(await store.load("t1"))) == ("failed", rows)
 
 
-async def test_a_users_own_thread_goes_on(store: HistoryStore) -> None:
+async def test_a_thread_of_the_user_continues(store: HistoryStore) -> None:
     """A new one is the user's."""
     desk = Desk(store)
     for text in ("I am Ada.", "Who am I?"):

@@ -40,7 +40,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("sync", [True, False])
-async def test_the_model_reads_what_left_a_tool_which_acts_once(
+async def test_the_model_reads_the_exception_that_left_a_tool_which_acts_once(
     runner: Runner, name: str, *, sync: bool
 ) -> None:
     """As it reads any other error."""

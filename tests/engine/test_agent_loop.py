@@ -84,7 +84,7 @@ async def test_a_runs_own_max_iter_overrides_the_agents(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("finish", ["stop", "length", "tool"])
-async def test_the_loop_goes_on_for_a_tool_call_whatever_the_finish_reason(
+async def test_the_loop_continues_for_a_tool_call_whatever_the_finish_reason(
     runner: Runner, finish: str
 ) -> None:
     """Some servers say stop although there are calls."""
@@ -109,7 +109,7 @@ async def test_every_inference_gives_a_result_and_the_last_one_is_returned(runne
     assert len({r.id for r in state.transcript}) == 4
 
 
-async def test_a_result_tells_what_was_sent_and_what_came(runner: Runner) -> None:
+async def test_a_result_holds_the_request_and_the_reply(runner: Runner) -> None:
     """Prompt, history, raw reply, usage and the report."""
     usage = {"input_tokens": 10, "output_tokens": 5}
     model = ScriptedModel("old", text("new", usage=usage))
@@ -253,7 +253,7 @@ async def test_a_tool_choice_is_sent(runner: Runner, choice: str) -> None:
     assert model.bodies[0].get("tool_choice", "auto") == expected[choice]
 
 
-def test_what_is_no_tool_is_refused() -> None:
+def test_a_value_that_is_not_a_tool_is_refused() -> None:
     """The error names the value."""
     with pytest.raises(ToolDefinitionError, match="a tool must be a Tool or a function"):
         Agent(name="a", system="S", tools=[cast("Any", "look")])

@@ -153,7 +153,7 @@ async def test_a_refusal_needs_no_reason(runner: Runner, bank: Bank) -> None:
     assert error_of(found[0]) == ("ApprovalDeniedError", "A person refused the call of refund.")
 
 
-async def test_nobody_answers_in_time(runner: Runner, bank: Bank) -> None:
+async def test_an_unanswered_question_is_refused_after_its_time(runner: Runner, bank: Bank) -> None:
     """The question lapses, nothing is done, and the run goes on."""
     made = bank.refund(needs_approval=True, approval_timeout=timedelta(milliseconds=1))
     found = await results(runner, made, refunds(50), approver=nobody)
@@ -184,9 +184,7 @@ async def test_an_approver_that_answers_neither_yes_nor_no_approves_nothing(
 
 
 @pytest.mark.direct_only("an Inngest function can ask: it waits for an event")
-async def test_without_anybody_to_ask_the_run_fails_and_says_what_to_do(
-    runner: Runner, bank: Bank
-) -> None:
+async def test_without_an_approver_the_run_fails_with_advice(runner: Runner, bank: Bank) -> None:
     """It must not wait for nobody, nor go on without an answer."""
     with pytest.raises(ConfigurationError, match=r"refund.*Pass approver=…"):
         await results(runner, bank.refund(needs_approval=True), refunds(50))
@@ -257,7 +255,7 @@ async def test_a_callback_can_end_the_run(runner: Runner, bank: Bank, trait: str
         await results(runner, bank.refund(**traits), refunds(50), approver=bank.says(True))
 
 
-async def test_nobody_is_asked_about_a_call_that_cannot_be_carried_out(
+async def test_no_person_is_asked_about_a_call_that_cannot_be_carried_out(
     runner: Runner, bank: Bank
 ) -> None:
     """The check comes first."""
@@ -268,7 +266,7 @@ async def test_nobody_is_asked_about_a_call_that_cannot_be_carried_out(
     assert bank.refunds == [10]
 
 
-async def test_what_changed_while_a_person_thought_is_checked_again(
+async def test_conditions_that_changed_while_a_person_thought_are_checked_again(
     runner: Runner, bank: Bank
 ) -> None:
     """An approval is for the world as the person saw it."""
@@ -283,7 +281,7 @@ async def test_what_changed_while_a_person_thought_is_checked_again(
     assert bank.refunds == []
 
 
-async def test_a_check_sees_what_the_calls_before_it_did(runner: Runner, bank: Bank) -> None:
+async def test_a_check_sees_the_effects_of_the_calls_before_it(runner: Runner, bank: Bank) -> None:
     """Both fit alone, together they do not."""
     made = bank.refund(needs_approval=True, check=bank.within_budget)
     found = await results(runner, made, refunds(600, 600), approver=bank.says(True))
@@ -291,7 +289,7 @@ async def test_a_check_sees_what_the_calls_before_it_did(runner: Runner, bank: B
     assert error_of(found[1]) == ("PreconditionError", "only 400 left")
 
 
-async def test_a_check_also_guards_calls_that_need_nobody(runner: Runner, bank: Bank) -> None:
+async def test_a_check_also_guards_calls_without_approval(runner: Runner, bank: Bank) -> None:
     """Just before they are carried out."""
     found = await results(runner, bank.refund(check=bank.within_budget), refunds(600, 600))
     assert bank.refunds == [600]
@@ -316,7 +314,7 @@ async def test_a_check_that_gives_no_sentence_is_a_mistake(runner: Runner, bank:
     assert bank.refunds == []
 
 
-async def test_nobody_is_asked_about_arguments_that_do_not_fit(runner: Runner, bank: Bank) -> None:
+async def test_no_person_is_asked_about_invalid_arguments(runner: Runner, bank: Bank) -> None:
     """The model has to mend them first."""
     reply = tool_calls(("refund", {"amount": "all of it"}), ("nothing", {}))
     found = await results(runner, bank.refund(needs_approval=True), reply, approver=bank.says(True))
@@ -344,7 +342,7 @@ async def test_a_tool_may_ask_by_itself(runner: Runner) -> None:
     assert asked == [("Which seat?", 0, 300), ("Sure?", 0, 4 * 3600)]
 
 
-async def test_a_tool_learns_that_nobody_answered(runner: Runner) -> None:
+async def test_a_tool_learns_that_its_question_was_not_answered(runner: Runner) -> None:
     """The tool decides what a missing answer means."""
 
     @tool(steps=True)
@@ -563,7 +561,7 @@ def test_only_a_plain_yes_approves(record: dict[str, Any], approved: list[bool])
         (ApprovalAnswer(approved=False, calls={0: Decision(True), 1: Decision(True)}), "approved"),
     ],
 )
-def test_the_resolution_is_what_became_of_the_calls(
+def test_the_resolution_holds_the_outcome_of_the_calls(
     answer: ApprovalAnswer | None, resolution: str
 ) -> None:
     """Decisions on calls that were not in the question are ignored."""

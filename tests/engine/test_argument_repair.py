@@ -122,7 +122,9 @@ async def test_one_reading_is_taken_and_reported(
         {"unknown": "1", "tags": "a"},
     ],
 )
-async def test_what_has_no_reading_or_several_is_refused(runner: Runner, given: Any) -> None:
+async def test_an_argument_with_no_reading_or_several_is_refused(
+    runner: Runner, given: Any
+) -> None:
     """A guess would be done, and nobody would know of it."""
     result = await called(runner, keep, given)
 

@@ -62,7 +62,7 @@ async def test_only_the_call_and_the_answer_come_back(runner: Runner) -> None:
     assert len(await store.load(thread.id)) == 3
 
 
-async def test_each_call_begins_anew(runner: Runner) -> None:
+async def test_each_call_begins_with_a_fresh_state(runner: Runner) -> None:
     """Two calls are two contexts."""
     inner = ScriptedModel("One.", "Two.")
     outer = ScriptedModel(ask(), ask(), "Done.")
@@ -204,7 +204,7 @@ async def test_it_uses_the_callers_model_if_it_has_none(runner: Runner) -> None:
     own.assert_finished()
 
 
-async def test_its_state_says_what_it_stands_in(runner: Runner) -> None:
+async def test_its_state_names_the_run_that_called_it(runner: Runner) -> None:
     """The application may make the state."""
     states: list[State[Any]] = runner.again([])
 
@@ -244,7 +244,7 @@ async def test_observers_see_the_nested_run(runner: Runner) -> None:
         ({"inherit": "all"}, r"inherit='all'\): True or False"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(options: dict[str, Any], said: str) -> None:
+def test_meaningless_options_are_refused(options: dict[str, Any], said: str) -> None:
     """The error comes when the tool is made."""
     with pytest.raises(ConfigurationError, match=said):
         researcher(None).as_tool(**options)

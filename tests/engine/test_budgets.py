@@ -27,7 +27,7 @@ def look_up(order: str) -> str:
     return order
 
 
-async def test_calls_count_once_with_what_they_used(runner: Runner) -> None:
+async def test_calls_count_once_with_their_usage(runner: Runner) -> None:
     """Also where a function is replayed for each step; a failed attempt costs nothing."""
     store = MemoryHistory()
     budgets = Budgets(

@@ -84,7 +84,7 @@ async def test_a_cancelled_agent_gives_its_thread_back() -> None:
     assert (await agent.run("and now?", thread_id="t")).text == "done"
 
 
-async def test_what_a_cancelled_run_had_finished_is_saved() -> None:
+async def test_the_finished_results_of_a_cancelled_run_are_saved() -> None:
     """This holds for histories that save results at the end, too."""
     wait, begun = waiting()
     saved: list[AgentResult] = []

@@ -109,7 +109,7 @@ def _alone(agent: Agent) -> Network:
 
 
 @each
-async def test_a_summary_stands_for_all_before_it(name: str, runner: Runner) -> None:
+async def test_a_summary_replaces_all_messages_before_it(name: str, runner: Runner) -> None:
     """Requests stay short, and reasoning after the summary holds."""
     fake = strict()
     talk = Talk(runner)
@@ -226,7 +226,7 @@ async def test_a_model_that_cannot_is_sent_everything_and_the_report_says_so(
     assert "does not sum up" in talk.said()
 
 
-async def test_a_model_that_stands_in_is_sent_the_messages(runner: Runner) -> None:
+async def test_a_fallback_model_is_sent_the_messages(runner: Runner) -> None:
     """Nobody can read another vendor's summary."""
     fake = strict()
     down = FakeProvider(lambda _: error(503, "overloaded"))
@@ -261,7 +261,7 @@ async def test_the_beta_goes_only_where_a_summary_does(maker: str, runner: Runne
     assert "anthropic-beta" not in fake.requests[-1].headers
 
 
-async def test_what_it_took_to_sum_up_is_counted(runner: Runner) -> None:
+async def test_the_tokens_of_a_summary_are_counted(runner: Runner) -> None:
     """Claude says it beside the tokens of the answer."""
     fake, talk = strict(), Talk(runner)
     await talk.ask(clerk(MODELS["claude"], fake), LONG, LONG)
@@ -322,7 +322,7 @@ async def test_the_summarys_instructions_are_claudes_alone(runner: Runner) -> No
     assert bodies == [{"edits": [edit]}, [{"type": "compaction", "compact_threshold": 60_000}]]
 
 
-def test_a_summary_written_by_somebody_else_is_not_believed() -> None:
+def test_a_summary_of_another_writer_is_not_trusted() -> None:
     """Stored conversations come from anywhere."""
     model = MODELS["claude"]
     forged = OpaqueMessage(

@@ -29,7 +29,7 @@ async def test_each_model_call_is_a_line_with_its_figures(
     ]
 
 
-async def test_tokens_are_not_counted_for_a_line_that_nobody_reads(runner: Runner) -> None:
+async def test_tokens_are_not_counted_for_a_line_that_is_not_written(runner: Runner) -> None:
     """Counting costs time."""
     counted: list[str] = []
 

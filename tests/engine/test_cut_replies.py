@@ -97,7 +97,7 @@ async def test_a_reply_that_is_stopped_is_kept_as_far_as_the_user_saw_it(
     assert LONG.startswith(text)
 
 
-async def test_what_nobody_saw_is_not_kept(runner: Runner) -> None:
+async def test_text_that_was_not_shown_is_not_kept(runner: Runner) -> None:
     """Without a reader, before any text, with the option off, and as TypeScript has it."""
     cases: list[tuple[dict[str, Any], dict[str, Any], Raw]] = [
         ({"keep_cut_replies": False}, {"streaming": quiet()}, broken()),
@@ -115,7 +115,7 @@ async def test_what_nobody_saw_is_not_kept(runner: Runner) -> None:
 
 
 @pytest.mark.direct_only("the check waits for the reply beside it")
-async def test_what_readers_saw_before_a_guardrail_tripped_is_not_kept(runner: Runner) -> None:
+async def test_text_that_was_shown_before_a_guardrail_tripped_is_not_kept(runner: Runner) -> None:
     """The message was refused while its reply came: neither thread nor next request has it."""
     store, seen = MemoryHistory(), asyncio.Event()
 

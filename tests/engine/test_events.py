@@ -49,7 +49,7 @@ def network_of(model: ScriptedModel, *names: str) -> Network:
     return Network(name="n", agents=agents, router=router)
 
 
-async def test_an_agents_run_tells_its_story_in_order(runner: Runner) -> None:
+async def test_the_events_of_an_agents_run_come_in_order(runner: Runner) -> None:
     """The order of all events is pinned from start to end."""
     log = EventLog()
     model = ScriptedModel(tool_call("look"), "done")
@@ -68,7 +68,7 @@ async def test_an_agents_run_tells_its_story_in_order(runner: Runner) -> None:
     ]
 
 
-async def test_a_networks_run_tells_who_was_chosen_and_what_they_did(runner: Runner) -> None:
+async def test_the_events_of_a_network_name_each_chosen_agent_and_its_calls(runner: Runner) -> None:
     """Agents' runs inside it name it as their parent."""
     log = EventLog()
     model = ScriptedModel("one", "two")
@@ -89,7 +89,7 @@ async def test_a_networks_run_tells_who_was_chosen_and_what_they_did(runner: Run
     assert len({network.run_id, first.run_id, second.run_id}) == 3
 
 
-async def test_events_hold_what_happened(runner: Runner) -> None:
+async def test_events_hold_the_facts_of_a_run(runner: Runner) -> None:
     """Messages, usage, calls, results, the report."""
     log = EventLog()
     usage = {"input_tokens": 3, "output_tokens": 2}
@@ -160,7 +160,7 @@ async def test_an_observer_that_fails_disturbs_nothing(
     assert "An observer failed on RunStarted" in caplog.text
 
 
-async def test_a_run_without_observer_tells_nobody(runner: Runner) -> None:
+async def test_a_run_without_an_observer_emits_nothing(runner: Runner) -> None:
     """The result is the same."""
     assert (
         await runner.run(Agent(name="a", system="S", model=ScriptedModel("hi")), "q?")

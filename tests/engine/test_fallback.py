@@ -52,7 +52,7 @@ def scripts(model: FallbackModel) -> list[ScriptedModel]:
     return found
 
 
-async def test_second_model_goes_on_with_the_conversation(runner: Runner) -> None:
+async def test_the_second_model_continues_the_conversation(runner: Runner) -> None:
     """The first one fails in the middle; the second sees what it said and called."""
     model = both(
         tool_call("look_up", {"order": "7"}), error(503, "down"), second=["It is under way."]
@@ -77,7 +77,7 @@ async def test_second_model_goes_on_with_the_conversation(runner: Runner) -> Non
         ]
 
 
-async def test_request_that_is_wrong_in_itself_is_sent_to_nobody_else(runner: Runner) -> None:
+async def test_an_invalid_request_is_sent_to_no_other_model(runner: Runner) -> None:
     """A 400 would be one at the next provider too, and must be seen."""
     model = both(error(400, "bad tool"), second=["never"])
     agent = Agent(name="desk", system="", model=model)
@@ -114,7 +114,7 @@ async def test_rejected_reply_goes_to_the_next_model_and_is_reported(runner: Run
     assert "rejected: no JSON in it" in said[0]
 
 
-async def test_a_check_is_not_asked_again_once_a_step_keeps_what_it_said(runner: Runner) -> None:
+async def test_a_check_is_not_called_again_once_a_step_holds_its_verdict(runner: Runner) -> None:
     """One that would say otherwise later changes nothing."""
     said: list[str] = []
 
@@ -174,7 +174,7 @@ async def test_last_error_is_the_one_raised(runner: Runner) -> None:
         await runner.run(agent, "Hi")
 
 
-async def test_events_say_who_is_asked_now(runner: Runner) -> None:
+async def test_events_name_the_model_that_is_called(runner: Runner) -> None:
     """Observers get the error and the model's name; the wire gets `model_fallback`."""
     log = EventLog()
     model = both(error(429, "slow down"), second=["Hello."])

@@ -412,7 +412,7 @@ async def test_an_output_guardrail_gets_the_object_and_a_redactor_masks_it(runne
         await runner.run(agent, "Close")
 
 
-async def test_a_redactor_masks_what_a_typed_agent_says_before_its_output(runner: Runner) -> None:
+async def test_a_redactor_masks_the_text_of_a_typed_agent_before_its_output(runner: Runner) -> None:
     """Texts beside calls and answers that do not fit are shown and stored, too."""
     store, log, chunks = MemoryHistory(), EventLog(), list[dict[str, Any]]()
 
@@ -605,7 +605,9 @@ async def test_an_agent_as_a_tool_keeps_its_guardrails(runner: Runner) -> None:
         ({"output_guardrails": [Guardrail(homework, run_in_parallel=True)]}, "run_in_parallel"),
     ],
 )
-def test_what_is_no_guardrail_is_refused_at_once(options: dict[str, Any], problem: str) -> None:
+def test_a_value_that_is_not_a_guardrail_is_refused_at_once(
+    options: dict[str, Any], problem: str
+) -> None:
     """The message names the agent and the option."""
     with pytest.raises(ConfigurationError, match=problem):
         agent_of(**options)

@@ -45,7 +45,7 @@ async def test_ready_made_routers_give_each_agent_one_turn(runner: Runner) -> No
 
 
 @pytest.mark.parametrize("history", ["whole", "summary", "brief"])
-async def test_a_handoff_ends_the_turn_and_takes_along_what_it_says(
+async def test_a_handoff_ends_the_turn_and_carries_its_input_over(
     runner: Runner, history: Any
 ) -> None:
     """The target joins the network; its report says what it was shown."""
@@ -234,7 +234,7 @@ async def test_agents_that_hand_over_in_circles_are_stopped_with_a_reason(runner
     assert (run.stop_reason, run.stopped_at, run.call_count) == ("handoff_loop", "b", 5)
 
 
-async def test_a_handoff_is_offered_only_where_somebody_may_go_on(runner: Runner) -> None:
+async def test_a_handoff_is_offered_only_where_another_turn_may_follow(runner: Runner) -> None:
     """Not alone, not where `when` says no, not to an agent that is disabled."""
     billing = named("billing", "x")
     desk = named("desk", "No", "No", handoffs=[Handoff(billing, when=lambda _: False)])
@@ -267,7 +267,7 @@ async def test_a_typed_agent_may_hand_over_instead_of_answering(runner: Runner) 
     assert run.output_of(desk) is None
 
 
-def test_what_is_no_handoff_is_refused_at_once() -> None:
+def test_a_value_that_is_not_a_handoff_is_refused_at_once() -> None:
     """The message names the agent."""
     with pytest.raises(ConfigurationError, match="handoffs must be agents"):
         named("a", handoffs=["b"])
@@ -320,7 +320,7 @@ def test_a_handoff_that_would_go_wrong_later_is_refused_when_it_is_made(
         Handoff(**given)
 
 
-def test_an_input_type_without_a_schema_is_refused_with_what_to_write() -> None:
+def test_an_input_type_without_a_schema_is_refused_with_advice() -> None:
     """Pydantic's own words say neither."""
     with pytest.raises(ConfigurationError, match=r"to_b.*NoSchema.*write a pydantic model"):
         named("a", handoffs=[Handoff(named("b"), input_type=NoSchema)])

@@ -44,7 +44,7 @@ STORES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("options", STORES.values(), ids=STORES)
-async def test_the_next_run_begins_with_what_the_last_one_left(
+async def test_the_next_run_begins_with_the_data_of_the_last_run(
     runner: Runner, options: dict[str, Any]
 ) -> None:
     """A second turn of a customer begins with what the first one found out."""
@@ -159,7 +159,7 @@ async def test_typed_state_stays_typed(runner: Runner) -> None:
     assert shop.default_state.data == Order()
 
 
-async def test_stored_data_that_do_not_fit_are_said(
+async def test_stored_data_that_do_not_fit_are_reported(
     runner: Runner, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A type that has changed must not stop a thread for ever."""
@@ -175,7 +175,7 @@ async def test_stored_data_that_do_not_fit_are_said(
     assert "items" in caplog.text
 
 
-async def test_data_that_no_store_can_keep_are_said(
+async def test_data_that_cannot_be_stored_are_reported(
     runner: Runner, caplog: pytest.LogCaptureFixture
 ) -> None:
     """In a durable run they are an error."""

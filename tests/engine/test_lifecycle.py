@@ -148,7 +148,7 @@ async def test_on_start_may_change_prompt_and_history(runner: Runner, sync: bool
     assert state.messages == [TextMessage("user", "old")]
 
 
-async def test_what_on_start_breaks_is_made_whole(runner: Runner) -> None:
+async def test_pairs_that_on_start_breaks_are_made_whole(runner: Runner) -> None:
     """A result without its call is no request that a provider takes."""
 
     def tear(context: StartContext) -> Start:
@@ -181,7 +181,7 @@ async def test_on_start_cannot_hide_the_calls_that_an_agent_has_just_made(runner
     assert result.context.entries[-1].kept_back == 2
 
 
-async def test_what_is_pinned_stays_where_on_start_applies_processors(runner: Runner) -> None:
+async def test_pinned_messages_stay_where_on_start_applies_processors(runner: Runner) -> None:
     """No processor drops it, at any level."""
 
     async def newest(context: StartContext) -> Start:

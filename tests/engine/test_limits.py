@@ -145,7 +145,7 @@ async def test_a_deadline_that_passes_at_any_moment_is_the_stop_reason() -> None
 
 
 @pytest.mark.direct_only("the clock is a runtime of the test's own")
-async def test_without_a_deadline_nobody_looks_at_the_clock_for_it() -> None:
+async def test_without_a_deadline_the_clock_is_not_read() -> None:
     """Each look is a step of a durable run."""
     clock = Clock()
     await agent_with(ScriptedModel("hi")).run("q?", runtime=clock)

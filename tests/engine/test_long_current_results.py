@@ -79,7 +79,7 @@ async def test_an_option_sends_them_whole(runner: Runner) -> None:
     assert entry.tokens_after > 40_000
 
 
-async def test_a_limit_that_cannot_be_kept_is_said(runner: Runner) -> None:
+async def test_a_limit_that_cannot_be_met_is_reported(runner: Runner) -> None:
     """The arguments of a call are never shortened."""
 
     def write(text: str) -> str:

@@ -27,7 +27,7 @@ def network_of(memory: Memory, store: Any, *models: ScriptedModel) -> Network:
     return Network(name="n", agents=agents, router=sequence(*agents), history=store)
 
 
-async def test_what_one_thread_tells_is_seen_in_the_next(runner: Runner) -> None:
+async def test_facts_of_one_thread_are_seen_in_the_next(runner: Runner) -> None:
     """By all agents of the network, once written however often the function is replayed."""
     store = MemoryHistory()
     memory = Memory(store)
@@ -75,7 +75,7 @@ async def test_model_corrects_and_forgets(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("data", [{"user_id": "ada"}, {"tenant": "acme"}, {}])
-async def test_run_for_nobody_remembers_nothing_and_says_so(
+async def test_a_run_without_a_user_remembers_nothing_and_says_so(
     runner: Runner, data: dict[str, str]
 ) -> None:
     """The model reads why."""

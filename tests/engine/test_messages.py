@@ -173,7 +173,7 @@ def test_errors_keep_their_facts_as_attributes(
     assert words in str(error)
 
 
-def test_what_a_developer_passed_wrongly_is_a_value_error_too() -> None:
+def test_a_wrong_argument_of_a_developer_is_a_value_error_too() -> None:
     """Callers that do not import this library catch `ValueError`."""
     assert issubclass(ConfigurationError, ValueError)
     assert issubclass(ConfigurationError, AgentKitError)
@@ -209,7 +209,7 @@ async def test_a_text_in_a_content_list_is_a_part(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("content", [[{"type": "text", "text": "x"}], [None], 5, None, b"x"])
-def test_a_content_that_is_none_is_refused_with_what_to_write(content: Any) -> None:
+def test_a_value_that_is_not_content_is_refused_with_advice(content: Any) -> None:
     """It failed deep in the request before."""
     with pytest.raises(ConfigurationError, match=r"UserMessage: content must be .* ImageContent"):
         UserMessage(content)

@@ -79,7 +79,7 @@ async def test_a_router_may_be_async(runner: Runner) -> None:
     assert names(await runner.run(network_of(model, router, "a"), "q?")) == ["a"]
 
 
-async def test_a_router_sees_what_it_needs_to_decide(runner: Runner) -> None:
+async def test_a_router_sees_the_facts_for_its_decision(runner: Runner) -> None:
     """Input, state, the number of turns, the last result, and who is scheduled."""
     seen: list[RouterContext] = runner.again([])
     answers = script("a", ["b", "a"])
@@ -133,7 +133,9 @@ async def test_a_router_may_return_several_who_then_take_turns(runner: Runner) -
 
 
 @pytest.mark.parametrize("nobody", [None, [], ()])
-async def test_a_router_that_has_nobody_at_once_ends_the_run(runner: Runner, nobody: Any) -> None:
+async def test_a_router_that_returns_no_agent_at_first_ends_the_run(
+    runner: Runner, nobody: Any
+) -> None:
     """No model was asked, the user's turn is kept."""
     model = ScriptedModel()
     run = await runner.run(network_of(model, script(nobody), "a"), "q?")
@@ -142,7 +144,7 @@ async def test_a_router_that_has_nobody_at_once_ends_the_run(runner: Runner, nob
     model.assert_finished()
 
 
-async def test_who_is_on_the_stack_is_next_though_the_router_has_nobody(runner: Runner) -> None:
+async def test_a_scheduled_agent_is_next_although_the_router_returns_none(runner: Runner) -> None:
     """The run is done when both have nobody."""
     model = ScriptedModel("one", "two", "three")
     run = await runner.run(network_of(model, script(["a", "b"], None, "c"), "a", "b", "c"), "q?")
@@ -167,7 +169,7 @@ async def test_a_wrong_thing_in_a_routers_list_is_an_error(runner: Runner) -> No
 
 
 @pytest.mark.parametrize("router", ["a", 5, Agent(name="a", system="S")])
-async def test_what_is_no_router_is_refused(runner: Runner, router: Any) -> None:
+async def test_a_value_that_is_not_a_router_is_refused(runner: Runner, router: Any) -> None:
     """A plain agent cannot route; it would answer for ever."""
     with pytest.raises(ConfigurationError, match="router must be"):
         network_of(ScriptedModel(), router, "a")
@@ -215,7 +217,7 @@ async def test_max_iter_ends_the_run_and_the_router_is_not_asked_again(
 
 
 @pytest.mark.parametrize("max_iter", [0, None])
-async def test_without_max_iter_a_run_goes_on_until_the_router_is_done(
+async def test_without_max_iter_a_run_continues_until_the_router_is_done(
     runner: Runner,
     max_iter: int | None,
 ) -> None:
@@ -225,7 +227,7 @@ async def test_without_max_iter_a_run_goes_on_until_the_router_is_done(
     assert (run.stop_reason, len(run.results)) == ("done", 60)
 
 
-async def test_a_run_ends_after_fifty_turns_where_nobody_says_otherwise(runner: Runner) -> None:
+async def test_a_run_ends_after_fifty_turns_by_default(runner: Runner) -> None:
     """Money is finite."""
     model = ScriptedModel(*["x"] * 50)
     run = await runner.run(network_of(model, script(*["a"] * 60), "a"), "q?")
@@ -433,7 +435,7 @@ KINDS: list[Any] = [lambda: {"items": list[str]()}, Basket, OpenBasket]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=["dict", "dataclass", "pydantic"])
-async def test_the_data_that_was_given_is_what_tools_change(runner: Runner, kind: Any) -> None:
+async def test_tools_change_the_given_data(runner: Runner, kind: Any) -> None:
     """The caller reads the changes in its own object after the run."""
 
     def put(word: str, ctx: ToolContext) -> None:
@@ -465,7 +467,7 @@ def drop_extra(data: Any) -> None:
     ],
     ids=["dict", "pydantic"],
 )
-async def test_what_a_tool_takes_out_of_the_data_is_gone(
+async def test_a_key_that_a_tool_removes_from_the_data_is_gone(
     runner: Runner, data: Callable[[], Any], drop: Callable[[Any], None]
 ) -> None:
     """Fields that are there no more are not put back."""

@@ -140,7 +140,7 @@ async def test_a_run_that_waits_says_now_and_then_that_it_is_alive() -> None:
     assert await store.waits() == []
 
 
-async def test_a_paused_run_that_goes_on_and_waits_again_keeps_its_message() -> None:
+async def test_a_paused_run_that_resumes_and_waits_again_keeps_its_message() -> None:
     """The process that resumed it is another one than that which began it."""
     store = Store()
     desk = Desk(store, "pause")

@@ -58,12 +58,12 @@ def test_a_prompt_is_system_then_user_then_prefill() -> None:
     assert assemble("S", None) == (SYSTEM,)
 
 
-def test_what_a_client_adds_follows_the_system_prompt() -> None:
+def test_messages_that_a_client_adds_follow_the_system_prompt() -> None:
     """It is in the same message, after a blank line."""
     assert assemble("S", None, addition="Be kind.") == (TextMessage("system", "S\n\nBe kind."),)
 
 
-def test_old_history_stands_before_the_question_and_new_history_after_it() -> None:
+def test_old_history_comes_before_the_question_and_new_history_after_it() -> None:
     """The prefill is last: the model goes on writing there."""
     history = [text("a", old=True), text("b", old=True), text("c", old=False)]
     joined, prefill = join_history((SYSTEM, QUESTION, PREFILL), history)
@@ -77,7 +77,7 @@ def test_all_leading_system_messages_of_a_prompt_stay_in_front() -> None:
     assert (contents(joined), prefill) == ("STaQ", 0)
 
 
-def test_a_prompt_of_system_messages_only_stands_before_all_history() -> None:
+def test_a_prompt_of_system_messages_alone_comes_before_all_history() -> None:
     """An agent that goes on without a new question."""
     joined, prefill = join_history((SYSTEM,), [text("a"), text("b", old=False)])
     assert (contents(joined), prefill) == ("Sab", 0)
@@ -157,7 +157,7 @@ async def test_seed_messages_come_before_everything_else(runner: Runner) -> None
     assert said(model.bodies[0]) == ["system: S", "user: old?", "assistant: old", "user: new?"]
 
 
-async def test_a_seed_message_marked_as_new_is_old_all_the_same(runner: Runner) -> None:
+async def test_a_seed_message_marked_as_new_is_old_nevertheless(runner: Runner) -> None:
     """Marks are for what processors and hooks make in a run; what comes before it is past."""
     model = ScriptedModel("one")
     seed = [text("old?", old=False), text("old", role="assistant")]
@@ -165,7 +165,7 @@ async def test_a_seed_message_marked_as_new_is_old_all_the_same(runner: Runner) 
     assert said(model.bodies[0]) == ["system: S", "user: old?", "assistant: old", "user: new?"]
 
 
-async def test_what_a_hook_marked_as_new_is_old_in_the_next_run(runner: Runner) -> None:
+async def test_a_message_that_a_hook_marked_as_new_is_old_in_the_next_run(runner: Runner) -> None:
     """The mark is kept in the state with the message, the run it speaks of is over."""
 
     def mark(context: ResultContext) -> AgentResult:
@@ -360,7 +360,7 @@ async def test_a_result_that_a_tool_adds_without_a_side_follows_the_question(
     ]
 
 
-async def test_calls_that_nobody_answered_are_answered_before_the_new_question(
+async def test_unanswered_calls_are_answered_before_the_new_question(
     runner: Runner,
 ) -> None:
     """A run that was killed leaves such a history."""

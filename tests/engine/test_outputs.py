@@ -97,7 +97,7 @@ async def test_an_unknown_model_is_asked_by_a_tool_that_it_must_call(runner: Run
     assert model.bodies[0]["tool_choice"] == "required"
 
 
-async def test_what_does_not_fit_goes_back_to_the_model_inside_the_turn(runner: Runner) -> None:
+async def test_an_invalid_output_goes_back_to_the_model_inside_the_turn(runner: Runner) -> None:
     """The model reads path and message, and its second answer counts; iterations do not."""
     bad = '{"title": "Broken", "priority": 9, "due": null}'
     model = ScriptedModel(bad, as_json(GOOD))
@@ -202,7 +202,7 @@ async def test_a_turn_that_a_limit_ends_has_no_output(runner: Runner) -> None:
         (Ticket | None, {"response": None}, None),
     ],
 )
-async def test_types_that_are_no_objects_stand_in_one(
+async def test_types_that_are_not_objects_are_wrapped_in_an_object(
     runner: Runner, kind: Any, given: Any, expected: Any
 ) -> None:
     """Providers take nothing but objects."""
@@ -341,9 +341,7 @@ class NoSchema:
         ([], "the list is empty"),
     ],
 )
-def test_values_often_written_for_a_type_are_refused_with_what_to_write(
-    kind: Any, said: str
-) -> None:
+def test_values_often_written_for_a_type_are_refused_with_advice(kind: Any, said: str) -> None:
     """One line, without pydantic's advice to writers of pydantic types."""
     with pytest.raises(ConfigurationError, match=said) as caught:
         agent(ScriptedModel(), output_type=kind)
@@ -369,7 +367,7 @@ async def test_a_way_that_a_host_cannot_go_is_refused_with_the_one_that_it_can(
     assert (await run(runner, one)).output == Folder()
 
 
-def test_what_cannot_be_an_output_is_refused_at_once() -> None:
+def test_a_type_that_cannot_be_an_output_is_refused_at_once() -> None:
     """The message names the agent and the type."""
     with pytest.raises(ConfigurationError, match=r"'desk'.*output_type"):
         agent(ScriptedModel(), output_type=object())

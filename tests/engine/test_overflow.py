@@ -110,7 +110,7 @@ async def test_calls_and_results_of_the_past_go_together(runner: Runner) -> None
         model.assert_finished()
 
 
-async def test_what_is_pinned_stays(runner: Runner) -> None:
+async def test_pinned_messages_stay(runner: Runner) -> None:
     """It survives everything."""
     model = ScriptedModel(TOO_LONG, "Done.")
     agent = clerk(model, processors=[Pin(lambda m: "0003" in getattr(m, "text", ""))])
@@ -119,9 +119,7 @@ async def test_what_is_pinned_stays(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("place", ["policy", "masked"])
-async def test_what_is_pinned_stays_wherever_and_in_whatever_words(
-    runner: Runner, place: str
-) -> None:
+async def test_pinned_messages_stay_in_every_place_and_wording(runner: Runner, place: str) -> None:
     """In a policy of several processors, and masked by another processor."""
     pin = Pin(lambda m: "0003" in getattr(m, "text", ""))
     policy = ContextPolicy("mine", [(pin, "The order's number.")])

@@ -126,7 +126,7 @@ KINDS: list[Any] = [lambda: {"a": 0, "b": list[int]()}, Notes, Model]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_what_tools_changed_comes_together(runner: Runner, kind: Any) -> None:
+async def test_changes_of_parallel_tools_are_merged(runner: Runner, kind: Any) -> None:
     """Dicts, dataclasses and pydantic models; nested changes too."""
     state = State[Any](kind())
     before = state.data
@@ -203,7 +203,7 @@ async def test_a_single_call_works_on_the_state_itself(runner: Runner) -> None:
     assert states == [state]
 
 
-async def test_a_tools_error_is_its_own_and_the_others_go_on(runner: Runner) -> None:
+async def test_an_error_of_a_tool_does_not_end_the_others(runner: Runner) -> None:
     """The model reads both."""
 
     async def fail() -> None:

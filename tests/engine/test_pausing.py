@@ -121,7 +121,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     return World(SqliteHistory(tmp_path / "t.db", lease=lease))
 
 
-async def test_a_run_pauses_and_goes_on_where_nothing_is_known_of_it(world: World) -> None:
+async def test_a_run_pauses_and_resumes_in_a_process_that_does_not_know_it(world: World) -> None:
     """Model calls, tools and changes of the state before the question are not made again."""
     seen: list[str] = []
 
@@ -157,7 +157,7 @@ async def test_a_run_pauses_and_goes_on_where_nothing_is_known_of_it(world: Worl
 
 
 @pytest.mark.parametrize("earlier", [0, 3, 60])
-async def test_a_run_that_goes_on_shows_the_model_what_one_shows_that_never_waited(
+async def test_a_resumed_run_shows_the_model_the_same_as_a_run_that_never_waited(
     world: World, earlier: int
 ) -> None:
     """Rows that the run stored before its question are not loaded again as an earlier turn."""
@@ -254,7 +254,7 @@ async def test_questions_of_parallel_calls_come_in_the_order_of_the_calls(world:
         assert [question.message for question in run.pending] == ["a", "b", "c"]
 
 
-async def test_agents_in_parallel_and_inside_tools_pause_and_go_on() -> None:
+async def test_agents_in_parallel_and_inside_tools_pause_and_resume() -> None:
     """The whole run waits; what others did meanwhile is kept."""
     world = World(MemoryHistory())
 
@@ -299,7 +299,7 @@ async def test_a_person_changes_arguments_and_the_model_reads_it(world: World) -
         model.assert_saw("A person changed the arguments", "InvalidArgumentsError")
 
 
-async def test_an_expired_question_goes_on_as_refused() -> None:
+async def test_an_expired_question_resumes_as_refused() -> None:
     """Whoever looks after the time calls `resume` without answers."""
     world = World(MemoryHistory())
 
@@ -333,7 +333,7 @@ async def test_code_that_decides_otherwise_after_the_answer_ends_the_run(world: 
         assert world.done == []
 
 
-async def test_what_cannot_wait_says_why() -> None:
+async def test_a_run_that_cannot_wait_says_why() -> None:
     """State that is no JSON, a store that masks, a history that keeps no questions."""
     world = World(MemoryHistory())
     network = world.network(*[tool_call("refund", {"amount": 5})] * 2)
@@ -369,7 +369,7 @@ class Queue(SqliteHistory):
 
 
 @pytest.mark.parametrize("held", ["before it pauses", "when it goes on", "both times"])
-async def test_a_run_that_waits_for_its_thread_pauses_and_goes_on(
+async def test_a_run_that_waits_for_its_thread_pauses_and_resumes(
     tmp_path: Path, held: str
 ) -> None:
     """The time that it stood in line is no part of its journal."""
@@ -455,7 +455,7 @@ async def test_a_message_that_comes_again_while_its_run_waits_finds_the_same_que
         assert texts.count("Money back!") == 1
 
 
-async def test_questions_of_an_attempt_that_died_do_not_stand_in_the_way_of_a_later_one(
+async def test_questions_of_a_dead_attempt_do_not_block_a_later_attempt(
     tmp_path: Path,
 ) -> None:
     """The run that goes on waits for its own second question, not for the dead one's first."""
@@ -500,7 +500,7 @@ async def test_an_answered_question_of_an_attempt_that_failed_is_not_waited_for_
 
 
 @pytest.mark.parametrize("nested", [False, True])
-async def test_a_message_that_comes_again_while_its_run_is_at_work_finds_its_question(
+async def test_a_message_that_comes_again_while_its_run_is_active_finds_its_question(
     tmp_path: Path, *, nested: bool
 ) -> None:
     """It stands in line for the thread, which is free only once the run is stored as paused."""
@@ -538,7 +538,7 @@ async def test_a_message_that_comes_again_while_its_run_is_at_work_finds_its_que
 
 
 @pytest.mark.parametrize(("first", "then"), list(itertools.permutations(APIS, 2)))
-async def test_a_run_that_waits_goes_on_with_a_model_of_another_api(
+async def test_a_waiting_run_resumes_with_a_model_of_another_api(
     first: str, then: str, world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What the first one said is read as what it is; its reasoning is not sent to the other."""
@@ -566,7 +566,7 @@ async def test_a_reply_of_another_api_that_comes_now_is_an_error(world: World) -
 
 
 @pytest.mark.parametrize(("by", "is_said"), [("mia", False), ("bob", True), (None, False)])
-async def test_an_answer_of_a_person_who_was_not_asked_is_said(
+async def test_an_answer_of_a_person_who_was_not_asked_is_reported(
     by: str | None, is_said: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It counts: `resume` is called by code that knows who answers; servers check approvers."""

@@ -189,7 +189,7 @@ async def test_an_editing_agent_whose_on_start_leaves_others_results_out(runner:
     assert roles == [first, then, first, then]
 
 
-async def test_a_streaming_chat_goes_on_with_the_rows_of_its_database(runner: Runner) -> None:
+async def test_a_streaming_chat_continues_with_the_rows_of_its_database(runner: Runner) -> None:
     """Thread, user's message and results are rows; the client's chunks are the answer."""
     rows: dict[str, list[dict[str, Any]]] = {}
 

@@ -372,7 +372,7 @@ async def test_the_reports_entries_follow_each_other_without_a_gap(runner: Runne
     assert figures[1]["sentTokens"] < figures[1]["historyTokens"]
 
 
-async def test_what_the_report_says_was_sent_is_what_the_provider_got(runner: Runner) -> None:
+async def test_the_report_names_the_messages_that_the_provider_got(runner: Runner) -> None:
     """Message for message; text and calls of one reply are one message of chat completions."""
     model = ScriptedModel(tool_calls(("look", {}), text="Let me see."), "done")
     agent = Agent(
@@ -429,7 +429,7 @@ async def test_repairs_before_a_hook_that_changes_nothing_are_not_the_hooks(runn
     entries_add_up(result.context)
 
 
-async def test_what_on_start_changes_is_in_the_report_after_the_repairs(runner: Runner) -> None:
+async def test_changes_of_on_start_are_in_the_report_after_the_repairs(runner: Runner) -> None:
     """Each entry begins where the one before ended."""
 
     def drop_first(context: StartContext) -> Start:

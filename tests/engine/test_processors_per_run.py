@@ -235,7 +235,7 @@ async def test_a_report_says_how_much_an_agent_was_sent_of_tools_it_does_not_hav
     assert 0 < report.foreign_tokens < report.tokens_after
 
 
-async def test_processors_know_who_asks(runner: Runner) -> None:
+async def test_processors_know_the_user_of_the_run(runner: Runner) -> None:
     """User, tenant and state are facts of the context; own tools are all that the agent has."""
     seen: list[Any] = runner.again([])
 

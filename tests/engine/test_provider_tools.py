@@ -199,7 +199,7 @@ def held(answer: dict[str, Any], items: list[dict[str, Any]]) -> bool:
 
 
 @cases
-async def test_the_model_reads_what_the_handler_gave(case: Case, runner: Runner) -> None:
+async def test_the_model_reads_the_result_of_the_handler(case: Case, runner: Runner) -> None:
     """The same in a direct and in a durable run; the next turn sends it again, and is accepted."""
     heard: list[Any] = []
 
@@ -336,7 +336,7 @@ def test_a_call_that_has_run_at_openai_stays_a_hosted_tools() -> None:
         {**WIKI, "require_approval": "always"},
     ],
 )
-def test_a_tool_that_nobody_runs_is_refused_where_it_is_configured(tool: dict[str, Any]) -> None:
+def test_a_tool_without_a_handler_is_refused_where_it_is_configured(tool: dict[str, Any]) -> None:
     """The error says what to pass instead."""
     with pytest.raises(ConfigurationError, match="provider_tool"):
         Agent(name="a", system="s", hosted_tools=[tool])
@@ -349,7 +349,7 @@ def test_the_shell_that_openai_has_retired_is_refused_with_its_successor() -> No
 
 
 @pytest.mark.parametrize("given", ["web_search", "shell_20250101", {"type": "custom"}, {}])
-def test_what_no_program_runs_is_no_provider_tool(given: Any) -> None:
+def test_a_tool_that_no_program_runs_is_not_a_provider_tool(given: Any) -> None:
     """Hosted tools and unknown ones."""
     with pytest.raises((ConfigurationError, ToolDefinitionError)):
         provider_tool(given, lambda: None)
@@ -365,7 +365,7 @@ def test_a_model_of_another_provider_cannot_be_given_one(given: str, model: Mode
         model.encode(request)
 
 
-def test_safety_checks_are_acknowledged_by_who_acts() -> None:
+def test_safety_checks_are_acknowledged_by_the_acting_program() -> None:
     """They are among the call's arguments, for approvals to look at."""
     model = openai_responses("gpt-5", api_key="k")
     check = {"id": "sc_1", "code": "malicious", "message": "?"}
@@ -376,7 +376,7 @@ def test_safety_checks_are_acknowledged_by_who_acts() -> None:
     assert message.tools[0].arguments == act
 
 
-def test_a_request_of_somebody_else_with_such_calls_is_read_and_written_as_it_was() -> None:
+def test_a_foreign_request_with_such_calls_is_read_and_written_unchanged() -> None:
     """Each call with its result."""
     items: list[dict[str, Any]] = [
         {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "go"}]},

@@ -49,7 +49,7 @@ def bindings(results: list[AgentResult]) -> list[dict[str, Any]]:
     return [dict(as_object((m.provider_metadata or {})["origin"]) or {}) for m in messages]
 
 
-async def test_reasoning_is_kept_with_what_it_is_bound_to(runner: Runner) -> None:
+async def test_reasoning_is_stored_with_its_binding(runner: Runner) -> None:
     """The key is not among it; a chain says what came before."""
     fake = FakeProvider(thinks, signing=Signing(fail_on_loss=True))
     agents = [
@@ -125,7 +125,7 @@ async def test_a_refusal_of_reasoning_is_healed_once(runner: Runner) -> None:
         assert [s for s in runner.runs[1].steps if s.name.endswith(".infer.unsigned")]
 
 
-async def test_thinking_that_was_left_out_stays_out_of_what_was_made_without_it(
+async def test_omitted_thinking_stays_out_of_later_turns_made_without_it(
     runner: Runner,
 ) -> None:
     """The second signature does not cover the first thought, so only the second goes back."""

@@ -162,7 +162,7 @@ async def test_a_network_whose_last_reply_was_cut_does_not_say_done(
 
 @pytest.mark.parametrize("kind", MODELS)
 @pytest.mark.parametrize("call", [{"name": "b"}, None])
-async def test_a_routing_agent_whose_reply_was_cut_has_not_said_that_nobody_is_next(
+async def test_a_cut_reply_of_a_routing_agent_does_not_end_the_run(
     runner: Runner, kind: str, call: dict[str, Any] | None
 ) -> None:
     """Neither is the beginning of a name the name of an agent."""
@@ -174,7 +174,7 @@ async def test_a_routing_agent_whose_reply_was_cut_has_not_said_that_nobody_is_n
 
 
 @pytest.mark.parametrize("kind", MODELS)
-async def test_a_reply_of_nothing_costs_what_it_costs(runner: Runner, kind: str) -> None:
+async def test_an_empty_reply_is_counted_with_its_usage(runner: Runner, kind: str) -> None:
     """An agent that was called as a tool fails, and the run goes on with less left."""
     empty = body(kind, CUT[kind]) | USED[kind]
     asked = body(kind, DONE[kind], call={"task": "x"})
@@ -187,7 +187,7 @@ async def test_a_reply_of_nothing_costs_what_it_costs(runner: Runner, kind: str)
     assert run.usage.total_tokens == 100
 
 
-async def test_a_paused_reply_goes_on_and_does_not_count(runner: Runner) -> None:
+async def test_a_paused_reply_is_continued_and_does_not_count(runner: Runner) -> None:
     """Claude pauses long turns of its own tools: what it said goes back as it is."""
     call = {
         "type": "server_tool_use",

@@ -54,7 +54,7 @@ def newest(messages: Sequence[Message]) -> Sequence[Message]:
     return messages[-1:]
 
 
-async def test_what_is_assigned_to_an_agent_counts_from_the_next_run_on(runner: Runner) -> None:
+async def test_assignments_to_an_agent_count_from_the_next_run_on(runner: Runner) -> None:
     """Tools, processors, system prompt and limits alike."""
     model = ScriptedModel("one", "two")
     agent = Agent(name="a", system="Before.", model=model)
@@ -69,7 +69,7 @@ async def test_what_is_assigned_to_an_agent_counts_from_the_next_run_on(runner: 
 
 
 @pytest.mark.parametrize("in_network", [False, True])
-async def test_what_is_assigned_to_an_agent_counts_where_it_is_a_tool_too(
+async def test_assignments_to_an_agent_count_where_it_is_a_tool_too(
     runner: Runner, *, in_network: bool
 ) -> None:
     """From the next call of the tool on."""
@@ -93,7 +93,7 @@ def refuse(text: str) -> str:
 
 @pytest.mark.parametrize("kind", [list, UserList])
 @pytest.mark.parametrize("setting", ["tools", "instructions", "processors", "input_guardrails"])
-async def test_what_is_appended_to_an_agents_list_counts_from_the_next_run_on(
+async def test_items_appended_to_a_list_of_an_agent_count_from_the_next_run_on(
     runner: Runner, kind: type[Any], setting: str
 ) -> None:
     """Though an agent that has not changed is resolved once, for all its runs."""
@@ -117,7 +117,7 @@ async def test_what_is_appended_to_an_agents_list_counts_from_the_next_run_on(
 
 
 @pytest.mark.direct_only("a run that is refused begins nothing that could be replayed")
-async def test_what_is_appended_and_is_wrong_is_refused_in_the_next_run(runner: Runner) -> None:
+async def test_wrong_appended_items_are_refused_in_the_next_run(runner: Runner) -> None:
     """As when the agent is made."""
     tools: list[Any] = [look]
     agent = Agent(name="a", system="S", model=ScriptedModel("one"), tools=tools)
@@ -142,7 +142,7 @@ async def test_a_copy_of_an_agent_that_has_run_is_an_agent_of_its_own(runner: Ru
     assert {*map(id, seen)} == {id(agent), id(again)}
 
 
-async def test_what_a_hook_appends_does_not_change_the_run_it_is_in(runner: Runner) -> None:
+async def test_items_that_a_hook_appends_do_not_change_the_current_run(runner: Runner) -> None:
     """A list is read when a run begins."""
     model = ScriptedModel(tool_call("look"), "done", "again")
     tools: list[Any] = [look]
@@ -177,7 +177,7 @@ async def test_a_network_reads_its_agents_and_processors_when_a_run_begins(runne
 
 
 @pytest.mark.direct_only("a run that is refused begins nothing that could be replayed")
-async def test_what_cannot_run_is_refused_when_the_run_begins() -> None:
+async def test_an_agent_that_cannot_run_is_refused_when_the_run_begins() -> None:
     """Also when it was assigned later."""
     agent = Agent(name="a", system="S", model=ScriptedModel())
     agent.tools = [look, look]

@@ -145,7 +145,7 @@ async def test_a_model_may_be_chosen_at_each_turn(runner: Runner) -> None:
         ("nobody", []),
     ],
 )
-def test_who_is_mentioned(text: str, found: list[str]) -> None:
+def test_mentioned_agents_are_next(text: str, found: list[str]) -> None:
     """Only whole names count, once each and in order."""
     assert mentioned(text, ["billing", "billing-extra", "bookings"]) == found
 
@@ -171,7 +171,7 @@ async def test_those_who_are_mentioned_take_one_turn_each(runner: Runner) -> Non
     assert run.stop_reason == "done"
 
 
-async def test_where_nobody_is_mentioned_the_fallback_is_next(runner: Runner) -> None:
+async def test_without_a_mention_the_fallback_is_next(runner: Runner) -> None:
     """An agent's name, a function, a routing agent, or nobody."""
     for fallback in ("billing", _billing_once):
         run = await runner.run(desk(ScriptedModel("One."), fallback), "hello")

@@ -73,7 +73,7 @@ def done() -> dict[str, Any]:
 # Of our own.
 
 
-async def test_a_routing_agent_says_who_is_next_until_it_names_nobody(runner: Runner) -> None:
+async def test_a_routing_agent_names_the_next_agent_until_it_names_none(runner: Runner) -> None:
     """One or several at a time."""
     model = ScriptedModel("travel billing", "from travel", "", "from billing", "")
     run = await runner.run(network_of(model, routing_agent()), "q?")
@@ -82,7 +82,7 @@ async def test_a_routing_agent_says_who_is_next_until_it_names_nobody(runner: Ru
     model.assert_finished()
 
 
-async def test_what_a_routing_agent_says_is_no_part_of_the_conversation(runner: Runner) -> None:
+async def test_replies_of_a_routing_agent_are_not_part_of_the_conversation(runner: Runner) -> None:
     """Its reply is not in the state or in other agents' input; it sees the conversation itself."""
     model = ScriptedModel("travel", "from travel", "")
     run = await runner.run(network_of(model, routing_agent()), "q?")

@@ -49,7 +49,7 @@ async def test_a_function_runs_again_for_each_step_and_does_each_once(runner: Ru
     assert len(all_turns) == 3 * (1 + 1 + 2 + 3)
 
 
-async def test_states_and_logs_are_what_the_last_execution_made_of_them(runner: Runner) -> None:
+async def test_states_and_logs_are_those_of_the_last_execution(runner: Runner) -> None:
     """Each begins with the state that was given, in the run before too."""
     log, state = EventLog(), State[Any]({"n": 1})
 

@@ -243,7 +243,7 @@ async def test_a_store_may_want_each_result_at_once(runner: Runner) -> None:
 
 @EITHER
 @pytest.mark.parametrize("save_each", [True, False])
-async def test_what_was_completed_before_a_failure_is_saved(
+async def test_results_completed_before_a_failure_are_saved(
     runner: Runner, make: Any, save_each: bool
 ) -> None:
     """Once; the error is the run's own."""
@@ -267,7 +267,7 @@ async def test_results_of_agents_before_the_one_that_failed_are_saved(runner: Ru
     assert texts(store.saved) == ["q?", "from a"]
 
 
-async def test_a_result_that_on_finish_replaced_is_not_saved_beside_its_replacement(
+async def test_a_result_that_on_finish_replaced_is_not_saved_with_its_replacement(
     runner: Runner,
 ) -> None:
     """Not even where a later agent fails, and what was under way is saved."""
@@ -361,7 +361,7 @@ async def test_an_empty_input_is_not_saved_as_a_message(runner: Runner, make: An
     assert texts(store.saved) == texts(state.transcript) == ["new"]
 
 
-async def test_typescript_mode_saves_the_users_message_all_the_same(runner: Runner) -> None:
+async def test_typescript_mode_saves_the_users_message_too(runner: Runner) -> None:
     """Only the state does without."""
     store = Store()
     state = State[Any]()
@@ -371,7 +371,7 @@ async def test_typescript_mode_saves_the_users_message_all_the_same(runner: Runn
     assert texts(state.transcript) == ["new"]
 
 
-async def test_a_state_that_is_used_again_saves_only_what_is_new(runner: Runner) -> None:
+async def test_a_reused_state_saves_new_results_only(runner: Runner) -> None:
     """Turn after turn."""
     store = Store()
     state = State[Any]()

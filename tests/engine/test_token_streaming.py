@@ -186,7 +186,7 @@ async def test_text_is_held_back_until_on_response_has_seen_it(
 
 
 @EVERY
-async def test_a_stream_that_breaks_off_fails_the_run_with_what_had_arrived(
+async def test_a_stream_that_breaks_off_fails_the_run_with_the_received_text(
     runner: Runner,
     provider: Provider,
 ) -> None:

@@ -401,7 +401,7 @@ async def test_a_tool_within_its_time_is_left_alone(runner: Runner) -> None:
     assert await call(runner, quick, limits=RunLimits(tool_timeout=60)) == data("done")
 
 
-async def test_a_context_tells_the_handler_where_it_is(runner: Runner) -> None:
+async def test_a_context_names_the_run_of_the_handler(runner: Runner) -> None:
     """Agent, state, thread, and the call as the model made it."""
     seen: list[ToolContext] = []
 
@@ -471,7 +471,7 @@ async def test_steps_that_need_inngest_say_so(runner: Runner) -> None:
     assert await call(runner, ask) == data("ask successfully executed")
 
 
-async def test_nulls_for_optional_arguments_stand_for_not_given(runner: Runner) -> None:
+async def test_nulls_for_optional_arguments_count_as_omitted(runner: Runner) -> None:
     """Strict schemas make every field required and optional ones nullable."""
 
     def search(query: str, limit: int = 10) -> list[Any]:
@@ -481,7 +481,7 @@ async def test_nulls_for_optional_arguments_stand_for_not_given(runner: Runner) 
     assert await call(runner, search, {"query": "x", "limit": None}) == data(["x", 10])
 
 
-async def test_a_handler_without_described_arguments_gets_what_the_model_passed(
+async def test_a_handler_without_described_arguments_gets_the_models_arguments(
     runner: Runner,
 ) -> None:
     """A tool without a schema takes any arguments."""

@@ -85,7 +85,7 @@ def test_a_bare_function_is_made_a_tool_once() -> None:
     assert as_tool(get_weather) is as_tool(get_weather)
 
 
-def test_a_callable_that_cannot_be_referenced_weakly_is_a_tool_all_the_same() -> None:
+def test_a_callable_without_weak_references_is_a_tool_too() -> None:
     """Objects with slots."""
 
     class Slotted:
@@ -382,7 +382,7 @@ async def test_a_json_schema_gives_the_handler_a_checked_dict(runner: Runner) ->
     }
 
 
-async def test_what_does_not_fit_a_json_schema_is_named(runner: Runner) -> None:
+async def test_arguments_that_do_not_fit_a_json_schema_are_named(runner: Runner) -> None:
     """Each problem with its path, in order."""
     made = create_tool(name="plan", handler=_same, parameters=SCHEMA)
     content = await answer(runner, made, {"days": [1, "two"]})
@@ -391,7 +391,7 @@ async def test_what_does_not_fit_a_json_schema_is_named(runner: Runner) -> None:
     assert "'city' is a required property" in content["error"]["message"]
 
 
-def test_what_is_no_json_schema_is_refused() -> None:
+def test_a_value_that_is_not_a_json_schema_is_refused() -> None:
     """The error comes when the tool is made."""
     with pytest.raises(ToolDefinitionError, match="no JSON Schema"):
         create_tool(name="x", handler=print, parameters={"type": "objekt"})
@@ -404,7 +404,7 @@ def test_parameters_are_a_model_a_schema_or_none(parameters: Any) -> None:
         create_tool(name="x", handler=print, parameters=parameters)
 
 
-def test_a_json_schema_without_jsonschema_says_what_to_install(
+def test_a_json_schema_without_jsonschema_names_the_package_to_install(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The package is an extra."""
@@ -481,7 +481,7 @@ class Part(BaseModel):
     parts: list[Part] = []
 
 
-def test_schemas_have_the_titles_that_somebody_wrote_and_no_others() -> None:
+def test_schemas_have_the_titles_that_developers_wrote_and_no_others() -> None:
     """Pydantic makes titles of all names; zod, and so TypeScript's tools, makes none."""
 
     @tool

@@ -162,7 +162,7 @@ async def test_a_tool_with_steps_reports_each_thing_once(runner: Runner) -> None
     assert list(texts.values()) == ["one", "two"]
 
 
-async def test_what_is_masked_in_results_is_masked_in_reports(runner: Runner) -> None:
+async def test_text_that_is_masked_in_results_is_masked_in_progress(runner: Runner) -> None:
     """A report is seen before the result."""
 
     async def work() -> AsyncGenerator[Any, None]:

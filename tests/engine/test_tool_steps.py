@@ -138,7 +138,7 @@ async def test_a_tool_asks_a_model(runner: Runner) -> None:
 
 
 @pytest.mark.direct_only("what a function does with them: tests/durable/test_tool_steps.py")
-async def test_what_only_inngest_can_do_is_refused_by_name() -> None:
+async def test_steps_that_only_inngest_can_do_are_refused_by_name() -> None:
     """Events and functions."""
     refused: list[str] = []
 
@@ -181,7 +181,7 @@ async def test_a_tool_is_tried_again_as_often_as_it_says(runner: Runner) -> None
     assert len(calls) == 4
 
 
-async def test_the_error_of_the_last_attempt_is_what_the_model_reads(runner: Runner) -> None:
+async def test_the_model_reads_the_error_of_the_last_attempt(runner: Runner) -> None:
     """And a tool that says nothing is called once."""
     for retries in (2, 0):
         work, calls = failing(9, retries=retries)
@@ -239,7 +239,7 @@ def test_attempts_that_make_no_sense_are_refused(traits: dict[str, Any]) -> None
 
 
 @pytest.mark.parametrize("kind", [asyncio.CancelledError, SystemExit, GeneratorExit])
-async def test_a_sync_tool_that_raises_what_ends_programs_ends_like_others(
+async def test_a_sync_tool_that_raises_an_exit_ends_like_other_tools(
     runner: Runner, kind: type[BaseException]
 ) -> None:
     """The model reads an error; the run goes on, and so does the process."""

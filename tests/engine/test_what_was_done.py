@@ -78,7 +78,7 @@ ERRORS = {
 @pytest.mark.parametrize("steps", [False, True])
 @pytest.mark.parametrize("kind", ERRORS)
 @pytest.mark.parametrize("calls", [("pay",), ("look", "pay"), ("pay", "mail")])
-async def test_the_next_message_reads_what_the_calls_of_a_failed_run_did(
+async def test_the_next_message_reads_the_calls_of_a_failed_run(
     runner: Runner, calls: tuple[str, ...], kind: str, *, steps: bool, parallel: bool, leased: bool
 ) -> None:
     """Never that a call was not made that was."""
@@ -256,7 +256,7 @@ async def test_a_state_that_is_no_json_is_refused_before_a_model_is_asked(
 
 @pytest.mark.parametrize("steps", [False, True])
 @pytest.mark.parametrize("parallel", [False, True])
-async def test_a_tool_that_makes_the_state_no_json_ends_the_run_and_stands_as_made(
+async def test_a_tool_that_makes_the_state_unserialisable_ends_the_run_and_counts_as_made(
     runner: Runner, *, parallel: bool, steps: bool
 ) -> None:
     """At once, not after another model call; the run with a lease keeps its state."""

@@ -89,7 +89,9 @@ def as_in_typescript(network: Any, call_count: Any) -> None:
 
 
 @pytest.mark.parametrize("hook", ["enabled", "on_start", "on_response", "on_finish", "on_route"])
-def test_a_function_that_takes_several_values_is_told_of_the_context(hook: str) -> None:
+def test_a_function_with_several_parameters_is_refused_with_a_hint_at_the_context(
+    hook: str,
+) -> None:
     """The error names the attributes to use, where the function is given."""
     told = r"gets a single argument: write \(ctx\), and use ctx.network, ctx.call_count;"
     given: Any = as_in_typescript
@@ -156,7 +158,7 @@ def test_a_plain_state_may_carry_more_than_its_data() -> None:
     assert State.from_dict({"data": {"a": 1}, "other": 2}).data == {"a": 1}
 
 
-async def test_a_store_of_an_agent_in_a_network_is_said_to_be_unused(
+async def test_a_store_of_an_agent_in_a_network_is_reported_as_unused(
     runner: Runner, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Only its processors count there; the network's own store is used."""

@@ -262,7 +262,7 @@ def test_command_runs_saves_and_compares(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("place", [".", "none/report.json"])
-def test_a_report_that_cannot_be_saved_is_said_before_the_cases_run(
+def test_a_report_that_cannot_be_saved_is_refused_before_the_cases_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     """They may take hours; what is in the way is named."""

@@ -131,7 +131,7 @@ def test_late_duplicates_of_a_run_that_has_ended_are_dropped() -> None:
     assert list(reader.read(reversed(FIRST))) == []
 
 
-def test_what_follows_a_lost_chunk_waits_until_the_end() -> None:
+def test_chunks_after_a_lost_chunk_wait_until_the_end() -> None:
     """The waiting chunks then come in sequence."""
     lost = FIRST[5]
     kept = [chunk for chunk in FIRST if chunk is not lost]
@@ -152,7 +152,7 @@ def test_a_reader_that_comes_late_gets_the_rest_in_sequence() -> None:
     assert reader.finish() == FIRST[8:]
 
 
-def test_a_step_that_was_tried_again_with_another_text_is_streamed_anew() -> None:
+def test_a_retried_step_with_another_text_is_streamed_again() -> None:
     """The number has passed, the id is new; the part ends with what counts."""
     delta = next(c for c in FIRST if c["event"] == "text.delta")
     other = {**delta, "event": "part.failed", "id": f"publish-{delta['sequenceNumber']}:other"}
@@ -243,7 +243,7 @@ def test_runs_inside_a_routing_agent_are_as_hidden_as_it_is() -> None:
 @pytest.mark.parametrize(
     "change", [{"event": None}, {"id": 1}, {"sequenceNumber": "0"}, {"data": []}]
 )
-def test_what_is_no_chunk_is_refused(change: dict[str, Any]) -> None:
+def test_a_value_that_is_not_a_chunk_is_refused(change: dict[str, Any]) -> None:
     """Naming the field."""
     with pytest.raises(InvalidRecordError, match=next(iter(change))):
         ChunkReader().feed({**FIRST[0], **change})

@@ -120,7 +120,7 @@ def test_a_hooks_change_of_a_streamed_reply_is_streamed() -> None:
     ]
 
 
-def test_what_a_hook_took_out_of_a_streamed_reply_has_failed() -> None:
+def test_a_part_that_a_hook_removed_from_a_streamed_reply_has_failed() -> None:
     """The front end has shown it, and must know."""
     events = [*pieces(TextDelta(0, "Secret")), replied()]
     assert parts(chunks(*events))[-1] == ("part.failed", "text 0", "removed from the reply")

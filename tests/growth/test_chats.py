@@ -209,7 +209,7 @@ async def _steps(path: Path, threads: int) -> dict[str, int]:
     return steps
 
 
-async def test_search_list_and_chat_cost_the_same_beside_many_threads(tmp_path: Path) -> None:
+async def test_search_list_and_chat_cost_the_same_with_many_threads(tmp_path: Path) -> None:
     """Counted in instructions of SQLite's machine: nothing goes through all rows."""
     few, many = await _steps(tmp_path / "a.db", 30), await _steps(tmp_path / "b.db", 600)
     assert {key: many[key] <= 1.1 * few[key] + 100 for key in few} == dict.fromkeys(few, True), many

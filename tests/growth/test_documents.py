@@ -80,7 +80,9 @@ async def _filled(
         await store.put(one, chunks, "e")
 
 
-async def test_a_narrow_filter_finds_by_index_and_compares_what_passes(tmp_path: Path) -> None:
+async def test_a_narrow_filter_finds_by_index_and_compares_the_remaining_documents(
+    tmp_path: Path,
+) -> None:
     """No step goes through all documents, facts or vectors."""
     store = CountedDocuments(tmp_path / "d.db")
     await _filled(store, 40)

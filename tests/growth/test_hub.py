@@ -65,7 +65,7 @@ def test_a_channel_keeps_the_same_after_many_runs() -> None:
     assert one + 8_000 < _kept_after(20) == _kept_after(100) < one + 12_000
 
 
-def test_of_the_channels_that_nobody_uses_the_newest_are_kept() -> None:
+def test_of_the_unused_channels_the_newest_are_kept() -> None:
     """A reader that comes back in time finds its place."""
     hub = Hub(HubLimits(idle_channels=2))
     for name in ("a", "b", "c"):

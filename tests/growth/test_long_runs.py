@@ -124,7 +124,7 @@ async def _run(
 
 
 @pytest.mark.parametrize("name", MODELS)
-async def test_a_call_writes_what_is_new_since_the_last_one(name: str) -> None:
+async def test_a_call_writes_messages_that_are_new_since_the_last_call(name: str) -> None:
     """Each call takes as much as the one before it."""
     counter = Counter(name)
     await _run(replace(MODELS[name], answers=counter.answer), counter.seen)
@@ -162,7 +162,9 @@ class Transport(httpx.AsyncBaseTransport):
 
 
 @pytest.mark.parametrize("name", MODELS)
-async def test_a_call_over_http_encodes_what_is_new_since_the_last_one(name: str) -> None:
+async def test_a_call_over_http_encodes_messages_that_are_new_since_the_last_call(
+    name: str,
+) -> None:
     """Each call has as many bytes encoded as the one before it; twice what is new at the most.
 
     What Claude is asked with a mark is written with it twice, and then once without.

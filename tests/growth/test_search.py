@@ -96,7 +96,7 @@ async def _cleaning(path: Path, threads: int) -> int:
     return store.counts.steps
 
 
-async def test_a_page_of_old_threads_costs_the_same_beside_many_young_ones(tmp_path: Path) -> None:
+async def test_a_page_of_old_threads_costs_the_same_with_many_new_threads(tmp_path: Path) -> None:
     """To count all threads with each page would make the deletion of many take its square."""
     few, many = await _cleaning(tmp_path / "a.db", 40), await _cleaning(tmp_path / "b.db", 400)
     assert many - few < 360
