@@ -115,7 +115,7 @@ def test_each_attribute_that_can_be_assigned_counts() -> None:
     assert unknown == {}
 
 
-def test_the_walk_sees_what_a_class_sets() -> None:
+def test_the_walk_sees_the_attributes_that_a_class_sets() -> None:
     """The property can fail."""
     assert {"Budgets", "SqliteHistory", "Agent"} <= {one.__name__ for one in public_classes()}
     assert assignable(SqliteHistory) == READ_AT_EACH_USE["HistoryStore"]
@@ -137,7 +137,7 @@ def fixed(folder: Path) -> list[tuple[object, str]]:
     ]
 
 
-def test_what_an_object_is_made_of_cannot_be_assigned(tmp_path: Path) -> None:
+def test_fields_of_a_value_cannot_be_assigned(tmp_path: Path) -> None:
     """A connection, a file and a compiled pattern are of the old value."""
     for made, name in fixed(tmp_path):
         with pytest.raises(AttributeError, match=f"{name}.*has no setter"):

@@ -162,14 +162,14 @@ def written(root: Path) -> tuple[str, str]:
     return text, picture
 
 
-def test_the_page_shows_ours_beside_the_fastest_peer(written: tuple[str, str]) -> None:
+def test_the_page_shows_ours_next_to_the_fastest_peer(written: tuple[str, str]) -> None:
     """Also where ours takes more."""
     text = next(line for line in written[0].splitlines() if line.startswith("| run, text reply"))
     cells = [cell.strip() for cell in text.strip("|").split("|")]
     assert cells[:5] == ["run, text reply", "CPU", "100 µs", "autogen 70.0", "1.43"]
 
 
-def test_the_page_names_versions_and_what_is_left_out(written: tuple[str, str]) -> None:
+def test_the_page_names_versions_and_omissions(written: tuple[str, str]) -> None:
     """A figure without these says little."""
     page, picture = written
     assert "agno 3.1" in page

@@ -214,7 +214,7 @@ async def test_a_long_state_costs_no_more_calls_than_a_short_one() -> None:
     assert calls[1] - calls[0] < 50
 
 
-async def test_an_event_that_nobody_hears_is_not_made() -> None:
+async def test_an_event_without_an_observer_is_not_made() -> None:
     """Events and chunks cost nothing where nobody listens; with an observer they are made."""
     silent, observed = Profile(), Profile()
     with silent:

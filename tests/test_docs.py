@@ -97,7 +97,7 @@ def test_pages_show_files_that_run(fence: Fence) -> None:
     )
 
 
-def test_pages_show_what_their_files_say() -> None:
+def test_pages_show_the_text_of_their_files() -> None:
     """Byte for byte."""
     done = subprocess.run(
         [sys.executable, "scripts/pages.py", "--check"],
@@ -243,7 +243,7 @@ def test_porting_shows_each_typescript_program_with_its_python_twin() -> None:
         assert page.count("<!-- file:", original, twin) == 1, name
 
 
-def test_the_front_page_has_a_real_models_line_and_says_what_each_agent_was_sent(
+def test_the_front_page_has_a_real_models_line_and_shows_the_messages_of_each_agent(
     tmp_path: Path,
 ) -> None:
     """In at most 25 lines; only the model's line is another one here."""
@@ -557,7 +557,7 @@ FRAGMENTS = {"ag-ui", "approvals", "deploys", "durable", "server", "staff", "ver
 @pytest.mark.parametrize(
     "page", [README, *(page for page in PAGES if page.stem not in FRAGMENTS)], ids=lambda p: p.stem
 )
-def test_what_a_pages_programs_use_is_on_the_page(page: Path) -> None:
+def test_names_that_a_pages_programs_use_are_on_the_page(page: Path) -> None:
     """A reader who copies them gets no NameError."""
     known, used = {*dir(builtins), "__file__"}, set[str]()
     ours = [one.code for one in fences(page) if not (one.file or "").endswith(".theirs")]

@@ -114,7 +114,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("extra", "package", "program"), NEEDS)
-def test_what_needs_an_extra_says_which(
+def test_features_that_need_an_extra_name_it(
     extra: str, package: str, program: str, said: dict[str, str]
 ) -> None:
     """One sentence with the line that installs it."""

@@ -108,7 +108,7 @@ def test_an_app_whose_runs_could_not_begin_is_refused() -> None:
         create_app(networks=[desk(state_type=Case)], auth="local", history=MemoryHistory())
 
 
-def test_an_app_whose_clients_give_what_is_required_is_not_refused() -> None:
+def test_an_app_whose_clients_give_the_required_data_is_not_refused() -> None:
     """It says which keys they may set."""
     network = desk(state_type=Case)
     assert create_app(
@@ -141,7 +141,7 @@ async def test_new_state_makes_the_state_of_a_users_runs(kind: Any) -> None:
     assert "customer ada, ada" in str(model.bodies[-1])
 
 
-async def test_a_client_whose_state_does_not_fit_is_told() -> None:
+async def test_a_client_whose_state_does_not_fit_is_refused() -> None:
     """Before a run begins."""
 
     @dataclass

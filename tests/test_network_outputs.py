@@ -56,7 +56,7 @@ async def test_a_desk_may_talk_until_it_closes(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [Closed, Closed | None, [Closed, int], Annotated[Closed, Field()]])
-async def test_an_error_says_what_came_from_whom_and_what_to_write(kind: Any) -> None:
+async def test_an_error_names_the_value_its_source_and_the_fix(kind: Any) -> None:
     """The way out is a line of code."""
     with pytest.raises(OutputError, match=r"agent 'triage' gave 'Hello!'.*Closed") as caught:
         await shop(kind, "Hello!").run("Hi")

@@ -97,7 +97,7 @@ def test_every_engine_test_runs_directly_and_as_an_inngest_function() -> None:
     assert len([reason for reason in reasons if len(str(reason).split()) > 4]) == marks
 
 
-def test_what_runs_in_one_way_only_is_found() -> None:
+def test_tests_that_run_in_a_single_mode_are_found() -> None:
     """The measure itself."""
     module = ast.parse(
         "HERE = pytest.mark.direct_only('why')\n"
@@ -205,7 +205,7 @@ def test_every_public_name_has_a_docstring() -> None:
         ("createServer", "from agentkit_py.inngest import create_functions"),
     ],
 )
-def test_a_name_that_is_elsewhere_is_told_with_the_line_to_write(name: str, line: str) -> None:
+def test_a_name_of_another_module_is_refused_with_the_import_to_write(name: str, line: str) -> None:
     """TypeScript's names, too; the line works."""
     with pytest.raises(ImportError, match=f"{name} is .*: {line}$"):
         getattr(agentkit_py, name)

@@ -75,7 +75,7 @@ def networks(script: ModuleType) -> dict[tuple[int, bool, str], Any]:
         (4, True, "`MessageWindow(60)`", 0.95 * 0.95),
     ],
 )
-def test_marks_find_what_a_network_has_sent_before(
+def test_marks_find_earlier_requests_of_a_network(
     networks: dict[tuple[int, bool, str], Any],
     agents: int,
     shared: bool,
@@ -89,7 +89,7 @@ def test_marks_find_what_a_network_has_sent_before(
     assert row.read + row.written >= 0.98
 
 
-def test_the_page_is_what_the_script_makes(
+def test_the_page_is_that_of_the_script(
     script: ModuleType, rows: dict[str, Any], networks: dict[tuple[int, bool, str], Any]
 ) -> None:
     """Run `python scripts/prompt_caching.py` where it is not."""

@@ -119,7 +119,7 @@ async def test_a_typed_result_shows_the_error_too() -> None:
 
 
 @pytest.mark.parametrize("meant", [ToolError("We are closed."), ModelRetry("Say which hat.")])
-async def test_what_is_meant_for_the_model_is_noted_without_a_traceback(
+async def test_errors_meant_for_the_model_are_noted_without_a_traceback(
     meant: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is no failure of the program."""

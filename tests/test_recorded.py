@@ -143,7 +143,7 @@ BAD: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def test_what_is_lost_or_wrongly_judged_is_named(tmp_path: Path, root: Path) -> None:
+def test_lost_or_wrongly_judged_messages_are_named(tmp_path: Path, root: Path) -> None:
     """Exit status 1, and a line each with check, format and cassette."""
     status, printed = run(tmp_path, root, *GOOD, *(wrong for _, wrong in BAD.values()))
     assert status == 1

@@ -171,7 +171,7 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("tool", ["wait", "block"])
-def test_ctrl_c_in_the_middle_of_a_tool_leaves_a_thread_to_go_on_with(
+def test_ctrl_c_in_the_middle_of_a_tool_leaves_a_thread_that_can_continue(
     tmp_path: Path, tool: str
 ) -> None:
     """Complete parts are stored, and the call that began; the next turn is accepted."""
@@ -218,7 +218,7 @@ def test_ctrl_c_that_another_thread_gets_ends_the_run(tmp_path: Path) -> None:
             expect_interrupted(process)
 
 
-def test_ctrl_c_while_the_model_thinks_leaves_a_thread_to_go_on_with(tmp_path: Path) -> None:
+def test_ctrl_c_while_the_model_thinks_leaves_a_thread_that_can_continue(tmp_path: Path) -> None:
     """The question is there, its answer is not."""
     path, thread = str(tmp_path / "threads.db"), "t1"
     asked = asyncio.Event()
@@ -243,7 +243,7 @@ def test_ctrl_c_while_the_model_thinks_leaves_a_thread_to_go_on_with(tmp_path: P
     assert texts == ["Be brief.", "Which gate?", "Hello?"]
 
 
-def test_a_process_that_is_killed_leaves_a_thread_to_go_on_with(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_a_thread_that_can_continue(tmp_path: Path) -> None:
     """Nothing had a chance to tidy up."""
     path, thread = str(tmp_path / "threads.db"), "t1"
     replies = [tool_call("look", {"what": "gate"}), tool_call("block"), "Gate 7."]
@@ -314,7 +314,7 @@ class Desk:
         ("second agent", ["q?", *["tool_call", "tool_result"] * 2, "done"]),
     ],
 )
-async def test_cancelling_a_run_leaves_a_thread_to_go_on_with(
+async def test_cancelling_a_run_leaves_a_thread_that_can_continue(
     tmp_path: Path, at: str, left: list[str]
 ) -> None:
     """The run is cancelled anywhere; complete parts are stored, and a call that began."""

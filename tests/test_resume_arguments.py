@@ -27,7 +27,7 @@ async def paused() -> tuple[Network[Any, Any], NetworkRun[Any, Any]]:
     return network, await network.run("Hi")
 
 
-async def test_a_run_stands_for_its_thread() -> None:
+async def test_a_run_is_taken_for_its_thread() -> None:
     """As well as the thread's id."""
     network, run = await paused()
     (question,) = await network.pending(run)
@@ -35,7 +35,7 @@ async def test_a_run_stands_for_its_thread() -> None:
     assert (await network.resume(run, {question.id: True})).text == "Paid."
 
 
-async def test_an_agents_result_stands_for_its_thread() -> None:
+async def test_an_agents_result_is_taken_for_its_thread() -> None:
     """Also where it has no output yet, since it waits."""
     model = ScriptedModel(tool_call("refund", {}), "Paid.")
     agent = Agent(name="a", system="S", tools=[refund], model=model, history=MemoryHistory())
@@ -44,7 +44,7 @@ async def test_an_agents_result_stands_for_its_thread() -> None:
     assert (await agent.resume(waiting, {question.id: True})).text == "Paid."
 
 
-async def test_a_question_stands_for_its_id() -> None:
+async def test_a_question_is_taken_for_its_id() -> None:
     """As `pending` and a run give it."""
     network, run = await paused()
     (question,) = await network.pending(run)
@@ -59,7 +59,7 @@ def both(question: Any) -> Any:
 
 
 @pytest.mark.parametrize("thread", [None, "", 3, object()])
-async def test_what_is_no_thread_is_refused(thread: Any) -> None:
+async def test_a_value_that_is_not_a_thread_is_refused(thread: Any) -> None:
     """Before the store sees it."""
     network, _ = await paused()
     with pytest.raises(ConfigurationError, match=r"such as run.thread_id, or the run itself"):

@@ -434,7 +434,9 @@ async def test_the_binding_survives_a_store_and_its_export(
 
 
 @pytest.mark.parametrize("name", ["sonnet-5", "sonnet-4.5"])
-async def test_a_model_that_signs_goes_on_with_the_thinking_of_one_that_does_not(name: str) -> None:
+async def test_a_model_that_signs_continues_after_the_thinking_of_a_model_that_does_not(
+    name: str,
+) -> None:
     """Both are written the same conversation in the same form, to the last byte."""
     fake = FakeProvider(lambda _: {"reasoning": "Hm.", "text": "Yes."}, signing=STRICT)
     runtime = DirectRuntime(transport=fake.transport)

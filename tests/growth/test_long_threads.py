@@ -177,7 +177,7 @@ class Down(HashingEmbedder):
         return await super().embed(texts)
 
 
-async def test_a_position_that_cannot_be_indexed_is_an_error(tmp_path: Path) -> None:
+async def test_messages_that_cannot_be_indexed_are_an_error(tmp_path: Path) -> None:
     """Entries made before stay; a run would only have noted the error."""
     store = await _filled(tmp_path / "t.db", SHORT)
     with pytest.raises(ProcessorError, match="overloaded"):

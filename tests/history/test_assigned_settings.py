@@ -54,7 +54,7 @@ async def test_a_restricted_store_has_the_processors_that_its_store_is_given_lat
     assert "4111 1111" not in await sent(store)
 
 
-def test_what_could_not_be_given_to_the_constructor_cannot_be_assigned() -> None:
+def test_values_that_the_constructor_refuses_cannot_be_assigned() -> None:
     """The error is the constructor's, and what was there stays."""
     store = MemoryHistory(processors=[Redact(["card"])])
     before = store.chain

@@ -81,7 +81,7 @@ CALL = {"type": "tool", "id": "call_1", "name": "get_weather", "input": {"city":
         ),
     ],
 )  # fmt: skip
-def test_what_typescript_wrote_is_read(record: dict[str, Any], message: Message) -> None:
+def test_messages_of_typescript_are_read(record: dict[str, Any], message: Message) -> None:
     """Keys come in any order, and TypeScript's optional ones may be missing."""
     assert message_from_dict(record) == message
 
@@ -111,12 +111,12 @@ def test_what_typescript_wrote_is_read(record: dict[str, Any], message: Message)
         ),
     ],
 )
-def test_the_json_is_what_typescript_writes(message: Message, text: str) -> None:
+def test_the_json_is_that_of_typescript(message: Message, text: str) -> None:
     """Our own keys are left out where they say nothing."""
     assert dumps(message_to_dict(message)) == text
 
 
-def test_keys_that_nobody_knows_are_passed_over() -> None:
+def test_unknown_keys_are_ignored() -> None:
     """A newer version of either language may add some."""
     assert message_from_dict(
         {"type": "text", "role": "user", "content": "hi", "new": 1}

@@ -46,13 +46,13 @@ def test_a_full_result_survives_json() -> None:
     assert AgentResult.from_dict(json.loads(dumps(result.to_dict(full=True)))) == result
 
 
-def test_a_stored_result_has_neither_what_was_sent_nor_the_raw_answer() -> None:
+def test_a_stored_result_has_neither_the_request_nor_the_raw_answer() -> None:
     """The keys come in the order of the TypeScript package, ours after them."""
     record = full_result().to_dict()
     assert list(record) == ["agentName", "output", "toolCalls", "createdAt", "id", "usage"]
 
 
-def test_a_result_without_extras_exports_what_typescript_exports() -> None:
+def test_a_result_without_extras_exports_the_json_of_typescript() -> None:
     """Times as ``Date.toISOString()`` has them."""
     result = AgentResult(
         "a", [TextMessage("assistant", "hi", stop_reason="stop", agent="a")], (), AT
@@ -75,7 +75,7 @@ def test_a_result_without_extras_exports_what_typescript_exports() -> None:
     }
 
 
-def test_what_typescript_exported_is_read() -> None:
+def test_results_of_typescript_are_read() -> None:
     """Raw comes as text; ids may be missing, and lists too."""
     result = AgentResult.from_dict(
         {"createdAt": "2024-01-02T03:04:05.006Z", "raw": '{"id":"x"}', "agentName": "a"}
@@ -162,7 +162,7 @@ def test_a_users_turn_is_a_result_of_user() -> None:
     assert AgentResult.from_user("x").created_at.tzinfo is UTC
 
 
-def test_the_text_is_what_the_assistant_said() -> None:
+def test_the_text_is_that_of_the_assistant() -> None:
     """Messages are joined by line breaks; reasoning and calls are not said."""
     result = full_result().with_messages(
         [*full_result().output, TextMessage("assistant", (TextContent("t"), TextContent("wo")))]
@@ -185,7 +185,7 @@ def test_the_checksum_is_the_same_on_every_machine() -> None:
     assert [result.checksum for result in results] == ["21268a51a8af6b3681dafe20bdcece27"] * 2
 
 
-def test_the_checksum_tells_results_apart() -> None:
+def test_different_results_have_different_checksums() -> None:
     """Content, tool results and the time to the microsecond count; ids do not."""
     results = [
         AgentResult.from_user("a", created_at=AT),

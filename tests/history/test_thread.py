@@ -127,7 +127,7 @@ async def test_the_hook_gets_the_message_and_how_it_stands_in_the_state() -> Non
     assert (context.thread_id, context.input, context.state) == ("made", "hi", state)
 
 
-async def test_a_message_that_states_do_not_keep_is_saved_all_the_same() -> None:
+async def test_a_message_that_states_do_not_keep_is_saved_too() -> None:
     """This is TypeScript's mode; the results after it are all saved, too."""
     recorder, state = Recorder(), State[Any]()
     thread = thread_of(recorder.config(), state)

@@ -199,7 +199,7 @@ async def test_an_answer_to_another_question_changes_nothing(bank: Bank) -> None
     assert bank.refunds == [60]
 
 
-async def test_what_changed_while_a_person_thought_is_checked_again(bank: Bank) -> None:
+async def test_conditions_that_changed_while_a_person_thought_are_checked_again(bank: Bank) -> None:
     """The check runs in the tool's own step, right before the call."""
     made = desk(bank.refund(check=bank.within_budget), refunds(50), "Sorry.")
     executor = made.executor()

@@ -48,7 +48,7 @@ async def answer(body: Callable[[Network[Any, Any]], Awaitable[object]], *replie
     return run, len(model.bodies)
 
 
-async def test_a_function_that_returns_a_run_gives_what_create_functions_gives() -> None:
+async def test_a_function_that_returns_a_run_gives_the_json_of_create_functions() -> None:
     """`return await network.run(…)`, as TypeScript's examples do."""
     own, _ = await answer(lambda network: network.run("Hello"))
     model = ScriptedModel("Hi.")
@@ -91,7 +91,7 @@ async def test_a_result_that_is_not_json_fails_once_and_names_its_place() -> Non
     assert calls == 1
 
 
-async def test_what_a_function_returned_is_read_back() -> None:
+async def test_the_output_of_a_function_is_read_back() -> None:
     """Another function invokes it, and goes on with its results."""
     run, _ = await answer(lambda network: network.run("Hello", state=create_state({"n": 2**60})))
     assert run.output["state"] == {"n": {"$number": str(2**60)}}
@@ -108,7 +108,7 @@ RESULT: dict[str, Any] = {
 }
 
 
-def test_what_typescripts_functions_return_is_read() -> None:
+def test_outputs_of_typescripts_functions_are_read() -> None:
     """`createServer` gives a whole network's run, and an agent's result."""
     state: dict[str, Any] = {
         "_results": [RESULT],
@@ -133,7 +133,7 @@ def test_what_typescripts_functions_return_is_read() -> None:
         ({"state": {"_results": 3}}, "state._results"),
     ],
 )
-def test_what_no_function_of_agents_returns_is_refused_by_field(output: object, field: str) -> None:
+def test_outputs_of_other_functions_are_refused_by_field(output: object, field: str) -> None:
     """The error names the place."""
     with pytest.raises(InvalidRecordError, match="output") as caught:
         RunOutput.from_dict(output)
@@ -153,7 +153,7 @@ async def test_a_user_message_goes_to_json_and_back() -> None:
     assert UserMessage.from_dict(sent).to_dict() == sent
 
 
-async def test_a_run_inside_a_step_of_ones_own_says_what_to_write() -> None:
+async def test_a_run_inside_a_users_step_is_refused_with_advice() -> None:
     """`step.run("…", () => agent.run(q))`, as TypeScript's programs do; it is tried once."""
     model = ScriptedModel("Hi.")
     client = inngest.Inngest(app_id="app", is_production=False, middleware=[AgentKitMiddleware])

@@ -7,7 +7,7 @@ from typing import Any
 from agentkit_py.inngest.realtime import stop, unless_stopped
 
 
-async def test_what_a_stopped_run_still_streams_is_dropped() -> None:
+async def test_chunks_of_a_stopped_run_are_dropped() -> None:
     """Only chunks of that user and thread are dropped, and not those of the next run."""
     sent: list[dict[str, Any]] = []
 

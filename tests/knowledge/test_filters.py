@@ -88,7 +88,7 @@ def test_a_filter_comes_back_from_its_json(tree: FilterExpr) -> None:
         (IN("a", []), {"a": 1}, False),
     ],
 )
-def test_a_filter_means_what_the_guide_says(
+def test_a_filter_has_the_meaning_that_the_guide_describes(
     tree: FilterExpr, metadata: dict[str, Any], passes: bool
 ) -> None:
     """Kinds are never mixed, and what is missing passes only negations."""

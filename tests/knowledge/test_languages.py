@@ -100,7 +100,7 @@ def test_any_text_can_be_searched(texts: list[str], query: str) -> None:
 
 
 @pytest.mark.parametrize("language", ["german", "simple", None])
-async def test_the_language_of_a_store_may_be_told(language: str | None, tmp_path: Path) -> None:
+async def test_the_language_of_a_store_can_be_set(language: str | None, tmp_path: Path) -> None:
     """A short text tells none by itself; opened again, the file knows its language."""
     path = tmp_path / "documents.db"
     made = Knowledge(store=SqliteKnowledge(path, language=language), embedder=HashingEmbedder())

@@ -93,7 +93,7 @@ async def test_vectors_come_in_the_order_of_the_texts_also_to_concurrent_callers
 
 
 @needs_model
-async def test_documents_are_found_by_what_they_mean(embedder: LocalEmbedder) -> None:
+async def test_documents_are_found_by_their_meaning(embedder: LocalEmbedder) -> None:
     """The question and the document have no word in common."""
     knowledge = Knowledge(store=SqliteKnowledge(":memory:"), embedder=embedder, mode="vector", k=1)
     await knowledge.add("Refunds are paid within ten days.", source="refunds")

@@ -68,7 +68,7 @@ MODES: list[Any] = ["vector", "keyword", "hybrid"]
     documents=st.lists(METADATA, min_size=1, max_size=5),
     trees=st.lists(TREES, min_size=8, max_size=12),
 )
-def test_a_search_gives_exactly_what_passes_the_filter(
+def test_a_search_gives_exactly_the_documents_that_pass_the_filter(
     documents: list[Any], trees: list[FilterExpr], url: str | None
 ) -> None:
     """Every database follows Python's rules for case and types."""

@@ -95,7 +95,9 @@ async def test_each_call_has_a_cell_for_each_message_that_was_there() -> None:
     ],
     ids=["shortened", "masked", "left out", "as text"],
 )
-async def test_a_cell_says_what_a_processor_did(processor: Any, expected: dict[str, str]) -> None:
+async def test_a_cell_describes_the_effect_of_a_processor(
+    processor: Any, expected: dict[str, str]
+) -> None:
     """The cell names the processor, and holds the words that were sent."""
     matrix = await matrix_of(desk(processor), "Hi")
     found = fates(matrix, 2)

@@ -65,7 +65,9 @@ def show(page: Page, tmp_path: Path, matrix: ContextMatrix) -> None:
     page.goto(path.as_uri())
 
 
-def test_a_cell_shows_what_was_sent_and_by_whom_it_was_changed(page: Page, tmp_path: Path) -> None:
+def test_a_cell_shows_the_sent_messages_and_the_processors_that_changed_them(
+    page: Page, tmp_path: Path
+) -> None:
     """By a click, and by the keyboard alone."""
     show(page, tmp_path, long_matrix(6, 4))
     expect(page.get_by_role("heading", name="Desk")).to_be_visible()

@@ -32,7 +32,7 @@ def heard(*texts: str) -> State[dict[str, Any]]:
     ("user", "tenant", "what"),
     [(None, "acme", "no user"), ("", "acme", "no user"), ("ada", None, "no tenant")],
 )
-def test_memory_of_nobody_is_refused(user: str | None, tenant: str | None, what: str) -> None:
+def test_memory_without_a_user_is_refused(user: str | None, tenant: str | None, what: str) -> None:
     """The error says what is missing, and where it belongs."""
     with pytest.raises(ConfigurationError, match=what):
         Memory(MemoryHistory()).of(user=user, tenant=tenant)
@@ -104,7 +104,7 @@ async def test_facts_that_cannot_be_kept_are_refused() -> None:
         await mine.remember("x", replaces=fact.id, thread_id="nope")
 
 
-async def test_correction_goes_with_the_thread_of_what_it_corrects() -> None:
+async def test_a_correction_is_deleted_with_the_thread_of_the_corrected_fact() -> None:
     """And stays with the agent that alone knew it."""
     store = MemoryHistory()
     await store.add_thread("t", user_id="ada")
@@ -185,7 +185,7 @@ async def test_facts_are_found_by_meaning_and_embedded_once() -> None:
 
 
 @pytest.mark.parametrize("whose", [{"user_id": "ada"}, {"tenant": "acme"}, {}])
-async def test_recall_for_nobody_shows_nothing_and_says_so(
+async def test_recall_without_a_user_shows_nothing_and_says_so(
     whose: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """In the report and in the log."""

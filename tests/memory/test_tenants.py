@@ -118,12 +118,12 @@ async def operate(store: HistoryStore, seed: int, count: int) -> None:
 
 @given(st.integers(0, 2**32))
 @settings(max_examples=10, deadline=None)
-async def test_nobody_sees_facts_of_others(seed: int) -> None:
+async def test_users_see_no_facts_of_others(seed: int) -> None:
     """Tenants, users and threads, in memory."""
     await operate(MemoryHistory(), seed, OPERATIONS // 10)
 
 
 @pytest.mark.parametrize("seed", [1])
-async def test_nobody_sees_facts_of_others_in_a_database(seed: int, tmp_path: Path) -> None:
+async def test_users_see_no_facts_of_others_in_a_database(seed: int, tmp_path: Path) -> None:
     """Repeat it in SQLite, with fewer operations."""
     await operate(SqliteHistory(tmp_path / "threads.db"), seed, OPERATIONS // 10)

@@ -339,7 +339,7 @@ def test_a_closing_text_is_followed_by_a_users_turn_that_names_its_author(
     assert chat(OPENAI, *messages)[-1] == {"role": "assistant", "content": "Paid. "}
 
 
-def test_a_closing_text_stays_as_it_was_when_the_conversation_goes_on() -> None:
+def test_a_closing_text_stays_unchanged_when_the_conversation_continues() -> None:
     """A text is sent in one form for ever: newer models sign it."""
     messages = (
         text("user", "x"), text("assistant", "1", "billing"), text("assistant", "2", "billing"),
@@ -515,7 +515,7 @@ def test_the_choice_of_a_tool_that_is_not_there_is_an_error(model: Model) -> Non
 
 
 @pytest.mark.parametrize("model", [OPENAI, GROK, CLAUDE, GEMINI], ids=lambda model: model.provider)
-def test_without_tools_nothing_is_said_about_them(model: Model) -> None:
+def test_without_tools_a_request_has_no_field_of_tools(model: Model) -> None:
     """No empty list, no choice: providers refuse both."""
     sent = body(model, text("user", "x"), tools=(), tool_choice="any")
     assert not {"tools", "tool_choice", "parallel_tool_calls", "toolConfig"} & sent.keys()
@@ -558,7 +558,7 @@ def test_default_parameters_fill_in_for_gemini() -> None:
     assert sent["contents"] == [{"role": "user", "parts": [{"text": "x"}]}]
 
 
-def test_keys_stand_in_typescripts_order() -> None:
+def test_keys_are_in_typescripts_order() -> None:
     """Cheap to keep, and recordings compare byte by byte."""
     messages = (text("system", "S"), text("user", "x"))
     assert list(body(OPENAI.with_parameters(temperature=0), *messages)) == [

@@ -105,7 +105,7 @@ def test_a_models_capabilities_are_those_of_its_family_since_its_version(
 
 
 @pytest.mark.parametrize("model", ["my-own-model", ""])
-def test_an_unknown_family_takes_what_the_defaults_say(model: str) -> None:
+def test_an_unknown_family_has_the_default_capabilities(model: str) -> None:
     """A server of one's own is asked as the format's first models were."""
     assert capabilities_of(model) == Capabilities()
 

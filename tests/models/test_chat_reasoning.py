@@ -161,7 +161,7 @@ def test_mistral_gets_its_chunks_and_ids_of_nine() -> None:
     assert all(len(one) == 9 and one.isalnum() and one.isascii() for one in ids)
 
 
-def test_streamed_reasoning_is_what_it_is_without_streaming() -> None:
+def test_streamed_reasoning_equals_that_of_a_whole_reply() -> None:
     """Under any name, shown once where a host sends it under two."""
     assembler = ROUTER.adapter.assembler(ROUTER)
     assert assembler is not None

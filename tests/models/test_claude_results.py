@@ -74,7 +74,7 @@ def test_search_results_reach_claude_as_blocks(content: Any, blocks: list[Any]) 
         {"rank": 3},
     ],
 )
-def test_what_claude_would_refuse_as_a_search_result_is_json(changed: dict[str, Any]) -> None:
+def test_a_search_result_that_claude_would_refuse_is_json(changed: dict[str, Any]) -> None:
     """Some tool's own records have the same type."""
     record = {**FOUND, **changed}
     assert json.loads(result_in([record])) == [record]
@@ -107,7 +107,7 @@ def test_other_formats_read_search_results_as_json(model: Model) -> None:
     assert "Ruby came in 1995." in written
 
 
-async def test_citations_of_a_search_result_come_back_and_go_on() -> None:
+async def test_citations_of_a_search_result_come_back_and_are_sent_again() -> None:
     """The next request holds the text as it came."""
     answer = {"type": "text", "text": "In 1995.", "citations": [CITED]}
     reply = {"type": "message", "role": "assistant", "content": [answer]}

@@ -91,7 +91,7 @@ async def test_the_answer_is_kept_as_json() -> None:
         (ModelReply(messages=(TextMessage("user", "hi"),)), "texts, calls, reasoning"),
     ],
 )
-async def test_what_no_model_can_reply_is_an_error_of_the_model(reply: Any, says: str) -> None:
+async def test_an_impossible_reply_is_an_error_of_the_model(reply: Any, says: str) -> None:
     """A function that forgot its return is the usual case."""
     model, _ = script(reply)
     with pytest.raises(ModelResponseError, match=says):
@@ -104,14 +104,14 @@ def says_hi(_: ModelRequest) -> str:
 
 
 @pytest.mark.parametrize("function", [None, "hi", says_hi])
-async def test_what_is_no_async_function_is_named(function: Any) -> None:
+async def test_a_value_that_is_not_an_async_function_is_named(function: Any) -> None:
     """The error comes when the model is made if possible, else at its first call."""
     with pytest.raises(ConfigurationError, match="function_model takes an async function"):
         await run(function_model(function))
 
 
 @pytest.mark.parametrize("body", [None, [], {}, {"messages": [{"said": "hi"}]}, {"choices": []}])
-def test_what_another_model_has_answered_is_refused(body: Any) -> None:
+def test_the_reply_of_another_model_is_refused(body: Any) -> None:
     """A function whose model was changed while its run went on."""
     model, _ = script()
     with pytest.raises(ModelResponseError, match="no reply that this model has given"):
@@ -150,7 +150,7 @@ async def test_a_summary_is_left_out_where_its_function_fails() -> None:
     assert "no rule for that" in str([entry.reason for entry in result.context.entries])
 
 
-async def test_what_another_agent_said_is_this_agents_reply_in_both_modes() -> None:
+async def test_text_of_another_agent_is_a_reply_in_both_modes() -> None:
     """A function may pass on the messages of a run of its own; they came signed."""
 
     async def passes_on(_: ModelRequest) -> ModelReply:

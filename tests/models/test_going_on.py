@@ -256,7 +256,7 @@ STEPS = (
     steps=st.lists(st.sampled_from(STEPS) | st.sampled_from(GROWING), max_size=25),
     chance=st.randoms(use_true_random=False),
 )
-def test_a_request_that_goes_on_is_the_one_that_is_written_from_nothing(
+def test_a_continued_request_equals_a_new_request(
     name: str, steps: Sequence[str], chance: random.Random
 ) -> None:
     """Byte for byte, whatever was added, cut, changed or doubled between two requests.

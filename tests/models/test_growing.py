@@ -29,7 +29,7 @@ def _tried(write: Any, body: dict[str, Any]) -> bytes | str:
 
 
 @given(rounds=st.lists(st.tuples(st.lists(OBJECTS, max_size=3), st.booleans())), head=OBJECTS)
-def test_what_grows_is_written_as_the_whole_is(
+def test_a_growing_conversation_is_encoded_like_a_new_one(
     rounds: list[tuple[list[dict[str, Any]], bool]], head: dict[str, Any]
 ) -> None:
     """Byte for byte and error for error, also where the last object is exchanged for another."""
@@ -46,7 +46,7 @@ def test_what_grows_is_written_as_the_whole_is(
 
 
 @pytest.mark.parametrize("wild", [float("nan"), {1, 2}, object()])
-def test_what_json_cannot_hold_is_refused_as_ever(wild: object) -> None:
+def test_values_that_json_cannot_hold_are_refused(wild: object) -> None:
     """Whether it stands in what grows or beside it."""
     for body in ({"turns": Growing([{"a": wild}])}, {"turns": Growing(), "beside": wild}):
         refused = _tried(to_bytes, body)

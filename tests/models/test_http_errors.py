@@ -47,7 +47,7 @@ def error(status: int, body: Any = "", headers: dict[str, str] | None = None) ->
         (302, BadRequestError, False),
     ],
 )
-def test_the_status_says_what_went_wrong(
+def test_the_status_decides_the_type_of_the_error(
     status: int, kind: type[ModelHTTPError], retriable: bool
 ) -> None:
     """The error's type says whether a retry makes sense."""

@@ -131,7 +131,7 @@ def test_openais_responses_have_forms_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_what_is_no_users_is_put_in_words(name: str) -> None:
+def test_media_of_assistants_are_described_in_words(name: str) -> None:
     """Providers accept images and files of users only."""
     shown = (TextContent("see"), PDF)
     messages = (

@@ -81,7 +81,7 @@ def test_headers_of_ones_own_and_betas_are_sent() -> None:
     assert own.adapter.headers(own, "k")["authorization"] == "Bearer mine"
 
 
-def test_an_azure_deployment_is_called_like_its_model_unless_said_otherwise() -> None:
+def test_an_azure_deployment_has_the_name_of_its_model_by_default() -> None:
     """The usual case."""
     model = azure()
     assert "/deployments/gpt-4o/" in model.adapter.url(model)

@@ -94,7 +94,7 @@ def test_tools_system_prompt_last_request_and_end_are_marked() -> None:
     assert body["messages"][-1]["content"][0]["cache_control"] == MARK
 
 
-def test_a_request_of_which_nobody_repeats_the_beginning_has_no_marks() -> None:
+def test_a_request_whose_beginning_is_not_repeated_has_no_marks() -> None:
     """Written tokens cost more, so what a processor asks is not marked."""
     assert marked(CLAUDE, request(said("user", "Hi"), cache_key=None)) == []
 
@@ -118,7 +118,7 @@ def test_a_single_question_without_a_thread_has_its_head_marked_only() -> None:
         ("somebodys-model", 10_000, False),
     ],
 )
-def test_nothing_is_marked_below_what_the_model_caches(
+def test_nothing_is_marked_below_the_minimum_that_the_model_caches(
     model: str, words: int, *, found: bool
 ) -> None:
     """Each model has a minimum; before Claude 3 there was no cache."""
@@ -144,7 +144,7 @@ def test_the_lifetime_is_that_of_all_marks() -> None:
         ({"default_parameters": {"system": [{**TEXT, "cache_control": MARK}]}}, ["system[0]"]),
     ],
 )
-def test_settings_of_the_users_own_stand_alone(options: Any, places: list[str]) -> None:
+def test_a_users_own_settings_replace_the_marks(options: Any, places: list[str]) -> None:
     """Ours beside them could be one too many."""
     given = copy.deepcopy(options)
     assert marked(anthropic("claude-opus-5-5", **options), request(said("user", "Hi"))) == places
@@ -162,7 +162,7 @@ def test_tools_of_the_users_own_are_not_changed() -> None:
     assert list(marks(tools)) == []
 
 
-def test_marks_stand_on_what_takes_one() -> None:
+def test_marks_are_put_on_blocks_that_take_them() -> None:
     """Not on thinking, and not on an answer that the agent has begun."""
     signed = {"anthropic": {"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}}
     asked = request(

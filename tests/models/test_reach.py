@@ -59,14 +59,14 @@ def reach(model: Model, content: ContentPart) -> str:
 
 
 @pytest.mark.parametrize("kind", CONTENTS)
-def test_the_guide_says_what_reaches_each_format(kind: str, root: Path) -> None:
+def test_the_guide_lists_the_options_that_reach_each_format(kind: str, root: Path) -> None:
     """Each row of the table is what the encoders do."""
     guide = (root / "docs/guides/models.md").read_text(encoding="utf-8")
     cells = [reach(model, CONTENTS[kind]) for model in MODELS.values()]
     assert f"| {kind} | {' | '.join(cells)} |" in guide
 
 
-def test_the_guide_says_what_search_results_are_for_each_format(root: Path) -> None:
+def test_the_guide_describes_search_results_in_each_format(root: Path) -> None:
     """Tools return them; elsewhere than at Claude their JSON is text."""
     found = {
         "type": "search_result",
@@ -104,7 +104,7 @@ def test_a_stream_as_a_parameter_is_refused_with_the_way_to_get_it(format_name: 
         ("conversation", "conv_1", "thread_id"),
     ],
 )
-def test_what_openai_would_keep_of_a_conversation_is_refused_with_the_way_out(
+def test_conversations_that_openai_would_store_are_refused_with_advice(
     name: str, value: Any, way: str, root: Path
 ) -> None:
     """The guide names it, and so does the error."""

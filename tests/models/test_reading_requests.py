@@ -148,7 +148,7 @@ def test_reasoning_by_its_id_goes_back_where_openai_stores_replies(*, stored: bo
     assert (reasoning in again["input"]) is stored
 
 
-def test_a_summary_of_claude_is_read_with_what_it_summarises() -> None:
+def test_a_summary_of_claude_is_read_with_the_summarised_messages() -> None:
     """A model of the same key sends it back; another one sends the messages themselves."""
     summary = {"type": "compaction", "content": "They said hello."}
     body: dict[str, Any] = {

@@ -234,7 +234,7 @@ def test_an_answer_of_nothing_is_an_empty_reply(body: Any) -> None:
     "body",
     [{}, {"detail": "internal"}, {"type": "ping"}, {"type": "message", "content": "text"}],
 )
-def test_what_is_no_message_of_anthropics_is_an_error(body: Any) -> None:
+def test_a_value_that_is_not_a_message_of_anthropics_is_an_error(body: Any) -> None:
     """An empty reply would hide it."""
     with pytest.raises(ModelResponseError, match="not a message"):
         CLAUDE.decode(body)
@@ -341,7 +341,7 @@ def test_usage_counts_cached_and_reasoning_tokens_the_same_way() -> None:
 
 @pytest.mark.parametrize("model", ALL, ids=lambda model: model.provider)
 @pytest.mark.parametrize("body", [None, [], "text", 3, True])
-def test_what_is_no_object_is_an_error(model: Model, body: Any) -> None:
+def test_a_value_that_is_not_an_object_is_an_error(model: Model, body: Any) -> None:
     """Each model says which it is and shows the beginning of what came."""
     with pytest.raises(ModelResponseError, match="no JSON object") as caught:
         model.decode(body)

@@ -148,7 +148,7 @@ def test_a_streamed_audio_is_the_same_as_a_whole_one() -> None:
     assert CHAT.decode(assembler.finish()).messages == whole.messages
 
 
-def test_a_picture_beside_a_text_is_seen() -> None:
+def test_a_picture_next_to_a_text_is_seen() -> None:
     """OpenRouter gives pictures in a member of their own; another request names it."""
     model = compatible("openrouter", "google/gemini-3-image", api_key="k")
     image = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}}
@@ -168,7 +168,7 @@ def test_a_call_in_the_form_before_there_were_tools_is_a_call() -> None:
     assert message.tools[0].arguments == {"city": "Graz"}
 
 
-def test_reasoning_without_an_id_goes_back_with_what_it_led_to() -> None:
+def test_reasoning_without_an_id_goes_back_with_the_reply_after_it() -> None:
     """Some hosts give none, and none is asked for beside encrypted content."""
     model = openai_responses("gpt-5", api_key="k")
     thought: Any = {"type": "reasoning", "summary": [], "encrypted_content": "gA=="}

@@ -150,7 +150,7 @@ def test_nothing_is_stored_and_reasoning_comes_encrypted() -> None:
         ("llama3.1", False),
     ],
 )
-def test_the_models_name_tells_whether_it_reasons(name: str, keeps: bool) -> None:
+def test_the_models_name_decides_whether_it_reasons(name: str, keeps: bool) -> None:
     """A name shows it only partly, so ``keep_reasoning`` overrides it."""
     assert ("include" in body(openai_responses(name), USER)) is keeps
 
@@ -189,7 +189,7 @@ def test_a_choice_of_a_tool_that_is_not_there_is_a_configuration_error() -> None
         body(GPT_4, USER, tool_choice="refund")
 
 
-def test_default_parameters_overwrite_and_what_needs_tools_goes_without_them() -> None:
+def test_default_parameters_overwrite_and_settings_of_tools_go_without_tools() -> None:
     """The rules are those of chat completions."""
     model = GPT_5.with_parameters(reasoning={"effort": "low"}, parallel_tool_calls=True)
     assert body(model, USER)["reasoning"] == {"effort": "low"}
@@ -225,7 +225,7 @@ def test_pictures_and_files_of_a_user_are_parts() -> None:
 # --------------------------------------------------------------------------------------- reasoning
 
 
-def test_reasoning_goes_back_before_what_it_led_to() -> None:
+def test_reasoning_goes_back_before_the_reply_after_it() -> None:
     """Both keep their ids: OpenAI refuses the one without the other."""
     made = reply(reasoning("rs_1"), reasoning("rs_2"), call("a"), call("b"))
     found = items(GPT_5, USER, *made, *[m for call_ in made for m in answers(call_)])

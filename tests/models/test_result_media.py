@@ -78,7 +78,7 @@ def body_of(model: Model, content: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("content", SHAPES.values(), ids=SHAPES.keys())
-def test_an_image_in_a_result_is_found_wherever_it_stands(content: Any) -> None:
+def test_an_image_is_found_at_any_depth_of_a_result(content: Any) -> None:
     """Handlers, MCP servers and stored threads write it in their own ways."""
     parts = result_parts(content)
     assert parts is not None

@@ -102,7 +102,9 @@ INEXPRESSIBLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("inner", INEXPRESSIBLE)
-def test_what_strict_mode_cannot_say_is_sent_as_it_is_and_not_strict(inner: dict[str, Any]) -> None:
+def test_schemas_that_strict_mode_cannot_express_are_sent_unchanged_and_not_strict(
+    inner: dict[str, Any],
+) -> None:
     """Better a loose schema than another meaning."""
     schema, is_strict = openai_schema(object_of(["p"], p=inner))
     assert not is_strict
@@ -358,7 +360,7 @@ def test_a_model_without_strict_tools_gets_none_and_the_log_says_so(
     assert "without strict=True" in caplog.text
 
 
-def test_what_a_strict_tool_cannot_say_is_sent_as_it_is() -> None:
+def test_schemas_that_a_strict_tool_cannot_express_are_sent_unchanged() -> None:
     """Open objects, recursion, and more than a request may have."""
     assert stricts(OPUS, ToolSpec("open", "", OPEN, strict=True)) == [False]
     many = [ToolSpec(f"t{number}", "", CITY, strict=True) for number in range(25)]
@@ -615,9 +617,7 @@ _fields: dict[str, tuple[Any, ...]] = {
     names=st.sets(st.sampled_from(sorted(_fields))),
     absent=st.sets(st.sampled_from(sorted(_fields))),
 )
-def test_what_the_strict_schema_makes_a_model_say_validates(
-    names: set[str], absent: set[str]
-) -> None:
+def test_arguments_that_fit_the_strict_schema_are_valid(names: set[str], absent: set[str]) -> None:
     """Null for each absent optional property comes out as pydantic's own default."""
     fields: dict[str, Any] = {name: _fields[name] for name in sorted(names)}
     kind = create_model("Args", **fields)

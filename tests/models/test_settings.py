@@ -93,9 +93,7 @@ MODELS: list[tuple[Model, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("model", "sent"), MODELS, ids=lambda v: v.provider if isinstance(v, Model) else ""
 )
-async def test_settings_stand_in_the_request_as_they_were_given(
-    model: Model, sent: dict[str, Any]
-) -> None:
+async def test_settings_are_in_the_request_unchanged(model: Model, sent: dict[str, Any]) -> None:
     """The stand-in knows the provider's own names, and refuses others."""
     fake = FakeProvider(["Hello."])
     await copy_model(model, transport=fake.transport).respond("Hi")

@@ -158,7 +158,7 @@ async def test_the_whole_equals_the_answer_without_streaming(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", WITH_CALLS)
-async def test_streamed_pieces_are_what_the_reply_holds(name: str) -> None:
+async def test_streamed_pieces_add_up_to_the_reply(name: str) -> None:
     """Each part's pieces, joined, are its text, its reasoning or its arguments."""
     model, sink = MODELS[name], Sink()
     reply = model.decode(await read(model, [body_of(name)], sink=sink))
@@ -301,7 +301,7 @@ async def test_a_stream_that_is_cut_anywhere_fails_or_was_whole(name: str, break
     assert outcomes.count(True) < len(body) / 2
 
 
-async def test_what_had_arrived_can_be_shown() -> None:
+async def test_the_received_part_can_be_shown() -> None:
     """Texts, reasoning and calls; arguments that were cut are malformed."""
     body = body_of("anthropic")
     cut = body.index('ße 👟\\"}'.encode())
@@ -537,7 +537,7 @@ async def test_calls_of_geminis_without_ids_are_streamed_under_the_ids_that_they
     assert [d.id for d in sink.deltas if isinstance(d, ToolCallDelta)] == ["resp_1_1", "resp_1_2"]
 
 
-async def test_events_of_kinds_that_nobody_knows_yet_are_passed_over() -> None:
+async def test_events_of_unknown_kinds_are_ignored() -> None:
     """Anthropic and OpenAI say that there will be more."""
     for name in ("anthropic", "openai_responses"):
         new = b'event: news\ndata: {"type": "news", "delta": "x", "index": 7}\n\n'

@@ -76,7 +76,7 @@ def test_depth_is_counted_in_objects_and_arrays(levels: int, *, deep: bool) -> N
 
 
 @pytest.mark.parametrize("text", ["NaN", "[Infinity]", "1e999", "[" * 101 + "]" * 101, "[", ""])
-def test_strict_reading_refuses_what_no_json_holds(text: str) -> None:
+def test_strict_reading_refuses_values_that_are_not_json(text: str) -> None:
     """One error for all of it."""
     with pytest.raises(ValueError):  # noqa: PT011 - whichever
         strict_loads(text)
@@ -89,7 +89,7 @@ JSONS = st.recursive(
 
 
 @given(JSONS)
-def test_what_was_tamed_can_be_written(value: Any) -> None:
+def test_repaired_arguments_can_be_encoded(value: Any) -> None:
     """Whatever a provider sent can be kept, and what could be kept before is the same."""
     found = tamed(value)
     assert strict_loads(dumps(found)) == found

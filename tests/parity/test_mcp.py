@@ -86,7 +86,7 @@ def test_every_scenario_runs_though_a_plain_install_of_typescripts_does_not(name
 
 
 @pytest.mark.parametrize("name", LISTED)
-def test_what_is_done_is_what_typescript_means_to_do(name: str) -> None:
+def test_calls_have_the_effect_that_typescript_intends(name: str) -> None:
     """Requests but for schemas, results but for failures."""
     vector = recording(name)
     played = play(vector.spec, replies(vector))

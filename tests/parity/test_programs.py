@@ -112,7 +112,7 @@ def _call(call: Json) -> Json:
 
 
 @pytest.mark.parametrize("name", DIRECT)
-async def test_a_program_does_what_its_twin_does(name: str) -> None:
+async def test_a_program_has_the_same_effects_as_its_typescript_twin(name: str) -> None:
     """Outcome and requests."""
     theirs = typescripts(name)
     model = scripted(name)
@@ -127,7 +127,7 @@ async def test_a_program_does_what_its_twin_does(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", DURABLE)
-async def test_a_program_with_steps_does_what_its_twin_does(name: str) -> None:
+async def test_a_program_with_steps_has_the_same_effects_as_its_typescript_twin(name: str) -> None:
     """The same inside an Inngest function, whose code runs from its top for each step."""
     theirs = typescripts(name)
     model, outcomes = scripted(name), list[Any]()

@@ -53,7 +53,7 @@ def _returning(value: Any) -> Any:
     ("hook", "value", "said"),
     _HISTORY,
 )
-async def test_history_hooks_with_typescript_values_say_what_to_return(
+async def test_history_hooks_with_typescript_values_are_refused_with_advice(
     hook: str, value: Any, said: str
 ) -> None:
     """TypeScript returns an object, and rows as the database gave them."""
@@ -67,7 +67,7 @@ async def test_history_hooks_with_typescript_values_say_what_to_return(
     ("hook", "value", "said"),
     _LIFECYCLE,
 )
-async def test_lifecycle_hooks_with_typescript_values_say_what_to_return(
+async def test_lifecycle_hooks_with_typescript_values_are_refused_with_advice(
     hook: str, value: Any, said: str
 ) -> None:
     """TypeScript's hooks return plain objects."""

@@ -78,7 +78,7 @@ def test_a_recording_with_a_member_that_nothing_reads_fails(place: str) -> None:
         documents(vector)
 
 
-def test_a_limiters_tokenizer_may_stand_beside_its_options_or_in_them(tmp_path: Path) -> None:
+def test_a_limiters_tokenizer_may_be_an_argument_or_an_option(tmp_path: Path) -> None:
     """Both are one scenario."""
     forms: list[dict[str, Any]] = [
         {"type": "TokenLimiter", "options": {"limit": 9, "tokenizer": "chars"}},

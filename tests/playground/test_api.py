@@ -93,7 +93,7 @@ async def test_events_of_a_run_come_in_order(api: httpx.AsyncClient, played: Pla
     assert listed[-1] == "end"
 
 
-async def test_the_end_says_what_it_cost_by_the_users_prices(
+async def test_the_end_has_the_cost_by_the_users_prices(
     api: httpx.AsyncClient, played: Playground
 ) -> None:
     """Per million tokens, as the price list says; without one there is no cost."""
@@ -182,7 +182,7 @@ async def test_one_thread_runs_once_at_a_time_and_is_cancelled(
     assert (await run(api, played, "Hello?", thread=begun["thread"])).status == "completed"
 
 
-async def test_a_failed_run_says_what_failed(tmp_path: Path) -> None:
+async def test_a_failed_run_names_its_error(tmp_path: Path) -> None:
     """The error, as one would see it in the terminal, and the call it came from."""
     provider = FakeProvider([Raw(status=400, json={"error": {"message": "no such model"}})])
     agent = Agent(name="a", system="S", model=shop_model(provider))
@@ -301,7 +301,7 @@ async def test_nested_runs_have_their_own_calls() -> None:
     assert began == ["2.0", "5.0"]
 
 
-async def test_follow_gives_what_was_missed_and_then_what_comes(
+async def test_follow_gives_missed_events_and_then_new_ones(
     api: httpx.AsyncClient, played: Playground
 ) -> None:
     """A page that comes late, or again, gets every event once and in order."""
@@ -331,7 +331,7 @@ async def test_only_the_last_runs_are_kept(api: httpx.AsyncClient, played: Playg
     assert len(thread["results"]) == 4
 
 
-async def test_a_page_asks_only_for_what_is_new_after_a_run(
+async def test_a_page_asks_only_for_new_data_after_a_run(
     api: httpx.AsyncClient, played: Playground
 ) -> None:
     """Results after the place it knows; runs without the events that it has followed."""

@@ -39,7 +39,7 @@ def brief(before: Sequence[Message], after: Sequence[Message]) -> list[tuple[str
     return [(row.change, text(row.before), text(row.after)) for row in rows_of(before, after)]
 
 
-def test_rows_stand_in_the_order_of_the_conversation() -> None:
+def test_rows_are_in_the_order_of_the_conversation() -> None:
     """Removed and rewritten messages keep their rows; added ones stand where they are."""
     a, b, c, d = (said(text) for text in "abcd")
     shorter = replace(b, content="b'")

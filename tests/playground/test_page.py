@@ -44,7 +44,7 @@ def call(page: Page, number: int) -> None:
     expect(page.locator("#pane-call h2")).to_have_text(f"Call {number}")
 
 
-def test_a_conversation_shows_the_run_as_it_happens_and_what_it_cost(page: Page) -> None:
+def test_a_conversation_shows_the_run_as_it_happens_and_its_cost(page: Page) -> None:
     """Texts, tools, agents, model calls, tokens and money."""
     say(page, ORDER)
     chat = page.locator("#chat")
@@ -75,7 +75,7 @@ def test_the_matrix_of_a_conversation_opens_from_it(page: Page) -> None:
     expect(matrix.locator("#detail pre")).not_to_be_empty()
 
 
-def test_each_call_shows_what_the_agent_saw_level_by_level(page: Page) -> None:
+def test_each_call_shows_the_messages_that_the_agent_saw_level_by_level(page: Page) -> None:
     """Removed and shortened messages are marked, with who did it and tokens before and after."""
     say(page, ORDER)
     say(page, "And my other order?")
@@ -99,7 +99,7 @@ def test_each_call_shows_what_the_agent_saw_level_by_level(page: Page) -> None:
     expect(page.locator(".messages")).to_contain_text("ann@example.com")
 
 
-def test_a_call_is_saved_as_a_case_and_two_runs_stand_side_by_side(
+def test_a_call_is_saved_as_a_case_and_two_runs_are_shown_side_by_side(
     page: Page, tmp_path: Path
 ) -> None:
     """The case is a line that `read_cases` reads."""
@@ -163,7 +163,7 @@ def test_a_call_is_made_again_with_another_prompt_and_other_processors(page: Pag
     assert page.locator("#chat").inner_text() == before
 
 
-def test_a_thread_is_there_again_after_the_page_was_loaded_anew(page: Page) -> None:
+def test_a_thread_is_there_again_after_the_page_is_reloaded(page: Page) -> None:
     """The address names the thread; another one begins empty, and the list leads back."""
     say(page, "Hello, unique greeting")
     expect(page).to_have_url(re.compile("thread="))
@@ -177,7 +177,7 @@ def test_a_thread_is_there_again_after_the_page_was_loaded_anew(page: Page) -> N
     expect(page.locator("#chat")).to_contain_text("You said: Hello, unique greeting")
 
 
-def test_the_state_shows_which_tool_changed_what(page: Page) -> None:
+def test_the_state_names_the_tool_of_each_change(page: Page) -> None:
     """Key by key."""
     say(page, "Hello there")
     page.get_by_role("tab", name="State").click()
@@ -186,7 +186,7 @@ def test_the_state_shows_which_tool_changed_what(page: Page) -> None:
     expect(change).to_contain_text('topic: "" → "Hello there"')
 
 
-def test_after_a_run_only_what_is_new_is_asked_for(page: Page) -> None:
+def test_after_a_run_only_new_data_is_asked_for(page: Page) -> None:
     """The page still shows the whole conversation."""
     say(page, "Hello")
     # Loaded anew, the page has the whole first run: what it asks for at that run's end may be late.
@@ -199,7 +199,7 @@ def test_after_a_run_only_what_is_new_is_asked_for(page: Page) -> None:
     expect(page.locator("#chat .said.user")).to_have_count(2)
 
 
-def test_what_servers_took_to_connect_stands_under_their_agent(
+def test_connection_times_of_servers_are_shown_under_their_agent(
     browser: Browser, tmp_path: Path
 ) -> None:
     """One row each, also for a server that could not be reached."""
@@ -247,7 +247,7 @@ def test_a_person_approves_or_denies_on_a_card(page: Page) -> None:
     expect(page.locator("#chat .said").last).to_contain_text("A person refused")
 
 
-def test_a_reply_that_broke_off_stays_and_is_said_to_be_cut(browser: Browser) -> None:
+def test_a_reply_that_broke_off_stays_and_is_marked_as_cut(browser: Browser) -> None:
     """As the thread has it, also when the page is loaded again."""
     words = "Your refund of 120 EUR was approved. " * 5
     model = ScriptedModel(Raw(reply=words, cut_after=2500))
@@ -396,7 +396,7 @@ def colour(page: Page) -> str:
     return page.evaluate("getComputedStyle(document.body).backgroundColor")
 
 
-def test_the_page_goes_on_when_another_process_answers(browser: Browser, tmp_path: Path) -> None:
+def test_the_page_continues_when_another_process_answers(browser: Browser, tmp_path: Path) -> None:
     """After a change of code the thread stays, and an error is shown until it is fixed."""
     served = Served(create_playground(playground(tmp_path)))
     page = new_page(browser)

@@ -69,7 +69,7 @@ def test_a_run_from_before_has_its_timeline_from_the_store(opened_later: Page) -
     expect(page.locator("#chat .said.user")).to_have_count(2)
 
 
-def test_a_call_from_before_shows_what_it_saw(opened_later: Page) -> None:
+def test_an_earlier_call_shows_its_messages(opened_later: Page) -> None:
     """As the processors of today would send it, and the page says so."""
     page = opened_later
     call(page, 3)

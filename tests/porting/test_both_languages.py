@@ -192,7 +192,7 @@ async def test_a_ported_program_sends_the_requests_and_chunks_of_the_original(
         assert rows(database, "ours") == rows(database, "theirs")
 
 
-async def test_both_languages_go_on_with_one_thread(node: Path, database: str) -> None:
+async def test_both_languages_continue_one_thread(node: Path, database: str) -> None:
     """TypeScript, Python, TypeScript: each reads the rows of the other."""
     assert database
     script: list[Any] = ["Hello Ada.", "You are Ada."]

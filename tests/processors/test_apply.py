@@ -66,7 +66,7 @@ def texts(messages: Sequence[Message]) -> list[str]:
     return [m.text for m in messages if isinstance(m, TextMessage)]
 
 
-async def test_each_processor_gets_what_the_one_before_left() -> None:
+async def test_each_processor_gets_the_output_of_the_previous_processor() -> None:
     """Processors run in the order given."""
     left = await apply_processors([A, B], [Tag("x"), drop_first, Tag("y")])
     assert texts(left) == ["b", "x saw 2", "y saw 2"]
@@ -282,7 +282,7 @@ async def test_a_processor_that_works_in_place_damages_nothing() -> None:
     assert history == [A, B]
 
 
-async def test_a_list_that_a_processor_keeps_is_not_the_one_that_goes_on() -> None:
+async def test_a_list_that_a_processor_keeps_is_not_the_list_that_is_passed_on() -> None:
     """A later change of the processor's own list must not reach the messages."""
     kept: list[Message] = []
 
@@ -352,7 +352,7 @@ async def test_protected_messages_are_put_back_at_their_position() -> None:
     assert await kept(lambda _: [A, RESULT_X, RESULT_Y], history) == ([A, *OWN], 1)
 
 
-async def test_what_a_processor_leaves_of_them_is_not_put_back_again() -> None:
+async def test_messages_that_a_processor_removes_are_not_put_back() -> None:
     """Messages that the processor keeps are not added twice."""
     assert await kept(lambda messages: messages[1:], [A, *OWN]) == (OWN, 0)
     assert await kept(lambda messages: messages, [A, *OWN]) == ([A, *OWN], 0)

@@ -49,7 +49,7 @@ def test_by_author_drops_the_named_agents() -> None:
     ]
 
 
-def test_results_go_with_their_calls_whoever_wrote_them() -> None:
+def test_results_stay_with_their_calls_whatever_their_author() -> None:
     """A result may not name its author."""
     messages = [asked(MINE, agent="billing"), gave(MINE), user("q")]
     assert shown(left(messages, ByAuthor(drop=["billing"]))) == ["q"]
@@ -57,14 +57,14 @@ def test_results_go_with_their_calls_whoever_wrote_them() -> None:
     assert left(mixed, ByAuthor(drop=["billing"])) == mixed
 
 
-def test_protected_calls_stay_whoever_is_left_out() -> None:
+def test_protected_calls_stay_whichever_agent_is_left_out() -> None:
     """The agent waits for them."""
     context = replace(CONTEXT, protected=frozenset(map(id, HISTORY[5:7])))
     kept = left(HISTORY, ByAuthor(drop=["me", "billing"]), context=context)
     assert shown(kept)[1:3] == ["calls call_1", 'call_1: {"data":"found"}']
 
 
-def test_a_history_of_nobody_else_is_the_very_list() -> None:
+def test_a_history_without_other_authors_is_returned_itself() -> None:
     """No message is copied."""
     assert processed(ByAuthor(drop=["sales"]), HISTORY) is HISTORY
     assert processed(HandoffView(), HISTORY[4:]) == HISTORY[4:]

@@ -67,7 +67,7 @@ async def test_the_newest_messages_have_their_share() -> None:
     assert texts(entry)[-1].startswith("0099")
 
 
-async def test_what_fits_is_left_alone() -> None:
+async def test_a_history_that_fits_stays_unchanged() -> None:
     """Object for object."""
     (_, entry) = await entries(Budget(100_000), history(100))
     assert not entry.changed
@@ -184,7 +184,7 @@ async def test_an_estimate_needs_no_tiktoken() -> None:
     assert not entry.changed
 
 
-async def test_budget_called_directly_leaves_what_it_leaves_in_runs() -> None:
+async def test_budget_called_directly_has_the_same_result_as_in_runs() -> None:
     """A direct call needs no model."""
     policy = Budget(10_000, compress_tool_output=False)
     left = await policy.process(history(100), ProcessorContext(tokenizer=COUNT))

@@ -75,7 +75,7 @@ def test_depth_keys_and_strings_are_bounded() -> None:
     assert data["…"].startswith("25 more keys: key7, key8")
 
 
-def test_what_is_still_too_long_is_cut_as_text() -> None:
+def test_a_result_that_is_still_too_long_is_cut_as_text() -> None:
     """Every result must fit the limit, whatever its structure."""
     wide = {"k" * 200 + str(n): n for n in range(40)}
     content = compressed(wide, max_tokens=50)

@@ -35,7 +35,7 @@ def test_of_equal_results_the_newest_stays() -> None:
     assert [a is b for a, b in zip(messages, kept, strict=True)] == [True, False] + [True] * 4
 
 
-def test_a_file_that_was_read_anew_replaces_what_it_was() -> None:
+def test_a_file_that_was_read_again_replaces_its_earlier_content() -> None:
     """Only for tools that are said to read: yesterday's weather is not today's."""
     messages = [*read(1, LONG), *read(2, LONG + "more"), *read(3, LONG + "else", path="b.py")]
     assert left(messages, Deduplicate()) == messages

@@ -108,7 +108,7 @@ def test_messages_without_calls_belong_to_no_exchange() -> None:
     assert [group.calls for group in groups] == [(1, 2, 3)]
 
 
-def test_segments_keep_calls_with_results_and_reasoning_with_what_it_led_to() -> None:
+def test_segments_keep_calls_with_results_and_reasoning_with_the_reply_after_it() -> None:
     """The shortest stretches for which that holds."""
     assert stretches() == []
     assert stretches(USER, REASONING, ASSISTANT, USER) == [[0], [1, 2], [3]]

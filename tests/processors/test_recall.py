@@ -173,7 +173,7 @@ async def test_vectors_are_kept_in_the_runs_own_history() -> None:
     assert len(embedder.texts) - first <= 3
 
 
-async def test_recall_searches_what_the_window_leaves_out() -> None:
+async def test_recall_searches_the_messages_that_the_window_leaves_out() -> None:
     """`beside` says who; what was gone before it stays gone."""
     policy = Recall(HashingEmbedder(), 1, window=[MessageWindow(6)])
     result = await ask(policy, "where is the parcel", conversation())
@@ -219,7 +219,7 @@ class Failing(HashingEmbedder):
         raise RateLimitError("slow down", provider="openai", model="e", status=429)
 
 
-async def test_an_embedder_that_fails_costs_what_is_found_by_meaning_and_nothing_else() -> None:
+async def test_an_embedder_that_fails_costs_the_matches_by_meaning_alone() -> None:
     """The report says so."""
     result = await ask(Recall(Failing(), keep_recent=4), "where", conversation())
     assert result.context is not None
@@ -273,7 +273,7 @@ def test_invalid_settings_raise_an_error_that_names_them(
         Recall(wrong)
 
 
-async def test_figures_of_recalls_quality_are_those_of_what_is_sent(
+async def test_figures_of_recalls_quality_are_those_of_the_sent_messages(
     root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Evidence is a line of a pair; weights for each conversation are chosen on the others."""
@@ -332,9 +332,7 @@ async def test_a_record_in_a_long_tool_result_is_found_and_shown() -> None:
 @given(
     st.text(st.sampled_from("ab1 .,}\n"), max_size=2000), st.text(max_size=30), st.integers(10, 500)
 )
-def test_passages_of_a_text_stand_in_it_and_have_their_room(
-    text: str, query: str, most: int
-) -> None:
+def test_passages_come_from_the_text_and_fit_their_room(text: str, query: str, most: int) -> None:
     """In their order."""
     found = passages(query, text, most)
     assert len(found) <= max(most, 0) or found == text

@@ -123,7 +123,7 @@ def test_only_the_loggers_that_are_meant_are_masked(handler: Lines) -> None:
     assert "[email]" in handler.text
 
 
-async def test_what_the_library_itself_logs_goes_through_it(
+async def test_log_lines_of_the_library_go_through_it(
     handler: Lines, make_loud: Callable[[str], None]
 ) -> None:
     """The figures of what the model saw, for a network whose names are personal."""

@@ -22,7 +22,7 @@ HISTORY = [
 CONTEXT = ProcessorContext(tokenizer=TOKENIZER)
 
 
-async def test_an_entry_says_what_went_and_what_came() -> None:
+async def test_an_entry_counts_removed_and_added_messages() -> None:
     """The entry names messages, tool calls and tokens, also as JSON."""
     chosen = ToolCallFilter(persist_results=True)
     (entry,) = (await run_chain(HISTORY, [("agent", [chosen])], CONTEXT)).entries
@@ -51,7 +51,7 @@ async def test_a_processor_that_changed_nothing_says_so() -> None:
     assert entry.removed == entry.added == []
 
 
-async def test_calls_that_are_left_of_a_message_are_not_said_to_be_gone() -> None:
+async def test_remaining_calls_of_a_message_are_not_reported_as_removed() -> None:
     """The newer of two equal messages is not reported either."""
     other = ToolCall("c2", "calc")
     messages = [ToolCallMessage([CALL]), ToolCallMessage([CALL, other])]

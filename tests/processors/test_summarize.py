@@ -159,7 +159,7 @@ async def test_calls_and_their_results_are_not_parted() -> None:
         assert entry.tokens_after <= lower
 
 
-async def test_what_belongs_to_the_current_run_is_never_summarised() -> None:
+async def test_messages_of_the_current_run_are_never_summarised() -> None:
     """The model waits for the results, so even a large current run is sent whole."""
     answers = Answers("Short.")
     model = ScriptedModel(ToolCallMessage([ToolCall("c", "look", {})]), "Done.")
@@ -420,7 +420,7 @@ async def test_the_summary_is_kept_with_the_runs_own_thread() -> None:
     "place",
     ["isolation", "isolation of a store", "history", "run", "chosen", "agent", "threshold", "hook"],
 )
-async def test_what_is_hidden_from_an_agent_is_in_no_summary_that_it_is_shown(place: str) -> None:
+async def test_messages_hidden_from_an_agent_are_in_none_of_its_summaries(place: str) -> None:
     """Each agent has a summary of what it may see, wherever the filter and `Summarize` stand."""
     answers = Answers(
         lambda body: "It found S3CR3T." if "S3CR3T" in json.dumps(body) else "Nothing was found."
@@ -691,7 +691,7 @@ async def test_a_file_keeps_a_summary_for_the_next_process(tmp_path: Any) -> Non
     assert answers.asked == 1
 
 
-async def test_of_a_long_thread_only_what_no_summary_stands_for_is_loaded(tmp_path: Any) -> None:
+async def test_of_a_long_thread_only_messages_after_the_summary_are_loaded(tmp_path: Any) -> None:
     """A store that loads on demand is asked for the rest only; the counts are still right."""
     store = SqliteHistory(tmp_path / "t.db", lazy=True)
     await store.add_thread("t")

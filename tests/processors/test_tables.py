@@ -154,7 +154,7 @@ async def test_a_text_that_is_no_whole_table_stays(text: str) -> None:
     assert await apply_processors(history, [TableResults()]) == tuple(history)
 
 
-async def test_rows_of_older_csv_and_markdown_that_nobody_mentioned_go() -> None:
+async def test_unmentioned_rows_of_older_csv_and_markdown_are_removed() -> None:
     """As those of JSON do."""
     said = TextMessage("user", "And r-3?")
     lines = ["id,name", *(f'r-{n},"name, {n}"' for n in range(1, 7))]
@@ -177,7 +177,7 @@ async def test_rows_of_older_csv_and_markdown_that_nobody_mentioned_go() -> None
         ({}, "{}"),
     ],
 )
-async def test_what_could_be_read_as_something_else_is_quoted(value: Any, cell: str) -> None:
+async def test_ambiguous_values_are_quoted(value: Any, cell: str) -> None:
     """A text of digits is not a number."""
     assert await table({"some_key": "first", "id": "1x", "value": value}) == (
         f"some_key=first|id=1x|value={cell}"
@@ -185,7 +185,7 @@ async def test_what_could_be_read_as_something_else_is_quoted(value: Any, cell: 
 
 
 @pytest.mark.parametrize("result", ["plain", [1, 2], 7, None, [], {}, [1, {"a": 2}]])
-async def test_what_would_not_become_shorter_stays(result: Any) -> None:
+async def test_values_that_would_not_become_shorter_stay(result: Any) -> None:
     """The message is the same object."""
     history = exchange(result)
     assert await apply_processors(history, [TableResults()]) == tuple(history)
@@ -199,7 +199,7 @@ async def test_errors_stay_as_they_are() -> None:
     assert await apply_processors(history, [TableResults()]) == tuple(history)
 
 
-async def test_of_older_lists_only_rows_that_somebody_mentioned_stay() -> None:
+async def test_of_older_lists_only_mentioned_rows_stay() -> None:
     """A line says how many were left out; the newest results have all rows."""
     said = TextMessage("user", "Take R3, please")
     newer = exchange(ROWS)

@@ -69,7 +69,7 @@ def test_a_vocabulary_is_taken_out_of_a_package_on_the_index(
 
 
 @pytest.mark.parametrize("name", ["file", "file/below", ""])
-def test_what_is_no_folder_is_refused_before_anything_is_fetched(
+def test_a_path_that_is_not_a_folder_is_refused_before_anything_is_fetched(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
     """The error is one line; an empty name would be the current folder."""
@@ -81,7 +81,7 @@ def test_what_is_no_folder_is_refused_before_anything_is_fetched(
 
 
 @needs_pip
-def test_what_is_not_the_file_is_left_out_and_said(tmp_path: Path) -> None:
+def test_a_damaged_file_is_left_out_and_reported(tmp_path: Path) -> None:
     """Status 1 only with --require: counts are approximate then, and nothing breaks."""
     index, folder = index_of(tmp_path / "index", b"something else"), tmp_path / "files"
     done = fill(folder, "--encodings", "o200k_base", index=index)

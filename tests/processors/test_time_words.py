@@ -73,7 +73,7 @@ def test_so_many_days_ago_is_that_day(said: date, count: int) -> None:
 
 
 @given(DAYS, st.integers(1, 50), UNITS)
-def test_what_is_past_ends_in_the_past_and_has_the_length_of_its_unit(
+def test_a_past_period_ends_in_the_past_and_has_the_length_of_its_unit(
     said: date, count: int, unit: str
 ) -> None:
     """Weeks begin on Monday."""

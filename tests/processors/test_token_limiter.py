@@ -128,7 +128,7 @@ async def test_protected_messages_stay_and_are_counted_first() -> None:
     assert await limited(messages, 5, context) == [0, 1, 2, 3, 4]
 
 
-async def test_only_what_may_be_kept_is_counted() -> None:
+async def test_only_messages_that_may_be_kept_are_counted() -> None:
     """A turn does not cost more because its thread is long."""
     counted: list[str] = []
 

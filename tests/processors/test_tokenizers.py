@@ -36,7 +36,7 @@ from agentkit_py.processors.tokenizers import (
         ("unheard_of", 105),
     ],
 )
-def test_an_estimate_is_length_by_what_is_usual_for_the_encoding_rounded_up(
+def test_an_estimate_is_the_length_by_the_usual_ratio_of_the_encoding_rounded_up(
     encoding: str, tokens: int
 ) -> None:
     """420 characters; encodings that are not known are taken to have 4 characters per token."""

@@ -81,7 +81,7 @@ async def test_including_nothing_removes_all_and_excluding_nothing_none() -> Non
     assert await chosen.process(MIXED, ProcessorContext()) is MIXED
 
 
-async def test_a_line_of_text_may_stand_for_what_is_removed() -> None:
+async def test_a_line_of_text_may_replace_removed_calls() -> None:
     """The model learns that a tool was used, but not how."""
     left = await shown(MIXED, ToolCallFilter(persist_results=True))
     assert left == ["u", "Used tools: debug, search, trace", "Used **debug** tool", "end"]
@@ -94,7 +94,7 @@ async def test_a_line_of_text_may_stand_for_what_is_removed() -> None:
         ToolCallFilter(exclude=["debug"], persist_results=True),
     ],
 )
-async def test_the_line_stands_before_calls_that_stay_and_never_among_their_results(
+async def test_the_line_is_before_calls_that_stay_and_never_among_their_results(
     chosen: ToolCallFilter,
 ) -> None:
     """The upstream proposal put it between call and result, or left it out."""

@@ -24,7 +24,7 @@ def cut(data: Any, chars: int = 100) -> Any:
     return made.content["data"]
 
 
-def test_the_beginning_stays_and_what_is_missing_is_said() -> None:
+def test_the_beginning_stays_and_the_rest_is_counted() -> None:
     """The result has at most as many characters as requested."""
     data = cut("abc" * 100)
     assert len(data) <= 100

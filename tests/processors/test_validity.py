@@ -117,14 +117,14 @@ def test_messages_without_calls_are_dropped() -> None:
     assert repaired(CALL_X, empty, CALL_Y, RESULT_X, RESULT_Y)[1] == [("dropped_empty", "")]
 
 
-def test_a_call_that_stands_twice_is_answered_twice() -> None:
+def test_a_repeated_call_is_answered_twice() -> None:
     """Careless processors repeat messages; each place needs its own answer."""
     whole, kinds = repaired(CALL_X, RESULT_X, CALL_X)
     assert kinds == [("answered", "x")]
     assert list(whole[:3]) == [CALL_X, RESULT_X, CALL_X]
 
 
-def test_a_repair_says_in_json_and_in_words_what_was_done() -> None:
+def test_a_repair_is_reported_in_json_and_in_words() -> None:
     """Reports show both."""
     (repair,) = ensure_valid([RESULT_X])[1]
     assert repair == Repair("dropped_orphan", "1", "x")

@@ -202,7 +202,7 @@ def plain_desk() -> Starlette:
     return create_app(networks=[network], auth=by_header, approvers=["owner"])
 
 
-async def test_the_hook_shows_what_the_thread_holds(
+async def test_the_hook_shows_the_messages_of_the_thread(
     node: str, packages: Path, tmp_path: Path, record_property: Any
 ) -> None:
     """The whole of useAgent, as React renders it; without a browser, so that many can be had."""
@@ -240,7 +240,7 @@ def one_shown(message: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["vercel", "ag-ui"])
-async def test_the_client_shows_what_the_thread_holds(
+async def test_the_client_shows_the_messages_of_the_thread(
     kind: str, node: str, front_ends: Path, record_property: Any
 ) -> None:
     """Connections break, pages are loaded again, questions are answered, replies are stopped."""
@@ -398,7 +398,7 @@ class Pages:
 
 
 @pytest.mark.parametrize("kind", ["vercel", "ag-ui"])
-async def test_the_client_in_a_browser_shows_what_the_thread_holds(
+async def test_the_client_in_a_browser_shows_the_messages_of_the_thread(
     kind: str, built: Path, record_property: Any
 ) -> None:
     """The page itself is loaded again, and its connections are cut."""

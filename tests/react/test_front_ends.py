@@ -33,7 +33,7 @@ async def run_node(*command: str, cwd: Path) -> str:
     return output.decode()
 
 
-async def test_the_ag_ui_client_asks_and_goes_on(
+async def test_the_ag_ui_client_asks_and_continues(
     node: str, front_ends: Path, tmp_path: Path
 ) -> None:
     """A question, its answer, and the reply."""

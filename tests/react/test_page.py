@@ -156,7 +156,7 @@ def staff(browser: Browser, url: str, desk: Desk) -> Generator[Page]:
     context.close()
 
 
-def test_nobody_reads_as_another_and_a_forged_cookie_is_nobodys(
+def test_users_read_their_own_threads_alone_and_a_forged_cookie_is_refused(
     desk: Desk, browser: Browser, url: str
 ) -> None:
     """Files are for who sent them, and for staff."""
@@ -260,7 +260,7 @@ def test_a_denied_call_does_not_run_on_the_page(desk: Desk) -> None:
     desk.ready()
 
 
-def test_staff_decide_on_a_refund_and_the_customers_page_is_told(desk: Desk, staff: Page) -> None:
+def test_staff_decide_on_a_refund_and_the_customers_page_shows_it(desk: Desk, staff: Page) -> None:
     """The customer sees an amount and may wait, or leave; nobody else may decide."""
     desk.send("I want to give order A1 back.")
     card = desk.page.get_by_role("region", name="Decision of a colleague")
@@ -313,7 +313,7 @@ def test_a_failed_answer_can_be_asked_for_again(desk: Desk) -> None:
     expect(desk.log.get_by_text("Please fail.")).to_have_count(1)
 
 
-def test_a_reply_goes_on_over_a_reload(desk: Desk) -> None:
+def test_a_reply_continues_over_a_reload(desk: Desk) -> None:
     """Nothing is lost of it, and nothing is there twice."""
     desk.send(POLICY)
     desk.says("thirty days")

@@ -220,7 +220,7 @@ def reduced(node: str, packages: Path) -> Callable[[list[list[Chunk]]], list[dic
     return run
 
 
-async def test_the_hook_shows_what_our_own_consumer_reads(
+async def test_the_hook_shows_the_same_as_our_own_consumer(
     reduced: Callable[[list[list[Chunk]]], list[dict[str, Any]]],
 ) -> None:
     """Chunks come in any order, and some of them twice."""

@@ -150,7 +150,7 @@ async def test_a_request_that_is_too_long_has_an_error_of_its_own(serve: Any) ->
         await ask(fake, how)
 
 
-async def test_what_the_strict_provider_refuses_is_a_bad_request(serve: Any) -> None:
+async def test_a_request_that_the_strict_provider_refuses_is_a_bad_request(serve: Any) -> None:
     """A fault of ours, and never tried again."""
     fake, how = serve("hi")
     with pytest.raises(BadRequestError):
@@ -247,7 +247,7 @@ async def test_a_connection_that_keeps_breaking_is_given_up(serve: Any) -> None:
         await ask(fake, how)
 
 
-async def test_a_port_where_nobody_listens_is_a_connection_error() -> None:
+async def test_a_port_without_a_listener_is_a_connection_error() -> None:
     """The address is in the message."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -527,7 +527,7 @@ async def test_parallel_runs_all_to_their_end_and_gives_errors_as_values() -> No
     assert await DirectRuntime().parallel([]) == []
 
 
-async def test_publish_hands_chunks_to_whoever_listens() -> None:
+async def test_publish_hands_chunks_to_all_listeners() -> None:
     """Chunks without a listener are dropped."""
     got: list[dict[str, Any]] = []
 

@@ -154,7 +154,7 @@ CALLS: dict[str, Callable[[Runtime], Any]] = {
 
 
 @pytest.mark.parametrize("member", CALLS)
-async def test_a_run_that_may_pause_leaves_to_its_runtime_what_reaches_the_world(
+async def test_a_run_that_may_pause_leaves_the_outside_world_to_its_runtime(
     member: str,
 ) -> None:
     """A member that is not passed on would take the default, and nothing would say so."""

@@ -46,7 +46,7 @@ async def test_run_sync_works_inside_a_running_loop_with_its_context_variables()
     assert not [one for one in threading.enumerate() if one.name in threads]
 
 
-async def test_run_sync_inside_a_running_loop_raises_what_the_run_raises() -> None:
+async def test_run_sync_inside_a_running_loop_raises_the_error_of_the_run() -> None:
     """The caller's own except clause catches it."""
     with pytest.raises(MissingModelError):
         Agent(name="a", system="S").run_sync("q?")

@@ -140,7 +140,7 @@ def test_no_repr_shows_a_key_or_a_header() -> None:
             assert "password1" not in repr(value)
 
 
-async def test_no_secret_is_in_what_a_run_gives() -> None:
+async def test_no_secret_is_in_the_output_of_a_run() -> None:
     """Results and states are stored and sent to clients."""
     for provider, key in KEYS.items():
         with FakeProvider(["hi"]) as fake:

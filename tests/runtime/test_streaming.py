@@ -205,7 +205,7 @@ def overloaded(provider: str) -> Raw:
 
 @pytest.mark.parametrize("provider", ALL)
 @pytest.mark.parametrize("failure", ["status", "event", "cut", "disconnect"])
-async def test_what_fails_before_the_first_piece_is_tried_again(
+async def test_a_failure_before_the_first_piece_is_tried_again(
     provider: str, failure: str, fake: FakeProvider
 ) -> None:
     """No delta was sent, so another answer contradicts nothing."""
@@ -237,7 +237,7 @@ def half(fake: FakeProvider, provider: str) -> int:
 
 
 @pytest.mark.parametrize("provider", ALL)
-async def test_what_breaks_off_after_the_first_piece_is_not_tried_again(
+async def test_a_break_after_the_first_piece_is_not_tried_again(
     provider: str, fake: FakeProvider
 ) -> None:
     """A typed error with what had arrived, and the reason as its cause."""
@@ -275,7 +275,7 @@ async def test_the_time_out_holds_between_two_pieces(over_http: bool) -> None:
             await infer(model, Sink())
 
 
-async def test_a_time_out_after_the_first_piece_keeps_what_had_arrived(fake: FakeProvider) -> None:
+async def test_a_time_out_after_the_first_piece_keeps_the_received_text(fake: FakeProvider) -> None:
     """It is a stream that broke off, because of a time-out."""
     start = {"choices": [{"index": 0, "delta": {"content": "Hel"}}]}
     fake.reply(Raw(sse=[start, ": keep-alive"], pause=5))
@@ -286,7 +286,7 @@ async def test_a_time_out_after_the_first_piece_keeps_what_had_arrived(fake: Fak
     assert isinstance(caught.value.__cause__, ModelTimeoutError)
 
 
-async def test_a_server_that_answers_in_one_piece_all_the_same_is_understood(
+async def test_a_server_that_answers_in_one_piece_is_understood_too(
     fake: FakeProvider,
 ) -> None:
     """The reply is whole, and there are no deltas."""
@@ -321,7 +321,7 @@ async def test_a_server_that_does_not_close_after_the_end_is_not_waited_for() ->
     assert [m.text for m in reply.messages if isinstance(m, TextMessage)] == ["Hi"]
 
 
-async def test_nobody_there_is_a_connection_error() -> None:
+async def test_a_missing_server_is_a_connection_error() -> None:
     """The error is the one without streaming."""
     model = openai("gpt-4o", base_url="http://127.0.0.1:9/v1", retry=RetryPolicy(attempts=1))
     with pytest.raises(ModelConnectionError):

@@ -113,7 +113,7 @@ async def test_no_key_crosses_in_random_runs(caplog: pytest.LogCaptureFixture) -
     assert failed < len(vault.used)
 
 
-async def test_rotated_key_is_tried_and_said(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_rotated_key_is_tried_and_reported(caplog: pytest.LogCaptureFixture) -> None:
     """A 401 asks for the key again; the warning says that it was another, and shows neither."""
     keys = iter(["old-key-1234567", "new-key-1234567"])
     provider = FakeProvider(["Hello."], api_keys={"openai": "new-key-1234567"})

@@ -94,7 +94,7 @@ async def test_a_customers_own_question_is_listed_behind_a_thousand_of_others() 
     assert [one["id"] for one in found] == ["mine"]
 
 
-async def test_strangers_do_not_learn_from_a_refusal_what_is_asked_in_a_thread() -> None:
+async def test_a_refusal_does_not_show_strangers_the_question_of_a_thread() -> None:
     """A call that waits, one that does not, and a thread that is not there: all the same."""
     app = app_of(support(tool_call("refund", {"amount": 5}), tools=(refund([]),)))
     async with client_of(app) as ada, client_of(app, "eve") as eve:
@@ -577,7 +577,7 @@ async def queue(app: Any, user: str, **filters: str) -> list[Any]:
         return found.json()["approvals"]
 
 
-async def test_staff_answer_what_the_customer_may_not() -> None:
+async def test_staff_answer_questions_that_the_customer_may_not_answer() -> None:
     """The customer sees the question and cannot answer it; strangers see nothing."""
     paid: list[int] = []
     network = support(tool_call("refund", {"amount": 249}), "done", tools=(refund(paid),))
@@ -833,7 +833,7 @@ async def test_the_queue_streams_questions_as_they_come_and_go() -> None:
         assert (closed["id"], closed["status"], closed["answeredBy"]) == (asked, "answered", "mia")
 
 
-def test_an_api_whose_questions_nobody_could_answer_is_refused() -> None:
+def test_an_api_without_anyone_to_answer_its_questions_is_refused() -> None:
     """It would wait for ever."""
     network = support(tools=(refund([]),))
     with pytest.raises(ConfigurationError, match=r"'refund' of 'clerk'.*approvers"):
@@ -914,7 +914,7 @@ class TakenWhileItPauses(TakenSlowly):
 
 
 @pytest.mark.parametrize("kind", [TakenSlowly, TakenWhileItPauses])
-async def test_a_look_while_a_run_goes_on_does_not_take_it_for_one_of_another_process(
+async def test_a_look_during_a_run_does_not_take_it_for_a_run_of_another_process(
     kind: type[TakenSlowly],
 ) -> None:
     """Its readers were told that something is lost, and asked the same again."""

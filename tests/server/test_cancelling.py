@@ -121,7 +121,7 @@ async def test_a_stopping_server_lets_runs_end() -> None:
     assert found["messages"][-1]["data"]["output"][0]["content"] == "done"
 
 
-async def test_a_stopping_server_cancels_what_does_not_end(tmp_path: Any) -> None:
+async def test_a_stopping_server_cancels_runs_that_do_not_end(tmp_path: Any) -> None:
     """Runs that wait for a person are cancelled at once; the store is closed last."""
     wait, begun, _ = waiting()
     app = app_of(
@@ -200,7 +200,9 @@ async def test_a_server_with_open_streams_stops_on_a_signal() -> None:
             assert await process.wait() in (0, -signal.SIGTERM)
 
 
-async def test_a_server_that_got_sigterm_tells_new_messages_to_come_back(tmp_path: Path) -> None:
+async def test_a_server_that_got_sigterm_refuses_new_messages_with_retry_after(
+    tmp_path: Path,
+) -> None:
     """Over new connections, too, as long as a run is given time; it then ends with its reply."""
     gate = tmp_path / "gate"
     process = await asyncio.create_subprocess_exec(

@@ -169,7 +169,7 @@ async def test_a_message_stays_that_is_sent_while_the_thread_is_read() -> None:
         await expect(page.locator(".you")).to_have_text(["Hi", "Money back!"])
 
 
-async def test_a_lost_connection_is_said_and_made_again() -> None:
+async def test_a_lost_connection_is_shown_and_restored() -> None:
     """What came meanwhile is shown."""
     app = app_of(support("Hello."), auth="local", page=PAGE)
     async with served(app) as url, browsing(f"{url}/chat") as page:
@@ -183,7 +183,7 @@ async def test_a_lost_connection_is_said_and_made_again() -> None:
         await expect(notice).to_have_text("")
 
 
-async def test_a_reply_is_stopped_and_a_failed_reply_is_said() -> None:
+async def test_a_reply_is_stopped_and_a_failed_reply_is_shown() -> None:
     """Both also after a reload."""
     wait, begun, _ = waiting()
     network = support(tool_call("wait", {}), error(400, "no"), tools=(wait,))

@@ -70,7 +70,7 @@ async def test_staff_find_threads_by_words_by_id_and_by_customer(
     assert await found(await busy(), query) == threads
 
 
-async def test_a_list_of_threads_says_that_there_are_more_and_what_was_found() -> None:
+async def test_a_list_of_threads_shows_that_there_are_more_and_the_match() -> None:
     """The text around the words."""
     app = await busy()
     async with client_of(app, "mia") as mia:
@@ -129,7 +129,7 @@ async def with_threads(store: MemoryHistory, count: int, **options: Any) -> Star
     return app
 
 
-async def test_who_is_no_staff_makes_the_server_read_nothing() -> None:
+async def test_users_who_are_not_staff_make_the_server_read_nothing() -> None:
     """A request of a customer does not cost a look at a thousand threads."""
     store = Counting()
     assert await found(await with_threads(store, 2, staff=["mia"]), user="ada") == []

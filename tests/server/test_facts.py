@@ -41,7 +41,7 @@ async def texts(app: Starlette, user: str = "ada", query: str = "") -> list[str]
     return [one["text"] for one in answer.json()["facts"]]
 
 
-async def test_a_user_sees_corrects_and_forgets_what_an_agent_remembered(
+async def test_a_user_sees_corrects_and_forgets_facts_of_an_agent(
     store: HistoryStore,
 ) -> None:
     """The next conversation gets a corrected fact; a forgotten one is gone for good."""

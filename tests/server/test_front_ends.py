@@ -109,7 +109,7 @@ def brief(found: list[dict[str, Any]]) -> list[str]:
     return [name for n, name in enumerate(names) if n == 0 or names[n - 1] != name]
 
 
-async def test_a_reply_stands_under_its_message_whatever_ids_clients_choose() -> None:
+async def test_a_reply_is_under_its_message_whatever_ids_clients_choose() -> None:
     """``None`` is an id as good as any, and not the one of replies that name no message."""
     app = app_of(support("First.", "Second."))
     async with client_of(app) as client:
@@ -201,7 +201,7 @@ async def test_use_chat_answers_questions(*, approved: bool) -> None:
     assert (call["approval"]["approved"], call["approval"]["reason"]) == (approved, "because")
 
 
-async def test_an_ag_ui_run_ends_with_interrupts_and_goes_on_with_their_answers() -> None:
+async def test_an_ag_ui_run_ends_with_interrupts_and_resumes_with_their_answers() -> None:
     """Two calls of one question have an id each; what a person changed is what is called."""
     both = tool_calls(("refund", {"order": "A1"}), ("refund", {"order": "B2"}))
     app = app_of(support(both, "Done.", tools=(refund,)))
@@ -277,7 +277,7 @@ async def test_a_question_outlives_the_server(tmp_path: Any) -> None:
     await store.close()
 
 
-async def test_the_customer_sees_what_staff_decide_in_another_process(tmp_path: Any) -> None:
+async def test_the_customer_sees_decisions_of_staff_in_another_process(tmp_path: Any) -> None:
     """The stream stays open, and ends with what the thread holds then; it is paid once."""
     paid: list[str] = []
 
@@ -369,7 +369,7 @@ async def test_a_reader_that_comes_back_gets_the_reply_from_its_beginning() -> N
     assert len(thread["messages"]) == 2  # answered once
 
 
-async def test_a_stopped_reply_shows_what_the_thread_holds() -> None:
+async def test_a_stopped_reply_shows_the_messages_of_the_thread() -> None:
     """The parts that nobody stored are taken back."""
     wait, begun, _ = waiting()
     app = app_of(support(tool_call("wait", {}), tools=(wait,)))
@@ -428,7 +428,7 @@ async def test_a_failed_run_says_so_in_words_for_users() -> None:
     assert found[1]["code"] == "failed"
 
 
-async def test_what_was_answered_is_not_changed() -> None:
+async def test_an_answered_question_is_not_changed() -> None:
     """Neither another text under the same id nor another reply."""
     async with client_of(app_of(support("Hello."))) as client:
         await events(client, "/api/vercel", said("Hi"))
@@ -452,7 +452,7 @@ async def test_an_ag_ui_client_without_messages_gets_those_of_the_thread() -> No
     assert found[-1]["type"] == "RUN_FINISHED"
 
 
-async def test_the_state_is_what_clients_may_set() -> None:
+async def test_the_state_holds_the_keys_that_clients_may_set() -> None:
     """Nothing else of a run's state leaves the server."""
     store = MemoryHistory(lease=ThreadLease())
     app = app_of(support("Hello."), history=store, client_state=["mood"])
@@ -482,7 +482,7 @@ async def test_pages_begin_with_a_message_of_the_user() -> None:
 
 
 @pytest.mark.parametrize("path", ["/api/vercel/t1", "/api/ag-ui/t1", "/api/vercel/t1/stream"])
-async def test_nobody_reads_the_threads_of_others(path: str) -> None:
+async def test_users_cannot_read_threads_of_others(path: str) -> None:
     """They are not found; a stream of one is none."""
     app = app_of(support("Hello."))
     async with client_of(app) as client:
@@ -519,14 +519,14 @@ CHANGED_TO_NAN: dict[str, Any] = {
         ("/api/ag-ui", run_input() | {"resume": [CHANGED_TO_NAN]}),
     ],
 )
-async def test_what_cannot_be_understood_is_refused(path: str, body: Any) -> None:
+async def test_malformed_requests_are_refused(path: str, body: Any) -> None:
     """Files, too, rather than left out."""
     async with client_of(app_of(support())) as client:
         answer = await client.post(path, content=json.dumps(body))
     assert answer.status_code == 400, answer.text
 
 
-async def test_a_reply_that_goes_on_after_a_later_message_stands_where_it_began() -> None:
+async def test_a_reply_that_resumes_after_a_later_message_stays_in_its_place() -> None:
     """It is whole there; its end is not streamed to a client that has the later message."""
     wait, begun, go = waiting()
     network = support(

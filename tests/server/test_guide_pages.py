@@ -115,7 +115,7 @@ async def test_the_guides_page_and_shop_work_together(
     assert "KeyError" not in messages
 
 
-async def test_the_chat_page_says_that_nobody_is_signed_in() -> None:
+async def test_the_chat_page_shows_that_no_user_is_signed_in() -> None:
     """Send says it, too, and keeps the line."""
     app = chat_app("Hello.")
     async with served(app) as url, browsing("/", None, url) as page:
@@ -124,7 +124,7 @@ async def test_the_chat_page_says_that_nobody_is_signed_in() -> None:
         await expect(page.locator("#log p")).to_contain_text(f"Hi (not sent: {SIGNED_OUT})")
 
 
-async def test_the_chat_page_keeps_what_a_server_that_is_down_did_not_get() -> None:
+async def test_the_chat_page_keeps_messages_that_an_unreachable_server_did_not_get() -> None:
     """The line is not gone when the server is back, and is sent once."""
     store, server = MemoryHistory(), Stoppable()
     server.start(chat_app("Hello.", history=store))
@@ -211,7 +211,7 @@ async def test_a_question_that_is_loaded_before_its_call_streams_in_stays_last()
         await expect(lines.last).to_contain_text("Somebody else decides this.")
 
 
-async def test_words_of_staff_stand_under_their_name_on_the_chat_page() -> None:
+async def test_messages_of_staff_are_under_their_name_on_the_chat_page() -> None:
     """As they come, and after a reload."""
     app = chat_app("Hello.")
     async with served(app) as url, browsing("/?thread=t1", "ada", url) as page:
@@ -250,7 +250,7 @@ async def shows_nothing(page: Page) -> None:
     await expect(page.locator(NONE)).to_be_hidden()
 
 
-async def test_the_staff_page_says_that_nobody_is_signed_in() -> None:
+async def test_the_staff_page_shows_that_no_user_is_signed_in() -> None:
     """And not that nothing is to be decided."""
     async with served(staff_app()) as url, browsing("/staff/", None, url) as page:
         await expect(page.locator("#status")).to_contain_text(SIGNED_OUT)
@@ -265,7 +265,7 @@ async def test_the_staff_page_says_that_nobody_is_signed_in() -> None:
         ("mia", "Signed in as mia."),
     ],
 )
-async def test_the_staff_page_says_who_is_asked(user: str, who: str) -> None:
+async def test_the_staff_page_names_the_approvers(user: str, who: str) -> None:
     """A customer's empty desk is not that of staff."""
     app = staff_app(ASKED)
     await said(app, "Money back!", "t1")

@@ -168,7 +168,7 @@ async def test_a_new_reader_gets_no_end_of_a_reply_without_its_beginning() -> No
 
 
 @pytest.mark.parametrize("taken", [0, 1, 3])
-async def test_a_reader_that_was_cut_off_gets_again_what_was_open_then(taken: int) -> None:
+async def test_a_reader_that_was_cut_off_gets_the_open_replies_again(taken: int) -> None:
     """Wherever it was, and although it has ended since; nothing else comes twice."""
     hub = Hub()
     reply(hub, "before", "run.started")

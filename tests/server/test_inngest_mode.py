@@ -144,7 +144,7 @@ async def test_the_events_state_is_that_of_a_local_run() -> None:
     assert first["clientState"] == {"tab": "a"}
 
 
-async def test_a_message_goes_on_with_what_the_run_before_it_has_left() -> None:
+async def test_a_message_continues_with_the_data_of_the_run_before_it() -> None:
     """It was sent while that run was at work, or had not even begun."""
 
     @tool
@@ -416,7 +416,7 @@ async def test_functions_answer_use_chat_ag_ui_and_our_own_stream_through_the_st
     assert shop.executor.published == []
 
 
-async def test_questions_of_functions_are_answered_by_use_chat_and_the_reply_goes_on(
+async def test_questions_of_functions_are_answered_by_use_chat_and_the_reply_continues(
     where: dict[str, Any],
 ) -> None:
     """A reader who comes back meanwhile gets it from its beginning; the call is made once."""

@@ -84,7 +84,7 @@ async def test_responses_match_the_document() -> None:
     assert statuses == [200, 200, 200, 200, 200, 404, 200, 400, 200, 404, 200]
 
 
-def test_each_name_in_a_path_is_a_parameter_and_stands_in_no_body() -> None:
+def test_each_name_in_a_path_is_a_parameter_and_is_in_no_body() -> None:
     """Generators of clients refuse the document otherwise."""
     document = openapi_document(ENDPOINTS)
     for path, methods in document["paths"].items():

@@ -190,7 +190,7 @@ async def test_an_answer_counts_whose_process_died_before_it_recorded_its_end(
     assert run.status == ("completed" if is_new else "failed")
 
 
-async def test_a_page_of_the_hook_hears_that_a_runs_process_died(store: Any) -> None:
+async def test_a_page_of_the_hook_is_notified_of_the_death_of_a_process(store: Any) -> None:
     """It reads the thread, and its stream ends the reply."""
     network = support(CALL, tools=(refund([]),), history=store)
     await died(store, await asked(app_of(network), store))
@@ -212,7 +212,7 @@ async def get(url: str, path: str) -> Any:
         return (await client.get(f"{url}{path}", headers={"x-user": "ada"})).json()
 
 
-async def test_an_answered_run_that_no_process_took_goes_on_with_the_next_who_looks(
+async def test_an_answered_run_that_no_process_took_resumes_at_the_next_look(
     store: Any,
 ) -> None:
     """The process that took the answer died before it took the run, so that nothing has begun."""
@@ -340,7 +340,7 @@ class Slow(MemoryHistory):
         return await super().change_question(question_id, change)
 
 
-async def test_a_server_that_stops_first_carries_out_what_was_decided() -> None:
+async def test_a_server_that_stops_carries_out_decided_calls_first() -> None:
     """The request is gone, the decision is not."""
     store, paid = Slow(), list[int]()
     store.goes_on.set()
@@ -362,7 +362,7 @@ async def test_a_server_that_stops_first_carries_out_what_was_decided() -> None:
     assert run.status == "completed"
 
 
-async def test_a_stop_does_not_close_the_question_of_a_run_that_is_at_work() -> None:
+async def test_a_stop_does_not_close_the_question_of_an_active_run() -> None:
     """Such a run would pause on a question that is stopped."""
     store = MemoryHistory()
     now = datetime.now(UTC)

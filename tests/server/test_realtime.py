@@ -118,7 +118,7 @@ async def test_a_realtime_client_that_reconnects_gets_the_run_again() -> None:
         assert {one["data"]["data"].get("threadId") for one in third[len(second) :]} == {"t2"}
 
 
-async def test_a_client_that_is_back_at_once_gets_what_it_may_have_lost() -> None:
+async def test_a_client_that_reconnects_at_once_gets_chunks_that_it_may_have_lost() -> None:
     """Although the server takes its first connection for open still, and the run has ended."""
     app = app_of(support("Hello."))
     async with served(app) as url:

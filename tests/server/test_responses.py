@@ -35,7 +35,7 @@ def names(found: list[dict[str, Any]]) -> list[str]:
     return [one["event"] for one in found if not one["event"].endswith("delta")]
 
 
-async def test_our_own_chunks_stand_between_the_beginning_and_the_end() -> None:
+async def test_our_own_chunks_are_between_the_beginning_and_the_end() -> None:
     """A thread is made where none is named, and the chunks can be assembled."""
     async with client_of(service(support("Hello."))) as client:
         found = await events(client, "/ask", message("Hi"))
@@ -48,7 +48,7 @@ async def test_our_own_chunks_stand_between_the_beginning_and_the_end() -> None:
     assert [part.text for part in assemble(found[1:-1]).parts] == ["Hello."]
 
 
-async def test_answers_go_on_with_the_run() -> None:
+async def test_answers_resume_the_run() -> None:
     """One word for all calls, or a decision on one."""
     both = tool_calls(("refund", {"order": "A1"}), ("refund", {"order": "B2"}))
     network = support(both, "Done.", tools=(refund,), history=MemoryHistory())
@@ -121,7 +121,7 @@ async def test_pages_of_other_sites_are_refused() -> None:
         assert (await client.post("/ask", json=message("Hi"))).status_code == 403
 
 
-async def test_nobody_approves_by_default() -> None:
+async def test_users_cannot_approve_by_default() -> None:
     """A customer would allow his own refund."""
     network = support("Hello.", tools=(refund,))
     with pytest.raises(ConfigurationError, match="needs approval"):

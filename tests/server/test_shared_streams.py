@@ -544,7 +544,7 @@ async def test_texts_of_each_sender_reach_all_others_once_and_in_order(
         assert collected.losses == 0
 
 
-async def test_a_broadcast_that_fails_says_so_and_goes_on(tmp_path: Path) -> None:
+async def test_a_broadcast_that_fails_says_so_and_continues(tmp_path: Path) -> None:
     """The file is taken away for a moment."""
     where = {"path": tmp_path / "t.db"}
     async with broadcasting(where, 2) as ((one, _), (two, collected)):
@@ -554,7 +554,7 @@ async def test_a_broadcast_that_fails_says_so_and_goes_on(tmp_path: Path) -> Non
         await eventually(lambda: collected.texts[-1:] == ["back"])
 
 
-async def test_what_waits_while_nobody_can_be_reached_is_lost_unless_it_lasts(
+async def test_chunks_that_wait_while_no_process_is_reachable_are_lost_unless_stored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Else others would get a run's later chunks, without those before, until it is sent anew."""
@@ -572,7 +572,7 @@ async def test_what_waits_while_nobody_can_be_reached_is_lost_unless_it_lasts(
     assert collected.texts == ["cancel", "late cancel", "back"]
 
 
-async def test_what_cannot_be_read_does_not_stop_a_broadcast(
+async def test_unreadable_mail_does_not_stop_a_broadcast(
     where: dict[str, Any], caplog: pytest.LogCaptureFixture
 ) -> None:
     """Another version of the library may have sent it."""
@@ -583,7 +583,7 @@ async def test_what_cannot_be_read_does_not_stop_a_broadcast(
     assert "could not be read" in caplog.text
 
 
-async def test_texts_that_were_removed_unread_are_said_to_be_lost(tmp_path: Path) -> None:
+async def test_texts_that_were_removed_unread_are_reported_as_lost(tmp_path: Path) -> None:
     """As where a process stands still for longer than the file keeps them."""
     where = {"path": tmp_path / "t.db"}
     async with broadcasting(where, 2) as ((one, losing), (_, collected)):
@@ -674,7 +674,7 @@ async def test_a_store_keeps_its_own_lease_or_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("repeats", [True, False])
-def test_a_run_that_goes_on_in_another_process_ends_with_that_process(repeats: bool) -> None:
+def test_a_run_that_resumes_in_another_process_ends_with_that_process(repeats: bool) -> None:
     """Else its thread would be shown for ever without the replies after it."""
     hub, about = Hub(), {"messageId": "reply", "threadId": "t"}
     hub.publish("c", {"event": "run.started", "data": about}, answers="question")

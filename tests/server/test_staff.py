@@ -67,7 +67,7 @@ async def both(app: Starlette) -> AsyncGenerator[tuple[httpx.AsyncClient, httpx.
 
 
 @pytest.mark.parametrize("who", ["ada", "bob", "owner", None])
-async def test_who_is_no_staff_finds_nothing(who: str | None) -> None:
+async def test_users_who_are_not_staff_find_nothing(who: str | None) -> None:
     """Neither the customer whose thread it is nor another, nor one who is called as the rule is."""
     app = app_of(support("Hello."), staff=["mia"])
     await said(app, "Hi", "t")
@@ -85,7 +85,7 @@ async def test_who_is_no_staff_finds_nothing(who: str | None) -> None:
     assert len(await app.state.api.settings.store.load("t")) == 2
 
 
-async def test_without_a_rule_nobody_is_staff() -> None:
+async def test_without_a_rule_no_user_is_staff() -> None:
     """Also those who may answer questions."""
     app = app_of(support("Hello."), approvers=["mia"])
     await said(app, "Hi", "t")
@@ -177,7 +177,7 @@ async def test_a_customer_gets_staffs_words_and_neither_notes_nor_ids() -> None:
         assert len((await ada.get("/api/search?words=person")).json()["matches"]) == 1
 
 
-async def test_the_customers_stream_says_who_is_there_and_what_they_write() -> None:
+async def test_the_customers_stream_has_the_staff_and_their_messages() -> None:
     """As the chunks of a message under the person's name, outside of all runs."""
     app = app_of(support("Hello."), staff=["mia"])
     async with served(app) as url, listening(url) as stream:
@@ -197,7 +197,7 @@ async def test_the_customers_stream_says_who_is_there_and_what_they_write() -> N
         assert left["data"]["state"] == "none"
 
 
-async def test_what_staff_write_during_a_reply_ends_nothing_of_it() -> None:
+async def test_messages_of_staff_during_a_reply_do_not_end_it() -> None:
     """The hook takes the end of a stream for the end of the reply, and of its calls."""
     wait, begun, go = waiting()
     network = support(tool_call("wait", {}), "Hello.", tools=(wait,))
@@ -302,7 +302,7 @@ async def test_a_thread_that_is_deleted_meanwhile_is_left_out_of_the_queue() -> 
     assert [one["threadId"] for one in answer.json()["takeovers"]] == ["t"]
 
 
-async def test_the_queues_stream_says_what_changes() -> None:
+async def test_the_queues_stream_has_each_change() -> None:
     """A thread comes when a person is wanted, and leaves when nobody is any more."""
     app = app_of(support("Hello."), staff=["mia"])
     await app.state.api.settings.store.add_thread("t", user_id="ada")
@@ -403,7 +403,7 @@ async def test_a_burst_of_streams_is_held_to_the_limit(path: str) -> None:
             await one.aclose()
 
 
-async def test_joining_may_stop_what_agents_do() -> None:
+async def test_joining_may_stop_the_agents() -> None:
     """Else a reply that is under way comes to its end."""
     app = app_of(support("Hello."), staff=["mia"])
     stopped: list[str] = []
@@ -433,7 +433,7 @@ async def test_joining_may_stop_what_agents_do() -> None:
         ("note", {"text": "n", "name": "<b>"}, 400, "invalid_request"),
     ],
 )
-async def test_what_staff_cannot_do_is_refused_with_a_reason(
+async def test_impossible_actions_of_staff_are_refused_with_a_reason(
     path: str, body: dict[str, Any], status: int, code: str
 ) -> None:
     """Nothing is stored."""
@@ -445,7 +445,7 @@ async def test_what_staff_cannot_do_is_refused_with_a_reason(
     assert len(await app.state.api.settings.store.load("t")) == 2
 
 
-async def test_staff_see_what_an_agent_would_be_sent() -> None:
+async def test_staff_see_the_next_request_of_an_agent() -> None:
     """The notes among it; nothing is saved, and no model is asked."""
     network = support("Hello.")
     model: Any = network.default_model
@@ -488,7 +488,7 @@ async def test_a_customer_who_has_left_gets_a_notice_with_a_link() -> None:
     assert notice.link == "https://shop.example/chat/t%231"
 
 
-async def test_a_notice_that_fails_is_said_and_disturbs_nothing(
+async def test_a_notice_that_fails_is_reported_and_disturbs_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """The words of staff are stored all the same."""

@@ -156,7 +156,7 @@ def anybody(_user: str, _question: Question) -> bool:
     return True
 
 
-async def test_a_colleagues_answer_is_said_where_the_question_was() -> None:
+async def test_a_colleagues_answer_is_shown_in_the_place_of_the_question() -> None:
     """With who it was and why; the page does not ask for what is decided."""
     asks = tool_call("refund", {"order": "A1", "amount": 3000})
     network = support(asks, "It was refused.", tools=(refund,), history=MemoryHistory())

@@ -52,7 +52,7 @@ def leaves(value: Any) -> int:
     return sum(map(leaves, cast("list[Any]", value))) if isinstance(value, list) else 1
 
 
-async def test_no_endpoint_and_no_stream_shows_a_customer_what_is_for_staff() -> None:
+async def test_no_endpoint_and_no_stream_shows_a_customer_data_for_staff() -> None:
     """One question is denied, one is open; a person joins, writes and hands back."""
     app = shop()
     store: Any = app.state.api.settings.store

@@ -216,7 +216,7 @@ async def test_a_reply_that_breaks_off_fails_with_a_public_message() -> None:
     assert "openai" not in str(failed)
 
 
-async def test_a_thread_that_is_deleted_meanwhile_is_said_without_a_traceback(
+async def test_a_thread_that_is_deleted_meanwhile_is_reported_without_a_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """Another process may delete it, or a tool."""

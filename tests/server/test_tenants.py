@@ -124,7 +124,7 @@ STAFF_ENDPOINTS = {
 
 
 @pytest.mark.parametrize("user", ["bob", "ben", "zoe", "eve"])
-async def test_no_endpoint_shows_or_changes_what_is_of_another_tenant(user: str) -> None:
+async def test_no_endpoint_shows_or_changes_data_of_another_tenant(user: str) -> None:
     """A customer and staff of B, staff of no tenant, and a stranger: nothing of A is theirs."""
     app = shop()
     store: Any = app.state.api.settings.store
@@ -182,7 +182,7 @@ async def test_rules_of_the_application_are_asked_within_a_tenant_only() -> None
 
 
 @pytest.mark.parametrize("path", ["/api/approvals/stream", "/api/takeovers/stream"])
-async def test_streams_of_staff_hold_what_is_of_their_tenant(path: str) -> None:
+async def test_streams_of_staff_hold_data_of_their_tenant_alone(path: str) -> None:
     """What is of A would come before what is of B: it is older."""
     app = shop()
     store: Any = app.state.api.settings.store

@@ -28,7 +28,7 @@ DESK = Network(name="desk", agents=[CLERK], router=lambda _: None)
         ({}, "create_app needs networks"),
     ],
 )
-def test_a_wrong_kind_of_target_says_what_to_write(options: dict[str, Any], said: str) -> None:
+def test_a_wrong_kind_of_target_is_refused_with_advice(options: dict[str, Any], said: str) -> None:
     """Not an error of an attribute that strings do not have."""
     with pytest.raises(ConfigurationError, match=said):
         create_app(auth="local", **options)

@@ -17,7 +17,7 @@ NETWORKS = 20
 CONVERSATIONS = 20
 
 
-def test_random_chains_leave_what_every_provider_takes() -> None:
+def test_random_chains_leave_requests_that_every_provider_takes() -> None:
     """Results are valid, pinned and not changed in vain; a failing case's seed repeats it."""
     end = time.monotonic() + SECONDS
     for number in range(CASES):

@@ -96,7 +96,7 @@ class Returning(MemoryHistory):
         return await super().list_questions(**options)
 
 
-async def test_a_thread_that_goes_on_meanwhile_stays() -> None:
+async def test_a_thread_that_continues_meanwhile_stays() -> None:
     """It was old when the old ones were listed."""
     store = Returning()
     for name in ("back", "old"):
@@ -113,7 +113,7 @@ class Checking(MemoryHistory):
         return await super().add_thread(thread_id, **fields)
 
 
-async def test_a_run_does_not_delete_the_old_thread_that_it_goes_on_with() -> None:
+async def test_a_run_does_not_delete_the_old_thread_that_it_continues() -> None:
     """Also in a store that is asked to make the thread in each run."""
     store = Checking()
     await aged(store, "old", 8)

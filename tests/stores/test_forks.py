@@ -265,7 +265,7 @@ async def test_the_forks_of_a_thread_are_those_that_are_still_there(store: Histo
     assert await store.forks("nope") == []
 
 
-async def test_a_fork_and_its_thread_go_on_by_themselves(store: HistoryStore) -> None:
+async def test_a_fork_and_its_thread_continue_independently(store: HistoryStore) -> None:
     """Neither sees what the other is told later."""
     await store.add_thread("t", user_id="ann", metadata={"shop": 1})
     await store.append("t", talk(3))
@@ -279,7 +279,7 @@ async def test_a_fork_and_its_thread_go_on_by_themselves(store: HistoryStore) ->
     assert (info.forked_from, info.forked_at, info.result_count) == ("t", 2, 3)
 
 
-async def test_what_only_the_deleted_thread_had_is_found_nowhere(store: HistoryStore) -> None:
+async def test_messages_of_the_deleted_thread_alone_are_found_nowhere(store: HistoryStore) -> None:
     """Its fork keeps what it shares, and nothing after it."""
     await store.add_thread("t")
     await store.append("t", talk(3))
@@ -303,7 +303,7 @@ async def test_later_messages_of_a_thread_are_not_found_in_its_fork(store: Histo
     assert await store.search('"question 2"') == []
 
 
-async def test_each_fork_that_is_deleted_takes_along_what_it_alone_shared(
+async def test_each_deleted_fork_removes_the_messages_that_it_alone_shared(
     database: Counted,
 ) -> None:
     """Nothing stays that no thread has."""
@@ -464,7 +464,9 @@ async def test_the_title_of_a_fork_is_masked(store: HistoryStore) -> None:
     assert "1234" not in (await store.get_thread(fork)).title
 
 
-async def test_an_edited_message_is_answered_from_what_was_before_it(store: HistoryStore) -> None:
+async def test_an_edited_message_is_answered_from_the_messages_before_it(
+    store: HistoryStore,
+) -> None:
     """Fork before a message, and ask otherwise: messages, state and summaries are of that place."""
     store.lease = ThreadLease()
 
@@ -492,7 +494,7 @@ async def test_an_edited_message_is_answered_from_what_was_before_it(store: Hist
     assert len(await store.load(fork)) == 6, "a message that was answered before is not asked again"
 
 
-async def test_a_rewound_thread_goes_on_with_the_state_before(store: HistoryStore) -> None:
+async def test_a_rewound_thread_continues_with_the_earlier_state(store: HistoryStore) -> None:
     """Also where the same message is sent once more."""
     assert isinstance(store, RunStore)
     await store.add_thread("t")

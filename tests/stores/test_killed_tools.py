@@ -38,7 +38,7 @@ agent.run_sync("Ship A1", thread_id="t", observer=die)
 """
 
 
-async def test_a_thread_goes_on_after_a_kill_between_two_reports(tmp_path: Path) -> None:
+async def test_a_thread_continues_after_a_kill_between_two_reports(tmp_path: Path) -> None:
     """The call is not made again by itself, and the next request is one that providers take."""
     database, log = tmp_path / "threads.db", tmp_path / "log"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("COV")}

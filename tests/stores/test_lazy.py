@@ -186,7 +186,7 @@ chains = st.lists(st.sampled_from([*passing, *bounding]), max_size=4)
 
 @settings(max_examples=15)
 @given(chains, st.integers(0, 10**6))
-def test_a_lazy_store_shows_a_model_what_an_eager_one_does(
+def test_a_lazy_store_shows_a_model_the_same_as_an_eager_store(
     chain: list[HistoryProcessor], seed: int
 ) -> None:
     """Loading must not change the input for any processors, in any order."""
@@ -195,7 +195,7 @@ def test_a_lazy_store_shows_a_model_what_an_eager_one_does(
 
 
 @pytest.mark.parametrize("bound", bounding, ids=repr)
-async def test_each_database_shows_what_loading_all_does(
+async def test_each_database_shows_the_same_as_loading_all(
     store: HistoryStore, bound: HistoryProcessor
 ) -> None:
     """This holds after a first turn that made a summary, too."""
@@ -209,7 +209,7 @@ def _sums_up(bound: HistoryProcessor) -> bool:
 
 
 @pytest.mark.parametrize("bound", bounding, ids=repr)
-async def test_what_needs_no_more_says_so(bound: HistoryProcessor) -> None:
+async def test_a_processor_that_needs_no_more_says_so(bound: HistoryProcessor) -> None:
     """A summary that is not whole yet needs everything, for a few turns."""
     store = Counting()
     await seen(store, [bound], 7, 1)
@@ -231,7 +231,7 @@ async def test_what_needs_no_more_says_so(bound: HistoryProcessor) -> None:
     assert store.read <= 7 * FIRST_PAGE < LENGTH
 
 
-async def test_what_was_loaded_later_is_in_the_state_too() -> None:
+async def test_results_loaded_later_are_in_the_state_too() -> None:
     """It takes its place before the run's own entries, like with eager loading."""
     store = MemoryHistory()
     await seen(store, [], 3)

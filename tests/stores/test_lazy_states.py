@@ -86,7 +86,7 @@ CHANGES: dict[str, Callable[[Sequence[AgentResult]], Sequence[AgentResult]]] = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_what_a_router_removes_does_not_come_back(name: str) -> None:
+async def test_results_that_a_router_removes_do_not_come_back(name: str) -> None:
     """Older results that were not loaded are not put before a list that somebody made new."""
 
     async def look(store: HistoryStore) -> list[str]:

@@ -204,7 +204,7 @@ def count(ctx: ToolContext) -> str:
     return "ok"
 
 
-async def test_a_run_goes_on_with_the_state_of_the_one_before(make: MakeStore) -> None:
+async def test_a_run_continues_with_the_state_of_the_run_before_it(make: MakeStore) -> None:
     """A run with a state of its own does not load it."""
     async with make() as store:
         replies = [reply for _ in range(3) for reply in (tool_call("count", {}), "ok")]
@@ -468,7 +468,7 @@ async def test_a_thread_of_another_user_gives_and_takes_nothing_with_a_lease(
     await store.close()
 
 
-async def test_a_run_begins_and_ends_with_what_the_run_before_has_left(make: MakeStore) -> None:
+async def test_a_run_begins_with_the_data_of_the_run_before_it(make: MakeStore) -> None:
     """Lease, records and results come together."""
     store: Any = make()
     claim = LeaseClaim(owner="run", seconds=60)

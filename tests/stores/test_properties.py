@@ -112,14 +112,14 @@ def numbered(batches: list[list[AgentResult]]) -> list[list[AgentResult]]:
 
 @settings(max_examples=50)
 @given(threads.map(numbered))
-def test_memory_returns_what_was_stored(batches: list[list[AgentResult]]) -> None:
+def test_memory_returns_the_stored_results(batches: list[list[AgentResult]]) -> None:
     """Any results."""
     check_round_trip(MemoryHistory(), batches)
 
 
 @settings(max_examples=30)
 @given(threads.map(numbered))
-def test_sqlite_returns_what_was_stored(batches: list[list[AgentResult]]) -> None:
+def test_sqlite_returns_the_stored_results(batches: list[list[AgentResult]]) -> None:
     """Any results."""
     with TemporaryDirectory() as folder:
         check_round_trip(SqliteHistory(Path(folder) / "threads.db"), batches)

@@ -111,7 +111,7 @@ async def test_masked_text_never_reaches_the_store(
     assert info.title == "From [email]"
 
 
-async def test_messages_for_a_run_at_work_are_masked(store: HistoryStore) -> None:
+async def test_messages_for_an_active_run_are_masked(store: HistoryStore) -> None:
     """Their ids stay: by them the sender finds the answer."""
     wrapped: Any = redacted(store, ["email"])
     await wrapped.add_thread("t")

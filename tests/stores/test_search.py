@@ -37,7 +37,7 @@ async def _found(store: HistoryStore, words: str, user: str | None = None) -> li
     texts=_TEXTS, cut=st.tuples(st.integers(0, 12), st.integers(0, 12)), loose=st.text(_ALPHABET)
 )
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
-async def test_the_index_finds_what_reading_everything_finds(
+async def test_the_index_finds_the_same_as_reading_everything(
     tmp_path_factory: pytest.TempPathFactory, texts: list[str], cut: tuple[int, int], loose: str
 ) -> None:
     """Whatever the texts and the words are; parts of texts are sought, and anything else."""
@@ -50,7 +50,7 @@ async def test_the_index_finds_what_reading_everything_finds(
 
 
 @pytest.mark.parametrize("others", [20, 400])
-async def test_a_search_reads_what_it_finds_however_much_there_is(
+async def test_a_search_reads_its_matches_however_much_there_is(
     tmp_path: Path, others: int
 ) -> None:
     """The rows with the words, and none of the others."""
@@ -106,7 +106,7 @@ async def test_a_damaged_result_leaves_no_words_when_its_thread_is_deleted(tmp_p
         assert len(_lines(path)) == 1
 
 
-async def test_what_an_index_lacks_is_read_and_can_be_added(
+async def test_results_that_an_index_lacks_are_read_and_can_be_added(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A file that was written without full text search says so."""
@@ -127,7 +127,7 @@ async def test_what_an_index_lacks_is_read_and_can_be_added(
         assert caplog.text == ""
 
 
-async def test_the_index_gets_what_it_lacks_of_all_threads(tmp_path: Path) -> None:
+async def test_the_index_gets_missing_results_of_all_threads(tmp_path: Path) -> None:
     """Each call says how much is left in all of them, not in the last one."""
     path = tmp_path / "t.db"
     async with SqliteHistory(path, full_text=False) as plain:

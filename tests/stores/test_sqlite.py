@@ -57,7 +57,7 @@ def test_sqlite3_is_loaded_only_when_a_file_is_used() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_an_older_sqlite_is_refused_with_what_to_do() -> None:
+def test_an_older_sqlite_is_refused_with_advice() -> None:
     """Python 3.11 of a system may link SQLite 3.26, which cannot drop a column."""
     with pytest.raises(HistoryError, match=r"SQLite 3\.34\.1, threads need 3\.35 .* uv python"):
         check_version((3, 34, 1))
@@ -119,7 +119,7 @@ async def test_the_file_is_safe_against_power_loss_and_readers_never_wait(path: 
             assert await store.count_results("t") == 1
 
 
-async def test_a_second_process_reads_what_the_first_saved(path: Path) -> None:
+async def test_a_second_process_reads_the_results_of_the_first(path: Path) -> None:
     """The file is the only state."""
     await make(path, "one", "two")
     script = (

@@ -56,7 +56,7 @@ def signed() -> AgentResult:
     return AgentResult("desk", output, [ToolResultMessage(call, {"data": ""})], id=str(uuid4()))
 
 
-async def test_what_is_written_is_read_as_it_was(store: PostgresHistory) -> None:
+async def test_written_results_are_read_back_unchanged(store: PostgresHistory) -> None:
     """Reasoning, images, key order, and characters that the columns cannot hold."""
     said = AgentResult.from_user(
         (TextContent("look"), ImageContent(data=PIXEL, media_type="image/gif")), id="no uuid"
@@ -126,7 +126,7 @@ async def test_each_layout_says_whose_tables_it_found(
         PostgresHistory(postgres_url, layout="mysql")  # pyright: ignore[reportArgumentType] - it is refused
 
 
-async def test_tables_of_another_adapter_are_refused_with_what_to_write(
+async def test_tables_of_another_adapter_are_refused_with_advice(
     store: PostgresHistory, postgres_url: str, postgres_schema: str
 ) -> None:
     """agentkit-starter's have no `message_id`; no prefix and no `initializeTables` helps there."""

@@ -62,9 +62,7 @@ def test_a_cloud_takes_its_own_form(cloud: str) -> None:
         ({"temperature": 3}, "sampling_range"),
     ],
 )
-def test_a_cloud_refuses_what_it_does_not_take(
-    cloud: str, wrong: dict[str, Any], rule: str
-) -> None:
+def test_a_cloud_refuses_unsupported_requests(cloud: str, wrong: dict[str, Any], rule: str) -> None:
     """Fields that the URL has, addresses, schemas; and all that Anthropic's own API refuses."""
     url, version = WHERE[cloud]
     if rule == "sampling_range" and cloud == "bedrock":

@@ -40,7 +40,7 @@ def ask(
         ("api.mistral.ai", "magistral", {"tool_calls": [CALL]}, "length of 9"),
     ],
 )
-def test_a_host_refuses_what_it_does_not_take(
+def test_a_host_refuses_unsupported_messages(
     host: str, model: str, message: dict[str, Any], words: str
 ) -> None:
     """In its own words, where they are known."""
@@ -58,7 +58,7 @@ def test_a_host_refuses_what_it_does_not_take(
         ("openrouter.ai/api", "anthropic/claude-opus-5-5", {"reasoning_details": []}),
     ],
 )
-def test_a_host_takes_what_it_wants(host: str, model: str, message: dict[str, Any]) -> None:
+def test_a_host_takes_supported_messages(host: str, model: str, message: dict[str, Any]) -> None:
     """And thinks where it shows its reasoning."""
     reply = ask(host, model, {"tool_calls": [CALL], **message})
     assert reply.status_code == 200, reply.text

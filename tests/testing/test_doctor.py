@@ -123,7 +123,7 @@ async def test_an_agent_by_itself_is_examined_too() -> None:
 
 
 @pytest.mark.parametrize("deed", ["file", "database", "process"])
-async def test_what_a_tool_does_outside_its_steps_is_an_error(tmp_path: Path, deed: str) -> None:
+async def test_effects_of_a_tool_outside_its_steps_are_an_error(tmp_path: Path, deed: str) -> None:
     """Each replay does it again."""
 
     def act() -> None:
@@ -150,7 +150,7 @@ async def test_what_a_tool_does_outside_its_steps_is_an_error(tmp_path: Path, de
     assert ("side-effect-on-replay", "error", "tool pay") in found(report)
 
 
-async def test_what_a_tool_does_in_its_steps_is_fine(tmp_path: Path) -> None:
+async def test_effects_of_a_tool_in_its_steps_are_fine(tmp_path: Path) -> None:
     """The tool is a step, or has steps of its own."""
 
     @tool(steps=True)
@@ -172,7 +172,7 @@ async def test_what_a_tool_does_in_its_steps_is_fine(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("where", ["system", "on_start", "on_response", "on_finish", "enabled"])
-async def test_what_hooks_do_is_done_on_each_replay(tmp_path: Path, where: str) -> None:
+async def test_effects_of_hooks_happen_on_each_replay(tmp_path: Path, where: str) -> None:
     """They are to look, and not to act."""
 
     def act(_context: Any) -> Any:
@@ -340,7 +340,7 @@ async def test_a_number_that_the_server_rounds_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("change", ["nothing", "approval", "renamed"])
-async def test_what_a_deploy_would_do_to_waiting_runs_is_found(change: str) -> None:
+async def test_the_effect_of_a_deploy_on_waiting_runs_is_found(change: str) -> None:
     """Each request is a place where a run may wait."""
 
     @tool(needs_approval=change == "approval")

@@ -214,7 +214,7 @@ REACHED = [name for name, fault in planted(Path()).items() if fault.options and 
 
 
 @pytest.mark.parametrize("name", REACHED)
-async def test_what_is_listed_is_found_with_the_right_options(name: str, tmp_path: Path) -> None:
+async def test_listed_items_are_found_with_the_right_options(name: str, tmp_path: Path) -> None:
     """Arguments, an approval, a state."""
     fault = planted(tmp_path)[name]
     report = await examine(fault.target, **fault.options)
@@ -263,7 +263,7 @@ async def test_the_list_says_why() -> None:
     assert why["good"] == "its agent had no turn"
 
 
-async def test_what_is_skipped_is_not_listed() -> None:
+async def test_skipped_items_are_not_listed() -> None:
     """A name that is not there is an error."""
     target = network(agent("clerk", good, bad_order))
     assert (await examine(target, skip=["bad_order"])).passed
@@ -296,7 +296,7 @@ clerk = Agent(name="clerk", system="S", tools=[look], max_iter=2)
         (["--state", "[]"], 2, "--state takes an object"),
     ],
 )
-def test_the_command_does_not_pass_what_was_not_examined(
+def test_the_command_does_not_pass_unexamined_items(
     tmp_path: Path, arguments: list[str], code: int, words: str
 ) -> None:
     """Arguments and scripts are files."""

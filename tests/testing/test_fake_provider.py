@@ -254,7 +254,7 @@ def test_every_bad_example_names_a_rule_that_exists() -> None:
 
 
 @pytest.mark.parametrize("rule", provider_rules(), ids=lambda rule: rule.ids[0])
-def test_every_rule_says_what_it_wants_and_where_it_is_published(rule: Rule) -> None:
+def test_every_rule_has_a_text_and_a_source(rule: Rule) -> None:
     """A rule without a source is an opinion."""
     assert rule.says
     assert rule.source
@@ -272,7 +272,7 @@ def test_every_rule_says_what_it_wants_and_where_it_is_published(rule: Rule) -> 
         ("gemini", {"from2027": True}),
     ],
 )
-def test_what_the_stand_in_does_not_know_is_refused_in_its_own_words(
+def test_requests_that_the_fake_does_not_know_are_refused_in_its_own_words(
     name: ProviderName, extra: dict[str, Any]
 ) -> None:
     """A feature that came after the stand-in must not look like a provider's refusal of it."""
@@ -915,7 +915,7 @@ def test_tool_calls_takes_replies_of_tool_call() -> None:
 
 
 @pytest.mark.parametrize("given", ["a", ("a",), ("a", {}, 1), {"text": "x"}, None])
-def test_tool_calls_says_what_to_write(given: Any) -> None:
+def test_tool_calls_refuses_wrong_arguments_with_advice(given: Any) -> None:
     """An unpacking error says nothing of calls."""
     with pytest.raises(ConfigurationError, match=r"tool_calls\(…\) takes"):
         tool_calls(given)

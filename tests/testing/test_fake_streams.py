@@ -127,7 +127,9 @@ def test_gemini_without_alt_sse_answers_with_a_list() -> None:
 
 
 @EVERY
-def test_what_is_wrong_without_a_stream_is_wrong_with_one(provider: Provider) -> None:
+def test_a_request_that_is_wrong_without_a_stream_is_wrong_with_a_stream(
+    provider: Provider,
+) -> None:
     """The rules and the JSON of errors are the same."""
     fake = FakeProvider(["never"])
     field = {"gemini": "contents", "openai_responses": "input"}.get(provider, "messages")

@@ -124,7 +124,7 @@ async def test_a_choice_is_measured_on_conversations_that_had_no_part_in_it(
     assert (found.held_out.calls, found.held_out.calls_whole) == (6, 5)
 
 
-def test_a_choice_that_does_not_hold_elsewhere_is_said(recording: Path) -> None:
+def test_a_choice_that_does_not_hold_elsewhere_is_reported(recording: Path) -> None:
     """Without the last of four conversations a window keeps all; there, it loses the call."""
     lines = recording.read_text("utf-8").splitlines()
     recording.write_text("\n".join([*lines[:3], lines[5]]) + "\n", "utf-8")
@@ -163,7 +163,7 @@ def test_the_lines_to_paste_make_the_policy(tried: Candidate) -> None:
     assert Agent(name="a", system="S", processors=pasted).name == "a"
 
 
-def test_the_command_prints_the_lines_and_what_they_save(recording: Path) -> None:
+def test_the_command_prints_the_lines_and_their_savings(recording: Path) -> None:
     """With a price, the money, too."""
     result = run(recording, "--limit", 2, "--keep", 100, "--price", 2.5)
     assert result.exit_code == 0
@@ -225,7 +225,7 @@ def test_lines_that_cannot_be_read_are_counted(recording: Path) -> None:
     assert "1 of 2 lines left out." in result.stderr
 
 
-def test_no_policy_that_keeps_enough_is_said(tmp_path: Path) -> None:
+def test_the_lack_of_a_policy_that_keeps_enough_is_reported(tmp_path: Path) -> None:
     """A conversation without anything to save: the status is 1."""
     path = tmp_path / "short.jsonl"
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]

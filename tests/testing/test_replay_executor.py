@@ -176,7 +176,9 @@ async def test_functions_invoke_each_other_and_send_events() -> None:
     ],
     ids=["openai", "anthropic", "gemini"],
 )
-async def test_the_gateway_sends_what_an_adapter_describes(adapter: Any, body: str) -> None:
+async def test_the_gateway_sends_the_request_that_an_adapter_describes(
+    adapter: Any, body: str
+) -> None:
     """The key is where each format has it."""
     seen: list[httpx.Request] = []
 
@@ -213,7 +215,7 @@ async def test_the_gateway_tries_every_error_again_and_then_raises_it_with_the_b
     assert len(fake.requests) == 3
 
 
-async def test_a_kill_loses_the_answer_but_not_what_was_recorded() -> None:
+async def test_a_kill_loses_the_answer_but_not_the_recorded_steps() -> None:
     """Each point of a run of two steps is tried, with new function objects after each."""
     made = client()
     processes: list[int] = []
@@ -367,7 +369,7 @@ def test_an_expression_beyond_that_is_an_error(expression: str) -> None:
         matches(expression, {"event": {}})
 
 
-async def test_what_cannot_be_run_is_refused() -> None:
+async def test_a_function_that_cannot_be_run_is_refused() -> None:
     """A production client, an event for nobody, two functions of one name."""
 
     async def handler(ctx: inngest.Context) -> None:

@@ -43,7 +43,9 @@ RESULT = ToolResultMessage(ToolCall("c", "look", {}), {"data": "x"})
     ],
 )
 @pytest.mark.parametrize("later", [False, True])
-def test_what_is_no_reply_is_refused_when_it_is_written(reply: Any, said: str, later: bool) -> None:
+def test_a_value_that_is_not_a_reply_is_refused_when_the_model_is_made(
+    reply: Any, said: str, later: bool
+) -> None:
     """Not in the run, as an error of the provider."""
     model = ScriptedModel("Hi.")
     with pytest.raises(ConfigurationError, match=said):
@@ -87,7 +89,7 @@ async def test_a_script_that_is_used_up_quotes_the_last_message() -> None:
 
 
 @pytest.mark.parametrize("kind", [ScriptedModel, int])
-def test_a_class_in_place_of_a_model_says_what_to_write(kind: Any) -> None:
+def test_a_class_in_place_of_a_model_is_refused_with_advice(kind: Any) -> None:
     """A class can be called, so it looked like a function that chooses a model."""
     with pytest.raises(ConfigurationError, match=rf"model is the class {kind.__name__}; write"):
         agent(kind)

@@ -132,7 +132,7 @@ def test_claude_refuses_thinking_behind_a_gap() -> None:
     assert "different conversation" in post(fake, body).text
 
 
-def test_claude_refuses_thinking_that_was_made_without_what_is_put_back() -> None:
+def test_claude_refuses_thinking_that_was_made_without_the_restored_messages() -> None:
     """Thinking that an earlier request left out must stay out."""
     fake = thinking()
     body = thread(fake, claude(), ("2",))
@@ -190,7 +190,7 @@ def test_claude_wants_the_open_turns_thinking_whole_or_not_at_all(
         ("claude-sonnet-4-5", date(2026, 9, 1), 200),
     ],
 )
-def test_who_is_refused_depends_on_the_model_and_the_accounts_age(
+def test_a_refusal_depends_on_the_model_and_the_accounts_age(
     model: str, created: date, status: int
 ) -> None:
     """Older accounts are only told, and older models do not look."""
@@ -367,7 +367,7 @@ def test_reasoning_behind_a_summary_holds_with_and_without_what_it_sums_up(
 
 
 @pytest.mark.parametrize("kind", ["claude", "gpt"])
-def test_nobody_knows_how_a_summary_of_another_account_is_taken(kind: str) -> None:
+def test_a_summary_of_another_account_is_refused_as_unknown(kind: str) -> None:
     """The stand-in says that it does not know, in its own voice."""
     fake, body, reply = summed_up(kind)
     name = "messages" if kind == "claude" else "input"

@@ -68,7 +68,7 @@ def lost(order: str) -> str:
 
 
 @pytest.mark.parametrize("content", [False, True])
-async def test_a_tools_exception_stands_in_its_span(collected: Collected, *, content: bool) -> None:
+async def test_a_tools_exception_is_in_its_span(collected: Collected, *, content: bool) -> None:
     """Its text, which may quote what a person wrote, only where content is exported."""
     model = ScriptedModel(tool_call("lost", {"order": "of ann@example.com"}), "Sorry.")
     agent = Agent(name="clerk", system="S", tools=[tool(lost)], model=model)
