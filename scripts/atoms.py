@@ -73,6 +73,8 @@ def _chat_part(part: Mapping[str, Any], side: str, kind: str) -> Atom:
         return "input_audio", part["input_audio"]
     if part.get("type") == "input_audio":
         return "input_audio", part["input_audio"]["data"]
+    if isinstance(part.get("file"), dict) and "file_data" in part["file"]:
+        return "file", part["file"]["file_data"]  # a file without a name gets one
     if "image_url" not in part:
         return _own_block(part)
     image = part["image_url"]

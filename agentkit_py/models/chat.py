@@ -815,9 +815,12 @@ class ChatAssembler(BaseAssembler):
         return deltas
 
     def _thought(self, choice: _Choice, chunk: dict[str, Any]) -> list[Delta]:
-        """Add a piece of Mistral's thinking: a list of texts, closed by the last piece."""
+        """Add a piece of Mistral's thinking: a list of texts.
+
+        The last piece closes it, and in some streams each piece does; text of the answer ends it.
+        """
         last = choice.thoughts[-1] if choice.thoughts else None
-        if last is None or last.chunk.get("closed"):
+        if last is None:
             last = _WrittenThought()
             choice.thoughts.append(last)
         piece = _text_of_chunk(chunk)

@@ -456,14 +456,16 @@ async def test_arguments_that_are_an_object_are_read_like_text(arguments: dict[s
     assert said(messages)[2] == [("a", "f", arguments)]
 
 
-async def test_thinking_of_mistral_is_streamed_and_kept() -> None:
-    """It comes in chunks of the content, each closed by its last piece; the text follows."""
+@pytest.mark.parametrize("each", [True, False])
+async def test_thinking_of_mistral_is_streamed_and_kept(*, each: bool) -> None:
+    """It comes in chunks of the content, closed by the last or by each piece; the text follows."""
 
     def thinking(text: str, **more: Any) -> dict[str, Any]:
         inner = [{"type": "text", "text": text}]
         return {"content": [{"type": "thinking", "thinking": inner, **more}]}
 
-    pieces = [thinking("12*12 "), thinking("= 144", closed=True), {"content": "144"}]
+    first = thinking("12*12 ", **({"closed": True} if each else {}))
+    pieces = [first, thinking("= 144", closed=True), {"content": "144"}]
     model = compatible("mistral", "magistral-medium-latest", api_key="k")
     sink = Sink()
     whole = await read(model, [sse(*chat(*pieces), "[DONE]")], sink=sink)
