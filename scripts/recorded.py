@@ -98,14 +98,15 @@ _BETAS = {
 """Types of blocks that Claude's API takes under a beta, and the beta."""
 
 # Whose rules the stand-in knows; of others it knows what all hosts of a format share.
-_OWN_HOSTS = ("openai.com", "openai.azure.com", "anthropic.com", "googleapis.com")
+_OWN_HOSTS = ("openai.com", "openai.azure.com", "anthropic.com", "googleapis.com", "api.x.ai")
 
 # Refusals that no rule about the form of a request could know.
 _NOT_STRUCTURAL = (
-    ("no such model", re.compile(r"does not exist|model_not_found")),
+    ("no such model", re.compile(r"does not exist|[Mm]odel.not.found")),
     ("no such reply is stored", re.compile(r"previous_response_not_found")),
     ("how a grammar compiles", re.compile(r"too complex for compilation")),
     ("a property of this model", re.compile(r"(?:not supported|does not support).*this model")),
+    ("a property of this model", re.compile(r"Model \S+ does not support parameter")),
     ("this model does not take it", re.compile(r"this model does not support", re.I)),
     (
         "what a link or a file holds",
@@ -115,7 +116,7 @@ _NOT_STRUCTURAL = (
         "its length",
         re.compile(r"context_length_exceeded|prompt is too long|token count .* exceeds"),
     ),
-    ("the key", re.compile(r"API key not valid|API_KEY_INVALID")),
+    ("the key", re.compile(r"API key not valid|API_KEY_INVALID|Incorrect API key")),
     ("what the model wrote", re.compile(r"tool_use_failed")),
 )
 

@@ -53,6 +53,9 @@ class Host:
     tool_description: int | None = None
     """The length of a tool's description at the most; longer ones are cut."""
 
+    text_alone: bool = False
+    """It takes no images, sound or files, whatever the model."""
+
     image_types: frozenset[str] = IMAGE_TYPES
     pdf_files: bool = True
     media_links: bool = True
@@ -363,7 +366,13 @@ _MINIMAX: dict[str, Any] = {"reasoning_fields": ("reasoning_details",)}
 
 
 def _compatible(
-    name: str, base_url: str, *, key: str = "", key_required: bool = True, **facts: Any
+    name: str,
+    base_url: str,
+    *,
+    key: str = "",
+    key_required: bool = True,
+    text_alone: bool = False,
+    **facts: Any,
 ) -> Host:
     """Return a row; strict schemas of tools are OpenAI's own.
 
@@ -376,6 +385,7 @@ def _compatible(
         key_variable=variable,
         key_required=key_required,
         strict_schemas=False,
+        text_alone=text_alone,
         facts=facts,
     )
 
@@ -398,7 +408,8 @@ COMPATIBLE: Mapping[str, Host] = {
             call_id_length=9,
             strict_turns=True,
         ),
-        _compatible("deepseek", "https://api.deepseek.com", **_DEEPSEEK),
+        # "unknown variant `image_url`, expected `text`": seven recorded refusals of 2026
+        _compatible("deepseek", "https://api.deepseek.com", text_alone=True, **_DEEPSEEK),
         _compatible("moonshot", "https://api.moonshot.ai/v1", **_DEEPSEEK),
         _compatible("minimax", "https://api.minimax.io/v1", **_MINIMAX),
         _compatible("together", "https://api.together.xyz/v1"),

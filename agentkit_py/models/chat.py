@@ -74,6 +74,7 @@ from agentkit_py.models.encoding import (
     stored_file,
     texts,
     warn_of_stored,
+    warn_of_text_alone,
     warn_of_words,
     without_sampling,
     words_for,
@@ -390,6 +391,9 @@ _SOUNDS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio
 
 
 def _media_part(part: MediaContent, host: Host, model: str) -> Encoded | None:
+    if host.text_alone:
+        warn_of_text_alone(host.provider)
+        return None
     sound = _SOUNDS.get(media_type(part))
     if sound is not None and part.data is not None and not _DEAF.search(model):
         return {"type": "input_audio", "input_audio": {"data": part.data, "format": sound}}

@@ -450,6 +450,16 @@ def warn_of_stored(owner: str, asked: str) -> None:
     )
 
 
+@cache
+def warn_of_text_alone(host: str) -> None:
+    """Say once that a host takes no media, so that images and files are sent as words."""
+    logger.warning(
+        "%s takes text alone: an image or a file of a message is named in words only. Send its "
+        "text, or use a model of another host.",
+        host,
+    )
+
+
 def words_for(part: MediaContent) -> str:
     """Return words for an image or file, where the format or the role has none."""
     where = f" at {part.url}" if part.url else ""

@@ -14,11 +14,13 @@ from agentkit_py.models import (
     ModelRequest,
     anthropic,
     azure_openai,
+    compatible,
     gemini,
     grok,
     openai,
     openai_responses,
 )
+from agentkit_py.models.encoding import warn_of_text_alone
 from agentkit_py.testing import ScriptedModel
 
 PNG = ImageContent("AA==", media_type="image/png", detail="low")
@@ -153,3 +155,14 @@ async def test_an_agent_can_be_asked_about_an_image(provider: Any) -> None:
     result = await agent.run(UserMessage([TextContent("What is it?"), PNG, PDF]))
     assert result.text == "A parcel."
     model.assert_saw("What is it?", "AA==")
+
+
+def test_a_host_that_takes_text_alone_is_sent_words(caplog: pytest.LogCaptureFixture) -> None:
+    """DeepSeek refused every image, sound and file in recordings; a warning says so once."""
+    warn_of_text_alone.cache_clear()
+    model = compatible("deepseek", "deepseek-v4-flash", api_key="k")
+    message = TextMessage("user", (TextContent("see"), PNG, LINK, PDF))
+    body = model.encode(ModelRequest(messages=(message,)))
+    kinds = [part["type"] for part in body["messages"][0]["content"]]
+    assert kinds == ["text"] * 4
+    assert caplog.text.count("deepseek takes text alone") == 1

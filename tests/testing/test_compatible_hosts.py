@@ -9,6 +9,7 @@ import pytest
 
 from agentkit_py.testing.provider import FakeProvider
 
+IMAGE: dict[str, Any] = {"type": "image_url", "image_url": {"url": "https://e.com/a.png"}}
 CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
 
@@ -91,6 +92,23 @@ def test_deepseek_takes_calls_without_reasoning_where_thinking_is_off() -> None:
     """As recorded with deepseek-v4-flash."""
     body = {"thinking": {"type": "disabled"}}
     assert ask("api.deepseek.com", "deepseek-v4", {"tool_calls": [CALL]}, body).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"messages": [{"role": "user", "content": [IMAGE]}]}, "expected `text`"),
+        ({"thinking": {"type": "enabled"}, "tool_choice": "required"}, "this tool_choice"),
+    ],
+)
+def test_deepseek_refuses_media_and_choices_while_it_thinks(
+    body: dict[str, Any], words: str
+) -> None:
+    """As recorded with deepseek-v4-flash."""
+    call = {"tool_calls": [CALL], "reasoning_content": ""}
+    reply = ask("api.deepseek.com", "deepseek-v4", call, body)
+    assert reply.status_code == 400
+    assert words in reply.text
 
 
 def test_zai_takes_a_result_without_the_id_of_its_call() -> None:

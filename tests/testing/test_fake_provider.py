@@ -230,6 +230,7 @@ SIGNED = {
     # tests/testing/test_compatible_hosts.py: each of another host.
     *("compatible.missing_reasoning_content", "compatible.unknown_reasoning_member"),
     *("compatible.short_call_id", "compatible.strict_turns"),
+    *("compatible.text_parts_alone", "compatible.choice_while_thinking"),
     # tests/testing/test_clouds.py
     *("anthropic.version_in_body", "anthropic.key_of_the_url", "anthropic.linked_media"),
     "anthropic.format_in_cloud",

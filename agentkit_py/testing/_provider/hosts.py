@@ -67,6 +67,30 @@ def unknown_reasoning_member(request: Request) -> Iterator[Problem]:
                 yield Problem(f"'{where}': property '{name}' is unsupported", where)
 
 
+@_rule("DeepSeek's answer in seven recorded exchanges of 2026", "observed")
+def text_parts_alone(request: Request) -> Iterator[Problem]:
+    """DeepSeek takes text alone."""
+    if not request.host.endswith("deepseek.com"):
+        return
+    for where, message in numbered("messages", request.body["messages"]):
+        for part in items_of(object_of(message).get("content")):
+            kind = object_of(part).get("type")
+            if kind != "text":
+                words = f"{where}: unknown variant `{kind}`, expected `text`"
+                words = f"Failed to deserialize the JSON body into the target type: {words}"
+                yield Problem(words, where, "invalid_request_error")
+
+
+@_rule("DeepSeek's answer in two recorded exchanges of 2026", "observed")
+def choice_while_thinking(request: Request) -> Iterator[Problem]:
+    """DeepSeek calls no tool that it must where the request turns thinking on."""
+    thinks = object_of(request.body.get("thinking")).get("type") == "enabled"
+    forced = request.body.get("tool_choice") not in (None, "auto", "none")
+    if request.host.endswith("deepseek.com") and thinks and forced:
+        words = "Thinking mode does not support this tool_choice"
+        yield Problem(words, "tool_choice", "invalid_request_error")
+
+
 @_rule("answers of Mistral (code 3230); OpenMinis#87, vercel/ai#17991", "observed")
 def strict_turns(request: Request) -> Iterator[Problem]:
     """Mistral takes no user after results, and no assistant at the end.
