@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -33,6 +33,11 @@ GRAMMAR = {"type": "grammar", "syntax": "lark", "definition": "start: /[0-9+]+/"
 def claude(fake: FakeProvider) -> Model:
     """A model of Claude's at the stand-in."""
     return anthropic("claude-opus-5", api_key="k", base_url=fake.base_url("anthropic"))
+
+
+def older_claude(fake: FakeProvider) -> Model:
+    """A model of the time of the first versions of these tools."""
+    return anthropic("claude-sonnet-4-5", api_key="k", base_url=fake.base_url("anthropic"))
 
 
 def gpt(fake: FakeProvider) -> Model:
@@ -177,6 +182,30 @@ CASES = {
         True,
         {"type": "mcp_approval_response", "approve": True},
     ),
+}
+VIEW = {"command": "view", "path": "a.py"}
+SCREEN = {"display_width_px": 800, "display_height_px": 600}
+CASES |= {
+    f"bash of {date}": replace(CASES["bash"], make=older_claude, definition=f"bash_{date}")
+    for date in ("20241022", "20250124")
+}
+CASES |= {
+    f"text editor of {date}": Case(
+        older_claude, f"text_editor_{date}", name, VIEW, "1: x = 1", result("1: x = 1")
+    )
+    for date, name in (
+        ("20241022", "str_replace_editor"),
+        ("20250124", "str_replace_editor"),
+        ("20250429", "str_replace_based_edit_tool"),
+    )
+}
+CASES |= {
+    f"computer of {date}": replace(
+        CASES["computer of Claude"],
+        make=older_claude,
+        definition={"type": f"computer_{date}", **SCREEN},
+    )
+    for date in ("20241022", "20250124")
 }
 cases = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 
