@@ -261,9 +261,7 @@ class ResponsesAdapter(Adapter):
         word = reason or status
         beside = {"incomplete_details": details if reason else None, "refusal": refusal}
         finish = finished(model, messages, _WORDS, word, beside)
-        if status == "incomplete" and word not in _WORDS:
-            finish = replace(finish, reason="error")
-        elif refusal and finish.reason == "stop":
+        if refusal and finish.reason == "stop":
             finish = replace(finish, reason="refusal")
         return checked_reply(model, messages, finish, _usage(as_object(found.get("usage"))))
 

@@ -392,6 +392,14 @@ def test_a_text_that_was_cut_is_a_reply_and_says_so() -> None:
     assert [m.type for m in made.messages] == ["reasoning", "text"]
 
 
+def test_a_reason_that_nobody_knows_is_another_end_with_its_word() -> None:
+    """Neither a stop nor one of the reasons that we know."""
+    cut = {"status": "incomplete", "incomplete_details": {"reason": "brand_new"}}
+    assert GPT_5.decode(response(said("It is"), **cut)).finish == Finish(
+        "other", "brand_new", {"incomplete_details": {"reason": "brand_new"}}
+    )
+
+
 @pytest.mark.parametrize(
     ("answer", "what"),
     [
