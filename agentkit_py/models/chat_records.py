@@ -9,8 +9,10 @@
 - BFCL: the ``question`` of a task, turn by turn; without replies.
 - SWE-agent: the ``history`` of a trajectory, or its steps.
   Source: swe-agent.com, usage/trajectories
-- OpenHands: events, as files of its server and of its SDK have them.
+- OpenHands: events, as files of its server and of its SDK have them, or an event a line.
   Source: github.com/OpenHands/OpenHands, events/serialization
+- Alpaca: ``instruction`` with its ``input``, and the ``output``.
+  Source: github.com/hiyouga/LLaMA-Factory, data/README.md
 - Chat messages with ``function_call`` and the role ``function``, and results without an id.
 """
 
@@ -44,10 +46,16 @@ def as_chat(record: Mapping[str, Any], where: str = "record") -> Mapping[str, An
 
 
 def records_of(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield records as lines of JSON: the lines, or the records of a document on several lines."""
+    """Yield records as lines of JSON: the lines, or the records of a document on several lines.
+
+    Lines that are events of OpenHands are a conversation together.
+    """
     source = iter(lines)
     first = next((line for line in source if line.strip()), b"")
     if first.strip() not in (b"{", b"["):
+        if _is_event(_object_in(first)) and not _object_in(first).keys() & _CONVERSATIONS:
+            yield from _events_in([first, *(line for line in source if line.strip())])
+            return
         yield first
         yield from source
         return
@@ -59,6 +67,25 @@ def records_of(lines: Iterable[bytes]) -> Iterator[bytes]:
         return
     for record in _records_in(found):
         yield dumps(record).encode("utf-8", "surrogatepass") + b"\n"
+
+
+_CONVERSATIONS = frozenset({"messages", "input", "contents", "history", "events", "thread_id"})
+
+
+def _object_in(line: bytes) -> Mapping[str, Any]:
+    try:
+        return as_object(strict_loads(line.decode("utf-8-sig"))) or {}
+    except ValueError:
+        return {}
+
+
+def _events_in(lines: list[bytes]) -> Iterator[bytes]:
+    """Yield the events of all lines as a record; the lines as they are if some are no events."""
+    events = [_object_in(line) for line in lines]
+    if not all(map(_is_event, events)):
+        yield from lines
+        return
+    yield dumps({"history": [dict(event) for event in events]}).encode("utf-8", "surrogatepass")
 
 
 def _records_in(document: Any) -> list[Any]:
@@ -75,6 +102,8 @@ def _reader_of(record: Mapping[str, Any]) -> Any:
     history = [as_object(one) or {} for one in as_list(record.get("history")) or ()]
     if isinstance(record.get("conversations"), list):
         return _sharegpt
+    if isinstance(record.get("instruction"), str) and isinstance(record.get("output"), str):
+        return _alpaca
     if _is_turns(record.get("question")) and "messages" not in record:
         return _bfcl
     if history and all("role" in one for one in history):
@@ -329,6 +358,25 @@ def _swe_agent_steps(record: Mapping[str, Any]) -> list[ChatMessage]:
         found.append({"role": "assistant", "content": thought, "tool_calls": [call]})
         found.append({"role": "tool", "content": str(step.get("observation") or "")})
     return found
+
+
+# Alpaca.
+
+
+def _alpaca(record: Mapping[str, Any]) -> list[ChatMessage]:
+    found: list[ChatMessage] = []
+    if isinstance(record.get("system"), str) and record["system"]:
+        found.append({"role": "system", "content": record["system"]})
+    for turn in as_list(record.get("history")) or ():
+        for role, text in zip(("user", "assistant"), as_list(turn) or (), strict=False):
+            found.append({"role": role, "content": str(text)})
+    asked = [record["instruction"], record.get("input")]
+    question = "\n".join(text for text in asked if isinstance(text, str) and text)
+    return [
+        *found,
+        {"role": "user", "content": question},
+        {"role": "assistant", "content": record["output"]},
+    ]
 
 
 # OpenHands.

@@ -276,7 +276,7 @@ class _Chat(_Reading):
 
     def part(self, part: dict[str, Any], place: str) -> ContentPart:
         match part:
-            case {"type": "text", "text": str(text)}:
+            case {"type": "text", "text": str(text)} | {"type": "text", "value": str(text)}:
                 return TextContent(text)
             case {"type": "image_url", "image_url": {"url": str(url), **rest}}:
                 return _medium(url, detail=rest.get("detail"), image=True)

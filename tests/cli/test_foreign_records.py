@@ -271,6 +271,29 @@ def test_a_document_on_several_lines_is_its_records() -> None:
     assert b"".join(records_of(lines)) == b"".join(lines)
 
 
+def test_lines_that_are_events_are_a_conversation_together() -> None:
+    """As OpenHands' SDK keeps them; with a line of another kind each is for itself."""
+    events = RECORDS["OpenHands' SDK"]["events"]
+    lines = [json.dumps(one).encode() + b"\n" for one in events]
+    assert [json.loads(line) for line in records_of(lines)] == [{"history": events}]
+    mixed = [*lines, b'{"messages": []}\n']
+    assert list(records_of(mixed)) == mixed
+
+
+def test_rows_of_alpaca_are_a_question_with_its_answer() -> None:
+    """Their input is no request to the Responses API; earlier turns and a system prompt count."""
+    row: dict[str, Any] = {"instruction": "Add.", "input": "1 2", "output": "3"}
+    row |= {"system": "S", "history": [["Hi", "Hello"]]}
+    said = [(m["role"], m["content"]) for m in as_chat(row)["messages"]]
+    assert said == [
+        ("system", "S"),
+        ("user", "Hi"),
+        ("assistant", "Hello"),
+        ("user", "Add.\n1 2"),
+        ("assistant", "3"),
+    ]
+
+
 def test_bad_lines_are_left_out_if_that_is_wanted(tmp_path: Path) -> None:
     """And counted, of how many."""
     file, store = tmp_path / "mixed.jsonl", tmp_path / "t.sqlite"

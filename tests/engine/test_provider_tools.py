@@ -185,28 +185,34 @@ CASES = {
 }
 VIEW = {"command": "view", "path": "a.py"}
 SCREEN = {"display_width_px": 800, "display_height_px": 600}
-CASES |= {
-    f"bash of {date}": replace(CASES["bash"], make=older_claude, definition=f"bash_{date}")
-    for date in ("20241022", "20250124")
-}
-CASES |= {
-    f"text editor of {date}": Case(
-        older_claude, f"text_editor_{date}", name, VIEW, "1: x = 1", result("1: x = 1")
-    )
-    for date, name in (
-        ("20241022", "str_replace_editor"),
-        ("20250124", "str_replace_editor"),
-        ("20250429", "str_replace_based_edit_tool"),
-    )
-}
-CASES |= {
-    f"computer of {date}": replace(
-        CASES["computer of Claude"],
-        make=older_claude,
-        definition={"type": f"computer_{date}", **SCREEN},
-    )
-    for date in ("20241022", "20250124")
-}
+CASES.update(
+    {
+        f"bash of {date}": replace(CASES["bash"], make=older_claude, definition=f"bash_{date}")
+        for date in ("20241022", "20250124")
+    }
+)
+CASES.update(
+    {
+        f"text editor of {date}": Case(
+            older_claude, f"text_editor_{date}", name, VIEW, "1: x = 1", result("1: x = 1")
+        )
+        for date, name in (
+            ("20241022", "str_replace_editor"),
+            ("20250124", "str_replace_editor"),
+            ("20250429", "str_replace_based_edit_tool"),
+        )
+    }
+)
+CASES.update(
+    {
+        f"computer of {date}": replace(
+            CASES["computer of Claude"],
+            make=older_claude,
+            definition={"type": f"computer_{date}", **SCREEN},
+        )
+        for date in ("20241022", "20250124")
+    }
+)
 cases = pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 
 

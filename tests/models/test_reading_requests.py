@@ -191,7 +191,10 @@ def test_sound_that_is_a_text_alone_is_read(data: str, kind: str) -> None:
     assert message.content == [FileContent(data, None, kind)]
 
 
-OPEN = {"content": [{"type": "reasoning_text", "text": "Hm."}], "encrypted_content": "gAAA"}
+OPEN: dict[str, Any] = {
+    "content": [{"type": "reasoning_text", "text": "Hm."}],
+    "encrypted_content": "gAAA",
+}
 
 
 @pytest.mark.parametrize(
@@ -216,13 +219,19 @@ def test_reasoning_goes_back_to_hosts_that_took_it(
     model: Model, item: dict[str, Any], sent: dict[str, Any] | None
 ) -> None:
     """Open reasoning as it came, and xAI's summaries by their ids where the replies are stored."""
-    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], **item}
+    reasoning: dict[str, Any] = {"type": "reasoning", "id": "rs_1", "summary": [], **item}
     if not item:
         reasoning["summary"] = [{"type": "summary_text", "text": "Hm."}]
     answer = {"type": "message", "role": "assistant", "content": "Hi."}
     question = {"role": "user", "content": "?"}
-    body = {"input": [question, reasoning, answer, question]}
+    body: dict[str, Any] = {"input": [question, reasoning, answer, question]}
     messages = read_conversation(body, form="responses", model=model)
     given = model.encode(ModelRequest(messages=messages))["input"]
     items = [one for one in given if one["type"] == "reasoning"]
     assert items == ([] if sent is None else [reasoning])
+
+
+def test_a_text_that_is_called_a_value_is_a_text() -> None:
+    """LLaMA-Factory writes the parts of its newer data so."""
+    body = {"messages": [{"role": "user", "content": [{"type": "text", "value": "Hi."}]}]}
+    assert said(body) == [("user", "Hi.")]
