@@ -84,12 +84,12 @@ def escape_surrogates(text: str) -> str:
 
 def as_object(value: object) -> dict[str, Any] | None:
     """Return ``value`` if it is a JSON object, else None."""
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType] - `cast` would be a call
 
 
 def as_list(value: object) -> list[Any] | None:
     """Return ``value`` if it is a JSON array, else None."""
-    return cast("list[Any]", value) if isinstance(value, list) else None
+    return value if isinstance(value, list) else None  # pyright: ignore[reportUnknownVariableType] - `cast` would be a call
 
 
 def find_non_json(value: object, path: str = "") -> str | None:

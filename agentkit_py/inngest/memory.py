@@ -11,7 +11,8 @@ import asyncio
 import json
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import partial
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import inngest
@@ -42,6 +43,30 @@ Ask: TypeAlias = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 """Requests a step."""
 
 
+@dataclass(slots=True)
+class _Facts:
+    """The facts that the steps of a run recorded."""
+
+    steps: dict[str, str] = field(default_factory=dict[str, str])
+    others: dict[str, str] = field(default_factory=dict[str, str])
+    decided: dict[str, Decision] = field(default_factory=dict[str, Decision])
+    changed: list[list[str]] = field(default_factory=list[list[str]])
+    size: int = 0
+
+    def add(self, facts: Mapping[str, Any]) -> None:
+        """Add the facts that a step recorded."""
+        name = facts["step"]
+        self.steps[name] = facts.get("lane", "")
+        self.size += int(facts["size"])
+        for other, size, branch in facts.get("after", ()):
+            if other not in self.others:
+                self.others[other] = branch
+                self.size += int(size)
+        self.changed += [facts["changed"]] if "changed" in facts else []
+        for key, value in facts.get("decided", {}).items():
+            self.decided[key] = Decision(value, f"when step {name!r} was done", name)
+
+
 class RememberedSteps:
     """The `ReplayMemory` in the outputs of a function's steps.
 
@@ -58,12 +83,6 @@ class RememberedSteps:
 
     def __init__(self, outputs: inngest.StepMemos | None) -> None:
         self._outputs = outputs
-        self._is_read = False
-        self._steps: dict[str, str] = {}
-        self._others: dict[str, str] = {}
-        self._decided: dict[str, Decision] = {}
-        self._changed: list[list[str]] = []
-        self._size = 0
 
     @property
     def is_known(self) -> bool:
@@ -79,67 +98,49 @@ class RememberedSteps:
         """Return `count`, which includes steps whose names are unknown."""
         return self.count
 
-    def read(self) -> None:
-        """Read the outputs, before the SDK returns the first of them.
+    @cached_property
+    def facts(self) -> _Facts:
+        """The facts in the outputs, read when they are needed: before the SDK returns the first.
 
         Not earlier: middleware may have to decrypt them first.
         """
-        if self._is_read:
-            return
-        self._is_read = True
+        found = _Facts()
         for output in () if self._outputs is None else self._outputs.values():
             fields = as_object(output.data)
             facts = None if fields is None else as_object(fields.get(KEY))
             if facts is not None:
-                self._take(facts)
-
-    def _take(self, facts: Mapping[str, Any]) -> None:
-        """Add the facts that a step recorded."""
-        name = facts["step"]
-        self._steps[name] = facts.get("lane", "")
-        self._size += int(facts["size"])
-        for other, size, branch in facts.get("after", ()):
-            if other not in self._others:
-                self._others[other] = branch
-                self._size += int(size)
-        self._changed += [facts["changed"]] if "changed" in facts else []
-        for key, value in facts.get("decided", {}).items():
-            self._decided[key] = Decision(value, f"when step {name!r} was done", name)
+                found.add(facts)
+        return found
 
     @property
     def steps(self) -> Mapping[str, str]:
         """Names of steps that their own outputs record, with their branches."""
-        self.read()
-        return self._steps
+        return self.facts.steps
 
     @property
     def others(self) -> Mapping[str, str]:
         """Names of steps that later steps recorded, with their branches."""
-        self.read()
-        return self._others
+        return self.facts.others
 
     @property
     def places(self) -> Mapping[str, str]:
         """Names of all steps known to be completed, with their branches."""
-        return {**self.steps, **self._others}
+        return {**self.steps, **self.others}
 
     @property
     def decided(self) -> Mapping[str, Decision]:
         """Decisions by key, with the step that recorded each."""
-        self.read()
-        return self._decided
+        return self.facts.decided
 
     @property
     def changed(self) -> list[list[str]]:
         """Changes of the code that earlier steps recorded."""
-        self.read()
-        return self._changed
+        return self.facts.changed
 
     @property
     def size(self) -> int:
         """The size of all outputs in bytes."""
-        self.read()
-        return self._size
+        return self.facts.size
 
 
 class Patches:
@@ -203,15 +204,15 @@ class StepMemory:
 
     # Steps that begin and end.
 
-    def enter(self, step_id: str) -> None:
-        """Check a step that is about to be requested.
+    def enter(self, step_id: str) -> bool:
+        """Check a step that is about to be requested; return whether others may begin with it.
 
         Raises:
             ConfigurationError: It is inside another step, or its name is taken.
             StepLimitError: The run has too many steps.
             ReplayError: It overlaps another step, or this execution was refused before.
         """
-        self.remembered.read()
+        _ = self.remembered.facts  # before the SDK returns the first output
         if self.guard.refused is not None:
             raise self.guard.refused
         outer = inside_step()
@@ -227,9 +228,10 @@ class StepMemory:
                 f"Two steps of this function are called {step_id!r}. Inngest would number them by "
                 "the order in which they come, which a replay may change; name them differently."
             )
-        self._overlaps.begin(step_id)
+        in_own_task = self._overlaps.begin(step_id)
         self.guard.ask(step_id, branch_path())
         self._count()
+        return not in_own_task
 
     async def begin(self, step_id: str) -> None:
         """Check as `enter` does; steps that begin at the same time are checked before any runs.
@@ -237,8 +239,7 @@ class StepMemory:
         Raises:
             ConfigurationError: As in `enter`.
         """
-        self.enter(step_id)
-        if not self._overlaps.in_own_task:
+        if self.enter(step_id):
             await asyncio.sleep(0)
             if self.guard.refused is not None:
                 raise self.guard.refused

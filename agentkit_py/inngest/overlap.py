@@ -123,13 +123,11 @@ class Overlaps:
         self._task = _current_task()
         self._running: dict[_GroupCall | None, _Running] = {}
 
-    @property
-    def in_own_task(self) -> bool:
-        """True in the task in which the execution began, where steps cannot begin together."""
-        return _current_task() is self._task
-
-    def begin(self, step_id: str) -> None:
+    def begin(self, step_id: str) -> bool:
         """Record that a step begins.
+
+        Returns:
+            Whether this is the task of the execution, in which steps cannot begin together.
 
         Raises:
             OverlapError: Another step runs.
@@ -148,6 +146,7 @@ class Overlaps:
             occupant, branch = branch.group, branch.group.branch
         for place, holder in taken:
             self._running[place] = _Running(holder, task, step_id)
+        return task is self._task
 
     def end(self) -> None:
         """Record that the current step has ended, and the groups around it with it."""

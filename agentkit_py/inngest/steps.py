@@ -310,20 +310,18 @@ def _key_orders(value: object) -> list[list[str]]:
     return list(found.values())
 
 
-def _reorder(value: Any, orders: Mapping[frozenset[str], list[str]]) -> None:
+def _reorder(value: dict[str, Any], orders: Mapping[frozenset[str], list[str]]) -> None:
     """Restore the order of the keys of objects, in place: each replay does so for each step."""
-    items: Iterable[Any] = value
-    if isinstance(value, dict):
-        fields = cast("dict[str, Any]", value)
-        for key in orders.get(frozenset(fields), ()) if len(fields) > 1 else ():
-            fields[key] = fields.pop(key)
-        items = fields.values()
-    for item in items:
-        if isinstance(item, _CONTAINERS):
-            _reorder(item, orders)
-
-
-_CONTAINERS = (dict, list)
+    waiting: list[Any] = [value]
+    while waiting:
+        container = waiting.pop()
+        items: Iterable[Any] = container
+        if isinstance(container, dict):
+            fields: dict[str, Any] = container  # pyright: ignore[reportUnknownVariableType] - `cast` would be a call
+            for key in orders.get(frozenset(fields), ()) if len(fields) > 1 else ():
+                fields[key] = fields.pop(key)
+            items = fields.values()
+        waiting += [item for item in items if isinstance(item, dict | list)]
 
 
 def _check_request(step_id: str, body: object) -> None:

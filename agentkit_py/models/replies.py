@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 from agentkit_py._core.json import (
     JsonValue,
+    as_list,
     as_object,
     dumps,
     loads_tamed,
@@ -49,16 +50,15 @@ def checked_body(model: Model, body: object) -> dict[str, Any]:
 
 def objects(value: object) -> list[dict[str, Any]]:
     """Return the objects of a JSON array; nothing where it is none."""
-    if not isinstance(value, list):
-        return []
-    return [item for item in cast("list[Any]", value) if isinstance(item, dict)]
+    return [item for item in as_list(value) or () if isinstance(item, dict)]
 
 
 def count(source: object, *names: str) -> int:
     """Return the number under a name, or under a second name inside of that; 0: there is none."""
     value: Any = source
     for name in names:
-        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+        fields = as_object(value)
+        value = None if fields is None else fields.get(name)
     return value if type(value) is int and value > 0 else 0
 
 

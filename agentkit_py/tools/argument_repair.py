@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -87,11 +87,13 @@ class _Reader:
                 return Reading(value)
             return self._from_text(node, value, path)
         kinds = types_of(node)
-        if kinds and not any(_is_of_kind(value, kind) for kind in kinds):
+        if kinds and not _is_of_kinds(value, kinds):
             ways = [self._from_text(node, value, path)]
             if "array" in kinds:
                 ways.append(self._as_list_of_one(node, value, path))
             return _joined(ways)
+        if value is None or isinstance(value, str | int | float):
+            return Reading(value)
         if isinstance(value, Mapping):
             return self._read_object(node, cast("Mapping[str, Any]", value), path)
         if isinstance(value, list):
@@ -171,21 +173,24 @@ _MAY_BE_A_LIST = re.compile(
 )
 """A text that may itself be meant as a list, as JSON or as nothing: it is not put into a list."""
 
-_OPAQUE = ("not", "if", "patternProperties", "unevaluatedProperties", "unevaluatedItems")
-_OPAQUE_REFERENCES = ("$dynamicRef", "$recursiveRef")
-_STRUCTURE = ("type", "enum", "const", "properties", "items", "prefixItems", "required")
+_OPAQUE = frozenset(
+    {
+        *("not", "if", "patternProperties", "unevaluatedProperties", "unevaluatedItems"),
+        *("$dynamicRef", "$recursiveRef"),
+    }
+)
+_UNIONS = frozenset({"anyOf", "oneOf", "allOf"})
+_STRUCTURE = frozenset({"type", "enum", "const", "properties", "items", "prefixItems", "required"})
 
 
 def _is_opaque(node: Schema) -> bool:
     """Return whether only a validator can decide which values fit a schema."""
-    if any(key in node for key in (*_OPAQUE, *_OPAQUE_REFERENCES)):
+    if not _OPAQUE.isdisjoint(node):
         return True
-    unions = [key for key in ("anyOf", "oneOf", "allOf") if key in node]
-    if not unions:
+    if _UNIONS.isdisjoint(node):
         return isinstance(node.get("items"), list)  # how older drafts write tuples
-    structured = any(key in node for key in _STRUCTURE)
     several_parts = "allOf" in node and len(as_list(node["allOf"]) or []) != 1
-    return structured or len(unions) > 1 or several_parts
+    return not _STRUCTURE.isdisjoint(node) or len(_UNIONS & node.keys()) > 1 or several_parts
 
 
 def _only_part(node: Schema) -> list[Any] | None:
@@ -240,22 +245,24 @@ def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return fields
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "string": (str,),
-    "boolean": (bool,),
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    "string": str,
+    "boolean": bool,
+    "integer": int,
     "number": (int, float),
-    "array": (list,),
-    "object": (Mapping,),
-    "null": (type(None),),
+    "array": list,
+    "object": (dict, Mapping),
+    "null": type(None),
 }
 
 
-def _is_of_kind(value: object, kind: str) -> bool:
+def _is_of_kinds(value: object, kinds: Sequence[str]) -> bool:
+    """Return whether a value is of one of the kinds; of a kind that JSON Schema lacks is any."""
     if isinstance(value, bool):
-        return kind == "boolean"
-    if kind == "integer":
-        return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
-    return isinstance(value, _KINDS.get(kind, (object,)))
+        return "boolean" in kinds
+    if isinstance(value, float) and "integer" in kinds and value.is_integer():
+        return True
+    return isinstance(value, tuple([_KINDS.get(kind, object) for kind in kinds]))
 
 
 def _is_equal(one: object, other: object) -> bool:
