@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from datetime import datetime, timedelta
@@ -314,14 +314,14 @@ def _reorder(value: dict[str, Any], orders: Mapping[frozenset[str], list[str]]) 
     """Restore the order of the keys of objects, in place: each replay does so for each step."""
     waiting: list[Any] = [value]
     while waiting:
-        container = waiting.pop()
-        items: Iterable[Any] = container
-        if isinstance(container, dict):
-            fields: dict[str, Any] = container  # pyright: ignore[reportUnknownVariableType] - `cast` would be a call
+        item = waiting.pop()
+        if isinstance(item, dict):
+            fields: dict[str, Any] = item  # pyright: ignore[reportUnknownVariableType] - `cast` would be a call
             for key in orders.get(frozenset(fields), ()) if len(fields) > 1 else ():
                 fields[key] = fields.pop(key)
-            items = fields.values()
-        waiting += [item for item in items if isinstance(item, dict | list)]
+            waiting += fields.values()
+        elif isinstance(item, list):
+            waiting += item
 
 
 def _check_request(step_id: str, body: object) -> None:

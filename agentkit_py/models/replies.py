@@ -50,15 +50,18 @@ def checked_body(model: Model, body: object) -> dict[str, Any]:
 
 def objects(value: object) -> list[dict[str, Any]]:
     """Return the objects of a JSON array; nothing where it is none."""
-    return [item for item in as_list(value) or () if isinstance(item, dict)]
+    items = as_list(value) if value else None
+    return [item for item in items if isinstance(item, dict)] if items else []
 
 
 def count(source: object, *names: str) -> int:
     """Return the number under a name, or under a second name inside of that; 0: there is none."""
     value: Any = source
     for name in names:
-        fields = as_object(value)
-        value = None if fields is None else fields.get(name)
+        if not isinstance(value, dict):
+            return 0
+        fields: dict[str, Any] = value  # pyright: ignore[reportUnknownVariableType] - `cast` would be a call
+        value = fields.get(name)
     return value if type(value) is int and value > 0 else 0
 
 

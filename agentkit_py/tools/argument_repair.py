@@ -75,10 +75,10 @@ class _Reader:
         node = resolved(node, self._root)
         if _is_opaque(node):
             return Reading(value)
-        options = as_list(node.get("anyOf")) or as_list(node.get("oneOf")) or _only_part(node)
-        if options is not None:
-            return _joined(self.read(option, value, path) for option in options)
-        return self._read_plain(node, value, path)
+        if _UNIONS.isdisjoint(node):
+            return self._read_plain(node, value, path)
+        options = next(filter(None, map(as_list, map(node.get, _UNIONS))), ())
+        return _joined(self.read(option, value, path) for option in options)
 
     def _read_plain(self, node: Schema, value: Any, path: str) -> _Readings:
         if "enum" in node or "const" in node:
@@ -191,10 +191,6 @@ def _is_opaque(node: Schema) -> bool:
         return isinstance(node.get("items"), list)  # how older drafts write tuples
     several_parts = "allOf" in node and len(as_list(node["allOf"]) or []) != 1
     return not _STRUCTURE.isdisjoint(node) or len(_UNIONS & node.keys()) > 1 or several_parts
-
-
-def _only_part(node: Schema) -> list[Any] | None:
-    return as_list(node.get("allOf"))
 
 
 def _joined(ways: Iterable[_Readings]) -> _Readings:
