@@ -71,9 +71,13 @@ DOCUMENTS = Weights(words=0.9, doubt=1.0)
 by chance. Chosen on the tuning half of the questions in tests/knowledge."""
 
 
+COMMON = 1e-6
+"""The weight of a word that every second text has, or more."""
+
+
 def rarity(total: int, have: int) -> float:
     """Return BM25's weight of a word that ``have`` of ``total`` texts have."""
-    return max(math.log((total - have + 0.5) / (have + 0.5)), 1e-6)
+    return max(math.log((total - have + 0.5) / (have + 0.5)), COMMON)
 
 
 def by_words(query: str, texts: Sequence[str], weights: Weights = TURNS) -> list[float]:

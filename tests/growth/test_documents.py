@@ -119,6 +119,24 @@ async def test_chunks_are_not_scored_for_words_that_most_have(tmp_path: Path) ->
     await store.close()
 
 
+async def test_postgres_ranks_no_chunks_for_words_that_most_have(
+    postgres_url: str, postgres_schema: str
+) -> None:
+    """As in SQLite; how many have such a word is counted up to a half."""
+    store = PlannedDocuments(postgres_url, schema=postgres_schema)
+    pieces = [DocumentChunk(f"straw {number}", _vector(number)) for number in range(40)]
+    await store.put(Document(id="d", source="d", hash="", metadata={}), pieces, "e")
+    store.asked = ""
+    (best,) = await store.matching("straw 10", None, 1)
+    assert store.asked.count("ts_rank(c.words, ?::text::tsquery)") == 2
+    several = await store.matching("straw 10", None, 5)
+    assert store.asked.count("ts_rank(c.words, ?::text::tsquery)") == 6
+    assert several[0].text == best.text == "straw 10"
+    assert several[0].score == pytest.approx(best.score, abs=1e-5)
+    assert len(several) == 5
+    await store.close()
+
+
 async def test_vectors_are_read_once_and_then_those_that_are_new(tmp_path: Path) -> None:
     """Pieces that this or another process adds or removes count at the next search."""
     store, other = CountedDocuments(tmp_path / "d.db"), SqliteKnowledge(tmp_path / "d.db")
