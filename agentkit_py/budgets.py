@@ -214,7 +214,7 @@ class ScopedBudget:
         except HistoryError:
             if self._budgets.on_failure == "closed":
                 raise
-            logger.exception("A budget could not be counted; the run goes on (on_failure='open')")
+            logger.exception("A budget could not be counted; the run continues (on_failure='open')")
             return False
         if refused is not None:
             raise self._exceeded(refused)

@@ -463,7 +463,7 @@ async def explain_thread(
         logged.
 
     Raises:
-        ConfigurationError: The target has no history, or ``limit`` or ``before`` is no count.
+        ConfigurationError: The target has no history, or ``limit`` or ``before`` is not a count.
         MissingModelError: An agent has no model, whose name and window matter here.
         ThreadNotFoundError: The thread does not exist.
     """

@@ -90,7 +90,7 @@ class State(Generic[D]):
 
         Raises:
             StateError: ``data`` is of no kind that can be used, messages or results are none, or
-                the thread id is no text.
+                the thread id is not a text.
             InvalidRecordError: A message or result given as JSON is not readable.
         """
         start = cast("D", {}) if data is None else data

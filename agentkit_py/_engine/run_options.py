@@ -70,7 +70,7 @@ class RunOptions(TypedDict, total=False):
     each agent."""
 
     knowledge_filters: KnowledgeFilters | None
-    """Filters of each search of knowledge in this run and nested runs, besides the agents' own."""
+    """Filters of each search of knowledge in this run and nested runs, added to the agents' own."""
 
     on_busy: OnBusy | None
     """Behaviour when another run has the thread; that of the lease unless given."""

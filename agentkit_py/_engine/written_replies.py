@@ -44,7 +44,7 @@ class ReplyNotes:
     _ended: asyncio.Event = field(default_factory=asyncio.Event, init=False)
 
     def __post_init__(self) -> None:
-        """Tell the keeper that notes will come."""
+        """Announce the notes to the keeper."""
         self.keeper.will_note()
 
     def begin(self) -> None:

@@ -102,7 +102,7 @@ class OnceHandler(DefaultRequestHandler):
     async def _events_of(
         self, task_id: str, context: ServerCallContext
     ) -> AsyncGenerator[Event, None]:
-        """Yield the events of a task until it ends, or waits: the SDK's go on to its end."""
+        """Yield the events of a task until it ends, or waits: the SDK's continue to its end."""
         sdk: Any = self
         request = SubscribeToTaskRequest(id=task_id)
         events: AsyncGenerator[Event, None] = sdk.on_subscribe_to_task(request, context)

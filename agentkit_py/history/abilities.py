@@ -1,4 +1,4 @@
-"""Abilities of a store: what it can do beside its callbacks, found out once."""
+"""Abilities of a store: what it can do in addition to its callbacks, found out once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class RecordKeeper(RatingStore, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What a store can do beside its callbacks. Each field is the store itself, or None."""
+    """What a store can do in addition to its callbacks. Each field is the store itself, or None."""
 
     store: object = None
     """The store whose abilities these are."""

@@ -205,7 +205,7 @@ class HistoryConfig:
 
     @property
     def abilities(self) -> Abilities:
-        """What the store can do beside its callbacks, by its methods; looked at once."""
+        """What the store can do in addition to its callbacks; looked at once."""
         known = self._abilities
         if known is None or known.store is not self:  # a copy is a store of its own
             known = self._abilities = self._find_abilities()

@@ -491,7 +491,7 @@ class HeldLease:
                 await self._pass_on(await opener.end_run(self.thread_id, self.owner, run))
                 return
             await self.store.save_run(self.thread_id, run)
-            # This store does not show notes: those of a failed run stay for who is told of it.
+            # This store does not show notes: those of a failed run stay readable.
             if self._noted and not has_failed:
                 await self.store.drop_notes(self.thread_id, self.owner)
             await self.release_now()
@@ -508,7 +508,7 @@ class HeldLease:
     async def _land_notes(self, store: RunOpener) -> None:
         """Add the results in the run's notes that the thread does not have.
 
-        An error that ends a replay before it comes to the calls that were made keeps none of them.
+        An error that ends a replay before the calls that were made retains none of them.
         """
         from agentkit_py.history.stopping import add_noted  # noqa: PLC0415 - stores load this module
 

@@ -167,7 +167,7 @@ class ThreadPages:
             kept = await self.steps.once("count", ask)
             count = cast("int", kept) if stored is None else stored.split(kept)
         older = Older(config, thread_id, count, limit=self.first_page)
-        # Where the count is another, a paused run resumes: its stored results are no earlier turn.
+        # Where the count is another, a paused run resumes: its results are not an earlier turn.
         if opened is None or opened.results is None or opened.count != count:
             results, self.older = await older.load()
             return results

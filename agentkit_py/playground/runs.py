@@ -245,7 +245,7 @@ class Playground:
         Args:
             request_id: The question.
             answer: The answer.
-            thread: Its thread, where it is stored: its run goes on here.
+            thread: Its thread, where it is stored: its run continues here.
         """
         for run in self.runs.values():
             waiting = run.approvals.get(request_id)

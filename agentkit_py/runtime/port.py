@@ -401,8 +401,8 @@ class Replaying(Protocol):
         """True if it is certain that the code runs here for the first time."""
         ...
 
-    def when_new(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` unless the present code turns out to be a replay."""
+    def when_new(self, call: Callable[[], None]) -> None:
+        """Call a function unless the present code turns out to be a replay."""
         ...
 
 

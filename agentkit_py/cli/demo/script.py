@@ -242,7 +242,7 @@ def _handoff(view: RequestView) -> Reply:
     done = view.now("create_ticket")
     if not done:
         details = f"In the customer's words: {view.question}"
-        subject = "Ramp for a wheelchair" if view.says("ramp", "wheelchair") else "Customer's wish"
+        subject = "Ramp for a wheelchair" if view.says("ramp", "wheelchair") else "Other request"
         ticket = {"subject": subject, "details": details, "priority": "high"}
         return tool_call("create_ticket", ticket)
     ticket = done[-1].result

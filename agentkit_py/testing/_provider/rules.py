@@ -36,8 +36,8 @@ def not_known(what: str, where: str) -> Problem:
     Providers' lists of kinds and parameters grow: the real provider may accept it.
     """
     words = (
-        f"FakeProvider does not know {what} ({where}), so it cannot tell whether the real provider "
-        "takes it. Check the spelling; FakeProvider(strict=False) lets it through."
+        f"FakeProvider does not know {what} ({where}), so it cannot decide whether the real "
+        "provider takes it. Check the spelling; FakeProvider(strict=False) lets it through."
     )
     return Problem(words, where, "unknown_to_fake_provider", unknown=True)
 
@@ -226,7 +226,7 @@ def repeated(found: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """Yield the pairs of (pointer, value) whose value occurred before."""
     seen: set[str] = set()
     for where, value in found:
-        name = repr(value)  # some are no texts, and no request may break the fake
+        name = repr(value)  # some are not texts, and no request may break the fake
         if name in seen:
             yield where, value
         seen.add(name)
