@@ -39,11 +39,9 @@ class Recorder:
     def __init__(self) -> None:
         self.calls: list[str] = []
         self.saved: list[AgentResult] = []
-        self.contexts: list[HistoryContext] = []
 
     def create(self, context: HistoryContext) -> str:
         self.calls.append(f"create {context.thread_id}")
-        self.contexts.append(context)
         return context.thread_id or "made"
 
     async def get(self, context: HistoryContext) -> Sequence[AgentResult]:
@@ -52,20 +50,18 @@ class Recorder:
 
     def append_user(self, context: HistoryContext) -> None:
         self.calls.append("user")
-        self.contexts.append(context)
 
     async def append(self, context: HistoryContext) -> None:
         self.calls.append(f"append {len(context.new_results)}")
         self.saved.extend(context.new_results)
 
-    def config(self, *, save_each: bool = False) -> HistoryConfig:
+    def config(self) -> HistoryConfig:
         """All four callbacks, sync and async ones mixed."""
         return HistoryConfig(
             create_thread=self.create,
             get=self.get,
             append_user_message=self.append_user,
             append_results=self.append,
-            save_each=save_each,
         )
 
 
@@ -85,58 +81,12 @@ async def take_turn(thread: Thread) -> None:
     await thread.save_results()
 
 
-async def test_a_new_thread_is_created_and_nothing_is_loaded() -> None:
-    """A new thread is empty."""
-    recorder, state = Recorder(), State[Any]()
-    await take_turn(thread_of(recorder.config(), state))
-    assert recorder.calls == ["create None", "user", "append 1"]
-    assert (state.thread_id, recorder.saved) == ("made", [NEW])
-
-
 async def test_a_thread_that_the_client_names_is_loaded_before_the_message_is_saved() -> None:
     """Otherwise the new message would be loaded as an old one."""
     recorder, state = Recorder(), State[Any](thread_id="t")
     await take_turn(thread_of(recorder.config(), state))
     assert recorder.calls == ["create t", "get t", "user", "append 1"]
     assert [result.agent_name for result in state.transcript] == ["a", "user", "a"]
-    assert recorder.saved == [NEW]
-
-
-@pytest.mark.parametrize("seed", [{"results": [OLD]}, {"messages": [TextMessage("user", "x")]}])
-async def test_nothing_is_loaded_when_the_client_brings_the_history(seed: dict[str, Any]) -> None:
-    """The client's history is not saved again either."""
-    recorder, state = Recorder(), State[Any](thread_id="t", **seed)
-    await take_turn(thread_of(recorder.config(), state))
-    assert recorder.calls == ["create t", "user", "append 1"]
-    assert recorder.saved == [NEW]
-
-
-async def test_results_are_saved_one_by_one_where_the_store_wants_it() -> None:
-    """They are not saved again at the end."""
-    recorder = Recorder()
-    await take_turn(thread_of(recorder.config(save_each=True), State[Any]()))
-    assert recorder.calls == ["create None", "user", "append 1"]
-
-
-async def test_the_hook_gets_the_message_and_how_it_stands_in_the_state() -> None:
-    """The thread has its id by then."""
-    recorder, state = Recorder(), State[Any]()
-    await take_turn(thread_of(recorder.config(), state))
-    context = recorder.contexts[1]
-    assert (context.user_message, context.user_result) == (MESSAGE, state.transcript[0])
-    assert (context.thread_id, context.input, context.state) == ("made", "hi", state)
-
-
-async def test_a_message_that_states_do_not_keep_is_saved_too() -> None:
-    """This is TypeScript's mode; the results after it are all saved, too."""
-    recorder, state = Recorder(), State[Any]()
-    thread = thread_of(recorder.config(), state)
-    await thread.open()
-    await thread.save_user_message(MESSAGE, None)
-    state.append_result(NEW)
-    await thread.save_results()
-    stored = recorder.contexts[1].user_result
-    assert stored == AgentResult.from_user("hi", id="m1", created_at=MESSAGE.client_timestamp)
     assert recorder.saved == [NEW]
 
 
@@ -167,22 +117,6 @@ async def test_a_thread_without_a_store_does_nothing() -> None:
     assert state.thread_id is None
 
 
-async def test_a_store_that_only_loads_gets_a_thread_id_made_here() -> None:
-    """A later run can ask for it."""
-    recorder, state = Recorder(), State[Any]()
-    await take_turn(thread_of(HistoryConfig(get=recorder.get), state))
-    assert state.thread_id
-    assert recorder.calls == []
-
-
-@pytest.mark.parametrize("thread_id", [None, "t"])
-async def test_a_store_that_only_appends_leaves_the_thread_id_alone(thread_id: str | None) -> None:
-    """It may not need one."""
-    recorder, state = Recorder(), State[Any](thread_id=thread_id)
-    await take_turn(thread_of(HistoryConfig(append_results=recorder.append), state))
-    assert (state.thread_id, recorder.saved) == (thread_id, [NEW])
-
-
 @pytest.mark.parametrize("made", [None, ""])
 async def test_create_thread_that_returns_nothing_keeps_the_thread_there_is(
     made: str | None,
@@ -195,14 +129,6 @@ async def test_create_thread_that_returns_nothing_keeps_the_thread_there_is(
     state = State[Any](thread_id="t")
     await take_turn(thread_of(HistoryConfig(create_thread=create), state))
     assert state.thread_id == "t"
-
-
-def test_a_config_without_callbacks_is_fine() -> None:
-    """All are optional, processors too."""
-    config = HistoryConfig()
-    assert (config.create_thread, config.get, config.processors, config.save_each) == (
-        None, None, (), False,
-    )  # fmt: skip
 
 
 async def test_an_empty_thread_id_is_none() -> None:

@@ -50,7 +50,6 @@ _PROSE = {
 """Digests of TypeScript's messages, and what the reference model calls them."""
 
 _TOKEN = re.compile(r"<ts:([0-9a-f]{6})>(?:: )?(.*)", re.DOTALL)
-_ROUTING_TOOLS = ({"select_agent", "done"},)
 _OUR_ERRORS = (
     "UnknownToolError",
     "IncompleteReplyError",

@@ -87,11 +87,6 @@ def proxied(address: str) -> dict[str, str]:
     return dict.fromkeys(("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"), address)
 
 
-def warnings_in(lines: list[str]) -> list[str]:
-    """Return the loader's warnings."""
-    return [line for line in lines if "tiktoken" in line]
-
-
 def test_a_refused_network_gives_estimates_and_one_warning_per_encoding(
     refused: str, tmp_path: Path
 ) -> None:

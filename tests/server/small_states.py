@@ -48,7 +48,6 @@ from tests.server.world import app_of, client_of, message
 T = TypeVar("T")
 
 LETTERS = "ADSXRTGK"
-PACES = ("settled", "awaited", "at once")
 STREAMS = ("agentkit", "vercel", "ag-ui", "hook")
 STORES = ("memory", "memory leased", "sqlite", "sqlite leased")
 THREAD, MESSAGE, USER = "t1", "m1", "ada"
