@@ -186,15 +186,12 @@ def closing_turn(author: str | None) -> str:
 
 def ends_with_assistant(request: ModelRequest) -> bool:
     """Return whether the last word of the conversation may be an assistant's."""
-    last = next(
-        (
-            message
-            for message in reversed(split_prefill(request)[0])
-            if message.role != "system" and not _is_unsent(message)
-        ),
-        None,
-    )
-    return last is not None and last.role == "assistant"
+    for message in reversed(split_prefill(request)[0]):
+        if message.role == "assistant" and not isinstance(message, ReasoningMessage):
+            return True  # blanks, too: Gemini's own go back as they came
+        if message.role != "system" and not _is_unsent(message):
+            return False
+    return False
 
 
 def _is_unsent(message: Message) -> bool:

@@ -59,6 +59,20 @@ def test_a_reply_to_a_question_of_white_space_keeps_the_turn_that_was_sent_befor
     assert again[place][: len(first[place])] == first[place]
 
 
+def test_a_reply_after_geminis_own_white_space_keeps_the_turn_that_was_sent_before_it() -> None:
+    """It goes back as it came, so the request ended with it and our own turn."""
+    asked = TextMessage("user", "Hi")
+    parts = [{"text": " "}, {"functionCall": {"name": "look", "args": {}}}]
+    content = {"role": "model", "parts": parts}
+    raw: Any = {"candidates": [{"content": content, "finishReason": "STOP"}]}
+    blank = GEMINI.decode(raw).messages[:1]  # a hook has dropped the call
+    said = (asked, *blank)
+    first: Any = GEMINI.encode(request := ModelRequest(messages=said))
+    (reply,) = GEMINI.bind(request, [TextMessage("assistant", "Two.", agent="b")])
+    again: Any = GEMINI.encode(ModelRequest(messages=(*said, reply, TextMessage("user", "Go on."))))
+    assert again["contents"][: len(first["contents"])] == first["contents"]
+
+
 def test_thinking_that_nothing_follows_takes_no_other_block_with_it() -> None:
     """It is not sent, and what comes into its place in memory is another block."""
     model = anthropic("claude-opus-5-5", api_key="sk-a")

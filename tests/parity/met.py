@@ -10,7 +10,7 @@ from .accents import TEXTS, Accent, Spec, format_of
 from .swapped import OPTIONS, WRITERS
 from .vectors import Json
 
-_SAID = ("ok", "one", "two\nlines", "", "<task_summary>made it</task_summary>", "😀")
+_SAID = ("ok", "one", "two\nlines", "", " ", "<task_summary>made it</task_summary>", "😀")
 
 
 def _provider(spec: Spec) -> str:
