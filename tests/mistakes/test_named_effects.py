@@ -46,7 +46,7 @@ TESTS: dict[str, dict[str, str]] = {
         "approvers": f"{HERE}::test_questions_need_approvers",
         "may_answer": "test_approving.py::"
         "test_a_tool_says_who_decides_and_to_whom_a_question_escalates",
-        "staff": "test_staff.py::test_joining_may_stop_what_agents_do",
+        "staff": "test_staff.py::test_joining_may_stop_the_agents",
         "may_take_over": "test_staff.py::"
         "test_the_applications_rule_decides_but_never_for_the_customer",
         "notify": "test_staff.py::test_a_customer_who_has_left_gets_a_notice_with_a_link",
@@ -72,7 +72,7 @@ TESTS: dict[str, dict[str, str]] = {
     },
     "create_functions": {
         "client": f"{FUNCTIONS}::test_options_are_passed_on_to_the_server",
-        "agents": f"{FUNCTIONS}::test_a_bad_event_fails_once_and_says_what_was_expected",
+        "agents": f"{FUNCTIONS}::test_a_bad_event_fails_once_and_names_the_expected_fields",
         "networks": f"{FUNCTIONS}::test_a_networks_function_says_why_it_ended",
         "options": f"{FUNCTIONS}::test_options_are_passed_on_to_the_server",
         "inference": f"{FUNCTIONS}::"
@@ -91,7 +91,7 @@ TESTS: dict[str, dict[str, str]] = {
         "thread": "tests/durable/test_questions.py::test_answer_question_answers_a_run_once",
         "answers": "tests/durable/test_questions.py::test_answer_question_answers_a_run_once",
         "by": "tests/engine/test_pausing.py::"
-        "test_a_run_pauses_and_goes_on_where_nothing_is_known_of_it",
+        "test_a_run_pauses_and_resumes_in_a_process_that_does_not_know_it",
     },
 }
 """The test of each parameter; a file without a folder is of the server's tests."""
