@@ -57,7 +57,7 @@ KINDS = ("pay", "wire", "refund", "odd", "ask")
 
 def store_of(folder: Path) -> SqliteHistory:
     """The store of the threads; its leases outlast no test."""
-    return SqliteHistory(folder / "threads.db", lease=ThreadLease(seconds=6))
+    return SqliteHistory(folder / "threads.db", lease=ThreadLease(seconds=30))
 
 
 class DeadlyStore(SqliteHistory):
@@ -104,7 +104,7 @@ def functions_of(
     client: inngest.Inngest, *, model_url: str, folder: Path, inference: Inference
 ) -> list[inngest.Function[Any]]:
     """The networks, and the mailbox."""
-    store = DeadlyStore(folder / "threads.db", lease=ThreadLease(seconds=6))
+    store = DeadlyStore(folder / "threads.db", lease=ThreadLease(seconds=30))
     store.folder = folder
     model = openai("gpt-4o", api_key="sk-test", base_url=model_url)
     books = Books(folder / "books.db")
