@@ -16,7 +16,7 @@ HELD = {
     "The API, an event or the dashboard cancels": "durable/test_stopping.py::"
     "test_a_run_that_is_stopped_anywhere_frees_its_thread",
     "A tool's error ends the run": "engine/test_what_was_done.py::"
-    "test_the_next_message_reads_what_the_calls_of_a_failed_run_did",
+    "test_the_next_message_reads_the_calls_of_a_failed_run",
     "Function: the store fails before a call acts": "durable/test_small_states.py::"
     "test_a_small_program_holds_whatever_happens",
     "Function: the store fails after a call has acted": "durable/test_what_was_done.py::"
@@ -29,15 +29,14 @@ HELD = {
     "test_a_run_whose_message_another_run_took_over_makes_no_more_calls",
     "Another text comes under an answered message's id": "engine/test_message_ids.py::"
     "test_another_text_under_an_answered_messages_id_is_a_conflict",
-    "Nobody answers in time": "durable/test_questions.py::"
-    "test_a_question_that_nobody_answers_expires",
+    "Nobody answers in time": "durable/test_questions.py::test_an_unanswered_question_expires",
     "A second person answers": "durable/test_questions.py::test_answer_question_answers_a_run_once",
     "An answer's event is lost": "durable/test_questions.py::"
     "test_an_answer_that_could_not_be_sent_is_sent_by_the_next_look",
     "A deploy that the run can go on with": "durable/test_deploys.py::"
     "test_deploys_in_the_middle_of_a_run_double_nothing",
     "A deploy that it cannot go on with": "durable/test_what_was_done.py::"
-    "test_calls_stand_in_the_thread_of_a_run_that_ends_before_it_comes_to_them",
+    "test_calls_of_a_run_that_ends_before_it_makes_them_are_in_the_thread",
     "A router, hook, processor or guardrail fails": "devserver/test_ends.py::"
     "test_a_router_that_a_cancellation_of_its_own_leaves_fails_the_run_once",
     "Function: a router decides otherwise in each replay": "devserver/test_storms.py::"
