@@ -240,7 +240,7 @@ class Agent(AgentLike[OutputT], Runnable[Any], Generic[StateT, OutputT]):
         """Refuse methods that are named as hooks, which would not be called.
 
         Raises:
-            TypeError: There is one.
+            TypeError: A method has the name of a hook.
         """
         super().__init_subclass__(**options)
         for hook in dataclasses.fields(Lifecycle):

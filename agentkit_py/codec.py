@@ -111,7 +111,7 @@ def message_from_dict(
 
     Args:
         record: A message as JSON.
-        where: What errors name as the place of the record.
+        where: The place of the record, as errors name it.
         path: The beginning of the path of a field that is wrong.
         past: Its ``from_history``, which JSON does not have.
 

@@ -170,7 +170,7 @@ class Runnable(Generic[T]):
             by: The id of the person who answers, for the record. Who may answer is not checked
                 here, but by servers; a person whom the tool's ``approvers`` do not name is logged.
             options: The options of `run` (see `RunOptions`), with a ``state`` of its type
-                where it was given one of a type of its own.
+                where the run was given such a state.
 
         Returns:
             What `run` returns; the run may wait for other answers again.

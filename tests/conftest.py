@@ -61,7 +61,7 @@ class Listed:
 
 
 def slow_tests() -> tuple[Listed, Listed]:
-    """Return what tests/slow.txt lists: slow tests, and those that are quick all the same."""
+    """Return what tests/slow.txt lists: slow tests, and those that are quick nevertheless."""
     text = (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8")
     names = [line for line in text.splitlines() if line and not line.startswith("#")]
     kept = [name.removeprefix("+ ") for name in names if name.startswith("+")]

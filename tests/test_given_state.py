@@ -59,7 +59,7 @@ WRONG: dict[str, Any] = {
 @pytest.mark.parametrize("given", WRONG)
 @pytest.mark.parametrize("option", ["state_type", "default_state"])
 async def test_keys_that_a_typed_state_would_lose_are_refused(given: str, option: str) -> None:
-    """The run would go on as Desk("nobody")."""
+    """The run would continue as Desk("nobody")."""
     options: dict[str, Any] = {option: Desk if option == "state_type" else State(Desk())}
     with pytest.raises(ConfigurationError, match="customer"):
         await desk(**options).run("Hi", state=WRONG[given])

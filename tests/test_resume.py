@@ -1,4 +1,4 @@
-"""A thread goes on in another process, and whatever stops a run leaves it in good order."""
+"""A thread continues in another process, and whatever stops a run leaves it in good order."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_a_killed_process_leaves_a_thread_that_can_continue(tmp_path: Path) -> N
 
 
 class Desk:
-    """A network of two agents that stops at one place until it may go on."""
+    """A network of two agents that stops at one place until it may continue."""
 
     def __init__(self, at: str, history: SqliteHistory) -> None:
         self.at: str | None = at

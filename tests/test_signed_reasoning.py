@@ -384,7 +384,7 @@ def test_a_key_that_changes_costs_the_reasoning_unless_the_account_has_a_name() 
 
 
 def test_a_refusal_that_names_reasoning_is_healed_once_and_not_repeated() -> None:
-    """A thread with reasoning that a provider no longer takes goes on."""
+    """A thread with reasoning that a provider no longer takes continues."""
     replies = Replies(9)
     fake = FakeProvider(replies)
     moved = FakeProvider(replies, signing=Signing(accounts={"sk-1": "other"}))

@@ -73,7 +73,7 @@ EXPORTS: dict[str, tuple[str, str]] = {
     "stringifyError": ("", "errors are exceptions, `str(error)`"),
 }
 """Exports that are not found by their spelling: a path below ``agentkit_py``, empty where there is
-none, and what is to be known."""
+none, and a note."""
 
 
 HOSTS = (
@@ -95,7 +95,7 @@ HOSTS = (
 
 
 def import_hint(name: str) -> str | None:
-    """Return what to write where TypeScript's ``name`` is imported, or None."""
+    """Return the advice for an import of TypeScript's ``name``, or None."""
     by_spelling = {snake_case(known): entry for known, entry in EXPORTS.items()}
     if entry := EXPORTS.get(name) or by_spelling.get(name):
         path, note = entry

@@ -32,7 +32,7 @@ async def run_in_parallel(
     """Run all calls to their end, with their events and schedules in the order of the calls.
 
     Args:
-        runtime: What runs them.
+        runtime: The runtime of the calls.
         monitor: Where their events go; each call gets a monitor of its own.
         run: The network run they belong to.
         stack: What is scheduled in that run.

@@ -205,7 +205,7 @@ class Meter:
 
 @dataclass(frozen=True, slots=True)
 class Spending:
-    """What a run spends: its meter, and the budget that its calls count for."""
+    """The spending of a run: its meter, and the budget that its calls count for."""
 
     meter: Meter
     budget: RunBudget | None = None

@@ -108,7 +108,7 @@ class NetworkLoop(RunBody[NetworkRun]):
     kind = "network"
 
     def __init__(self, context: RunContext, router: Any) -> None:
-        """Have the agents join that may be handed the conversation.
+        """Add the agents that are named as targets of handoffs.
 
         Args:
             context: The run's context, with the network's run.
@@ -154,10 +154,10 @@ class NetworkLoop(RunBody[NetworkRun]):
         return self.network_run.last_result
 
     def _add_targets(self) -> None:
-        """Have the agents join that may be handed the conversation.
+        """Add the agents that are named as targets of handoffs.
 
         Raises:
-            RoutingError: One is named, and not in the network.
+            RoutingError: A named agent is not in the network.
         """
         waiting = list(self.network_run.agents.values())
         while waiting:

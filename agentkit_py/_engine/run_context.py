@@ -188,7 +188,7 @@ class RunContext:
         Args:
             agents: Those that may run: if none of them has a processor that bounds the history, all
                 of it is loaded.
-            router: What says which of them is next.
+            router: The router; the definition of the run names it.
             dry: Save and create nothing.
         """
         choices, history = self.choices, self.thread.config
@@ -233,7 +233,7 @@ class RunContext:
     def compare_state(self, path: str) -> None:
         """Compare the state changes of code outside of steps with a replay.
 
-        What is as the run began is left out: defaults may differ, and the code that makes them.
+        Values that the run began with are left out, since defaults and their code may differ.
         """
 
         def changed() -> JsonValue:

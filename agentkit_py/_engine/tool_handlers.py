@@ -75,7 +75,7 @@ class Watched(Generic[T]):
 
 
 class _TimedSteps:
-    """What ``await`` goes through: the methods of a generator."""
+    """The methods of a generator that ``await`` uses."""
 
     __slots__ = ("_clock", "_steps", "_tool", "close")
 

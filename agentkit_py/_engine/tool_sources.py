@@ -148,7 +148,7 @@ async def opened(sources: Iterable[ToolSource]) -> AsyncExitStack:
     """All of ``sources`` opened; closing the stack closes them.
 
     Raises:
-        ToolSourceError: One cannot be reached; those that were opened are closed again.
+        ToolSourceError: A source cannot be reached; the sources opened so far are closed again.
     """
     async with AsyncExitStack() as stack:
         for source in sources:

@@ -35,7 +35,7 @@ class ReplyNotes:
     keeper: NoteKeeper
     id: str
     until_whole: bool
-    """A reply that is whole may be replaced or refused; so only an unfinished one has a note."""
+    """A whole reply may be replaced or refused, so only an unfinished reply has a note."""
 
     is_stopped: bool = field(default=False, init=False)
     """True once the run was stopped."""
@@ -86,7 +86,7 @@ class ReplyNotes:
         Args:
             result: The reply as far as it came.
             so_far: Returns the reply as far as it has come when the run is found stopped.
-            is_last: No other note follows, so that whoever stops the run waits for none.
+            is_last: No other note follows, so that a stop of the run waits for none.
         """
         reply = None if result is None else result.to_dict()
         note = {"kind": "written", "id": self.id, "reply": reply, "isWhole": is_last}
@@ -114,7 +114,7 @@ class WrittenReply:
     history: Sequence[Message]
     now: Callable[[], datetime]
     notes: ReplyNotes | None = None
-    """Notes of a durable run; None: what this process knows is enough."""
+    """Notes of a durable run; None: the process keeps them in memory."""
 
     _deltas: list[Delta] = field(default_factory=list[Delta], init=False)
     _broken: Sequence[Message] | None = field(default=None, init=False)

@@ -373,7 +373,7 @@ class _Call:
         return task
 
     async def cancel(self) -> None:
-        """Cancel the task, if one has begun and the server lets it."""
+        """Cancel the task, if it has begun and the server allows it."""
         if self.task_id:
             with suppress(A2AError, httpx.HTTPError, TimeoutError):
                 async with asyncio.timeout(_CANCEL_SECONDS):

@@ -1,4 +1,4 @@
-"""Ratings of answers: what users think of agents' results."""
+"""Ratings of agents' answers by users."""
 
 from __future__ import annotations
 

@@ -363,8 +363,8 @@ async def stop_run(
 ) -> int:
     """Stop an execution that was cancelled, or has failed without saying so.
 
-    What its runs had done is added to their threads, and then the threads are free; return how
-    many. It may be called again. The owner that has a lease now is woken with ``signal``.
+    Finished calls of its runs are added to their threads, and then the threads are free; return
+    their number. It may be called again. The owner that has a lease now is woken with ``signal``.
     """
     unfinished = await store.stop_execution(execution)
     for one in unfinished:

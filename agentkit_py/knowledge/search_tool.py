@@ -310,7 +310,7 @@ def _check_kinds(filters: FilterExpr, known: Mapping[str, Sequence[Scalar]]) -> 
     """Say why nothing was found where a value is of a kind that its key does not have.
 
     Raises:
-        FilterError: One is.
+        FilterError: A value is of another kind.
     """
     for child in filters.children:
         _check_kinds(child, known)

@@ -114,8 +114,8 @@ class UserMemory:
 
         Args:
             text: The fact.
-            agent: The agent that alone knows it; None: all. One that replaces another is known to
-                whom that was.
+            agent: The agent that alone knows it; None: all. A fact that replaces
+                another has the other's agent.
             thread_id: The thread that it comes from.
             message_id: The message that it comes from.
             replaces: The id of a fact whose place it takes.

@@ -289,7 +289,7 @@ def checked_settings(kind: str, settings: object) -> dict[str, Any]:
         settings: The settings as they were given.
 
     Raises:
-        ConfigurationError: One is not known, or has a wrong value; the message names it.
+        ConfigurationError: A setting is unknown or has a wrong value; the message names it.
     """
     try:
         _adapter(kind).validate_python(settings)

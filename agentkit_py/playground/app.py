@@ -350,7 +350,7 @@ class _Endpoints:
         return PageResponse({"status": run.status})
 
     async def call(self, request: Request) -> Response:
-        """Describe a model call: a recorded one, or that of a stored run."""
+        """Describe a model call of a recorded or a stored run."""
         run, thread = request.path_params["run"], request.query_params.get("thread", "")
         store = self.playground.store
         if not run.startswith(STORED) or store is None:

@@ -375,7 +375,7 @@ class HistoryProcessor(ABC):
         So it runs before the first processor that `makes_text` of messages, whatever the levels of
         the two. It has to decide by each message with its calls and results, not by its place. A
         plain function has it as an attribute. A warning names a processor that has not set it and
-        comes after one that makes text.
+        runs after a processor that makes text.
         """
         return False
 

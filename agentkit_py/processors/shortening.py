@@ -1,4 +1,4 @@
-"""Shortening of texts and JSON values, so that what is left still shows what was there."""
+"""Shortening of texts and JSON values that keeps their shape recognisable."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ CALL_LINE = "[{agent} called tool {name} with {arguments}]"
 class HandoffView(ConfiguredProcessor):
     """Shows other agents' tool calls as text, so that an agent does not think they are its own.
 
-    A model that sees calls of tools it does not have tends to call them; but what they found out is
+    A model that sees calls of tools it does not have tends to call them; but their results are
     worth knowing. Calls whose author is not known stay as they are, as do the running agent's own.
 
     Args:

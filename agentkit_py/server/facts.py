@@ -45,7 +45,7 @@ async def forget_facts(request: ApiRequest[ForgetQuery]) -> Forgotten:
 
 
 async def _mine(request: ApiRequest[Any]) -> UserMemory:
-    """Return the user's memory; without one, or for a user without a tenant, it is not found."""
+    """Return the user's memory; without a memory, or for a user without a tenant: not found."""
     settings = request.api.settings
     memory, tenant = settings.memory, await settings.tenant(request.user_id)
     if memory is None or (settings.tenant_of is not None and tenant is None):

@@ -240,7 +240,7 @@ def check_client_state(job: Job, settings: ServerSettings) -> None:
     """Refuse values of a client's that the run's state does not take.
 
     Raises:
-        StateError: One does not fit.
+        StateError: A value does not fit.
     """
     state, kind = begin_state(job, settings, None), job.target.state_type
     if kind is None or settings.new_state is not None:

@@ -62,7 +62,7 @@ def store_of(api: Api) -> Any:
 
 
 async def takeover_of(store: Any, info: ThreadInfo) -> Takeover:
-    """Return the staff on a thread; nobody, where the store has none."""
+    """Return the staff on a thread; an empty takeover if there are none."""
     found: Takeover | None = await store.load_takeover(info.id)
     return found or Takeover(thread_id=info.id, user_id=info.user_id)
 

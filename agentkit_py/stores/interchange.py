@@ -89,7 +89,7 @@ async def import_threads(
         user_id: The owner of all threads; None: the users that the lines name.
         on_added: Called after each line with the number of results that it added.
         on_bad_line: Called with the error of a line that cannot be read, which is left out; None:
-            the first one ends the import.
+            the first such line ends the import.
 
     Returns:
         The ids of the threads.

@@ -610,7 +610,7 @@ def _guardrails(name: str, traits: ToolTraits) -> GuardrailSpec:
     """Return the tool's guardrails.
 
     Raises:
-        ToolDefinitionError: One of them is none.
+        ToolDefinitionError: A value is not a guardrail.
     """
     inputs = traits.get("tool_input_guardrails", ())
     outputs = traits.get("tool_output_guardrails", ())

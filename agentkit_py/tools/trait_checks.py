@@ -17,7 +17,7 @@ def check_handler(name: object, handler: object) -> None:
     """Refuse a name that providers do not take, and a handler that cannot be called.
 
     Raises:
-        ToolDefinitionError: One of them is.
+        ToolDefinitionError: The name or the handler is refused.
     """
     if not isinstance(name, str) or not TOOL_NAME.fullmatch(name):
         shown = name if isinstance(name, str) else f"{name!r:.80}"
@@ -34,7 +34,7 @@ def check_traits(
     """Refuse options that a tool does not have, and values of a wrong kind.
 
     Raises:
-        ToolDefinitionError: There is one.
+        ToolDefinitionError: An option is unknown or of a wrong kind.
     """
     check_handler(name, check_traits)
     unknown = sorted(traits.keys() - set(known))

@@ -56,7 +56,7 @@ def raised_content(error: Exception) -> JsonValue:
 
 
 def _name_of(error: Exception) -> str:
-    """Return an error's name; one that Inngest remembers of a step has the first one's."""
+    """Return an error's name; of a step that Inngest remembers, the name of the original error."""
     name: object = getattr(error, "name", None)
     is_remembered = type(error).__name__ == "StepError"
     return name if is_remembered and isinstance(name, str) else type(error).__name__

@@ -303,7 +303,7 @@ async def test_runs_have_the_tenant_of_their_user_and_not_the_one_that_a_client_
 
 
 async def test_calls_and_progress_of_tools_are_states_of_the_task() -> None:
-    """A client sees that work goes on, and how far it has come."""
+    """A client sees that work continues, and how far it has come."""
 
     @tool
     async def export() -> Any:
@@ -332,7 +332,7 @@ async def test_calls_and_progress_of_tools_are_states_of_the_task() -> None:
 async def test_a_question_waits_for_input_and_its_answer_resumes_the_run(
     answer: dict[str, Any], paid: bool
 ) -> None:
-    """The task goes on in the same context; the call is made once, or not at all."""
+    """The task continues in the same context; the call is made once, or not at all."""
     store = MemoryHistory()
     replies = tool_call("refund", {"order": "7"}), "Done."
     async with serving(*replies, tools=(refund,), history=store) as app, sdk(app) as client:

@@ -154,7 +154,7 @@ async def test_a_stream_that_only_says_that_it_goes_on_ends(piece: bytes) -> Non
 
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_body_that_comes_byte_by_byte_ends(stream: bool) -> None:
-    """Each byte would begin a time-out between two of them anew."""
+    """Each byte would begin a time-out between two of them again."""
     with pytest.raises(ModelTimeoutError):
         await ask(Answers(Endless(b" ", wait=0.002), JSON), stream=stream, timeout=0.05)
 

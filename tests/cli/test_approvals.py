@@ -65,7 +65,7 @@ def question_of(db: Path, agent: str) -> str:
 
 
 def test_a_question_is_listed_and_answered_in_another_process(tmp_path: Path) -> None:
-    """The run goes on there; who answered and why is kept."""
+    """The run continues there; who answered and why is kept."""
     db = tmp_path / "hats.db"
     question = question_of(db, "first")
     shown = agentkit("approvals", "list", "--db", str(db))

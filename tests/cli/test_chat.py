@@ -291,7 +291,7 @@ def test_slash_commands_are_answered_by_the_chat(folder: Path, provider: FakePro
 def test_messages_are_taken_back_and_asked_otherwise_in_a_fork(
     folder: Path, provider: FakeProvider
 ) -> None:
-    """/undo goes on in the thread, /fork in another one."""
+    """/undo continues in the thread, /fork in another one."""
     provider.reply("Red.", "Ten.", "Five.", "Blue.")
     lines = (
         "Which?\nHow much?\n/undo\nHow many?\n/fork 2\nWhich others?\n/undo 9\n/fork x\n/threads\n"

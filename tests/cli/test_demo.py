@@ -213,7 +213,7 @@ def test_one_agent_calls_two_tools_at_once_and_recovers_from_an_error(
 
 
 def copied(played: Played, folder: Path) -> tuple[Path, str]:
-    """The demo's files, for a test that goes on with its thread; and the thread's id."""
+    """The demo's files, for a test that continues with its thread; and the thread's id."""
     shutil.copytree(played.db.parent, folder, dirs_exist_ok=True)
     found = re.search(r"agentkit demo --db (\S+) --resume (\S+)", played.output)
     assert found is not None

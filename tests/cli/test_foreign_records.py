@@ -202,7 +202,7 @@ def test_a_replay_reads_it(record: dict[str, Any]) -> None:
 
 @records
 async def test_an_import_reads_it(record: dict[str, Any]) -> None:
-    """Its results stand beside their calls, under their names."""
+    """Its results are beside their calls, under their names."""
     store = MemoryHistory()
     (thread,) = await import_threads(store, [json.dumps(record)])
     results = [one.result for one in await store.stored_results(thread)]

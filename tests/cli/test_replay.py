@@ -495,7 +495,7 @@ def test_a_thread_that_differs_says_where_first() -> None:
 
 
 def test_figures_that_do_not_add_up_are_found() -> None:
-    """An entry that does not go on where the one before ended, and a list that was not sent."""
+    """An entry that does not continue where the one before ended, and a list that was not sent."""
     tokenizer = ApproximateTokenizer()
     history = [TextMessage("user", "one two"), TextMessage("assistant", "three four five")]
     prompt = [TextMessage("system", "six")]

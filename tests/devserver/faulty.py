@@ -1,4 +1,4 @@
-"""Functions whose code is wrong in one way each, and one whose code is deployed anew."""
+"""Functions whose code is wrong in one way each, and one whose code is deployed again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Workers that share one address, each a process that is made anew when it dies.
+"""Workers that share one address, each a process that is made again when it dies.
 
 The modules are imported once, so a worker that was killed is back within milliseconds.
 """

@@ -36,7 +36,7 @@ STEPS = 18
 async def test_deploys_in_the_middle_of_runs_double_nothing(
     server_url: str, tmp_path: Path, customer: str
 ) -> None:
-    """A change once, or by turns with the old version; what cannot go on says what it is."""
+    """A change once, or by turns with the old version; what cannot continue says what it is."""
     client, model = ServerClient(server_url), Cast()
     with FakeProvider(model) as provider:
         url = provider.base_url("openai")

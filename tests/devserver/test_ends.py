@@ -185,7 +185,7 @@ ENDS: dict[str, tuple[Any, str, list[str]]] = {
 async def test_the_next_message_reads_the_calls_of_a_run_however_it_ended(
     shop: Shop, customer: str, end: str, agent: str
 ) -> None:
-    """The calls in one reply, in turn and together; each stands in the thread as what it was."""
+    """The calls in one reply, in turn and together; each is in the thread as what it was."""
     call, read, charged = ENDS[end]
     shop.place.model.says(customer, {agent: [tool_calls(CHARGE, call)]})
     error = await shop.fails(await shop.start(agent, customer))

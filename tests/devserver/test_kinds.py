@@ -54,7 +54,7 @@ def asks(customer: str, **data: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Working]:
-    """A server of its own: the schedule of a worker that is gone would go on."""
+    """A server of its own: the schedule of a worker that is gone would continue."""
     binary = program()
     if binary is None:
         pytest.skip("no `inngest` program on PATH")
@@ -186,7 +186,7 @@ async def test_a_schedule_runs_an_agent(kinds: Kinds) -> None:
 async def test_the_server_shows_tokens_and_cost_of_each_model_call(
     request: pytest.FixtureRequest, customer: str, inference: str
 ) -> None:
-    """Whoever asks the model, what it used stands with its step."""
+    """Whoever asks the model, what it used is with its step."""
     process, model, folder = request.getfixturevalue(inference)
     client = ServerClient(process.server_url)
     place = ServerPlace(client, process, model, folder)

@@ -189,7 +189,7 @@ async def test_a_state_that_is_no_json_is_refused_before_a_model_is_asked(
 async def test_bytes_that_a_tool_returns_are_an_error_that_the_model_reads(
     shop: Shop, customer: str
 ) -> None:
-    """It has paid, once, and the run goes on."""
+    """It has paid, once, and the run continues."""
     calls = [tool_call("scan", {"order": "a"}), "I cannot see it."]
     shop.place.model.says(customer, {"clerk": calls})
     assert await shop.text(await shop.start("clerk", customer)) == "I cannot see it."

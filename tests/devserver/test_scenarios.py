@@ -94,7 +94,7 @@ async def test_a_tool_that_fails_for_now_is_tried_again(place: Place, customer: 
 
 @pytest.mark.parametrize("approved", [True, False])
 async def test_a_person_decides(place: Place, customer: str, approved: bool) -> None:
-    """The run waits for the event and goes on with the answer."""
+    """The run waits for the event and continues with the answer."""
     billing = [
         tool_calls(("refund", {"amount": 20}), ("refund", {"amount": 500})),
         "That is what we can do.",
@@ -184,7 +184,7 @@ async def test_the_run_is_streamed(place: Place, customer: str) -> None:
 async def test_a_worker_that_dies_while_a_person_thinks_is_not_missed(
     place: Place, customer: str
 ) -> None:
-    """The new one goes on where the run is."""
+    """The new one continues where the run is."""
     billing = [tool_call("refund", {"amount": 500}), "Paid."]
     run = await begin(place, customer, {"triage": HAND_OVER["billing"], "billing": billing})
     await place.waits(run, ".approve")

@@ -154,7 +154,7 @@ async def shop(working: Working) -> AsyncGenerator[Shop]:
 async def test_the_next_message_reads_a_charge_of_a_run_that_failed(
     shop: Shop, customer: str
 ) -> None:
-    """The call after it ended the run; both stand in the thread."""
+    """The call after it ended the run; both are in the thread."""
     calls = [tool_call("charge", {"order": "a"}), tool_call("refuse", {})]
     shop.place.model.says(customer, {"clerk": calls})
     end = await shop.place.end(await shop.start("clerk", customer))
@@ -267,7 +267,7 @@ async def test_a_message_gets_through_while_one_of_two_calls_still_waits(
 ) -> None:
     """Neither holds the thread, nor does the call beside them that waited for nobody.
 
-    The server goes on with the first that waits once both are answered.
+    The server continues with the first that waits once both are answered.
     """
     people = [("pay", {"person": name}) for name in ("ada", "bob")]
     calls = tool_calls(*people, ("charge", {"order": "a"}))

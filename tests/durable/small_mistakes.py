@@ -40,7 +40,7 @@ class Server(Executor):
 
 
 class Continued(World):
-    """A run that goes on in a new run, beside an option that drops events."""
+    """A run that continues in a new run, beside an option that drops events."""
 
     executor_type = Server
 

@@ -135,7 +135,7 @@ class Executor(ReplayExecutor):
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything that goes on from here."""
+    """Everything that continues from here."""
 
     server: Any
     stored: bytes

@@ -1,4 +1,4 @@
-"""Runs of functions that go on as new ones, and messages that come twice."""
+"""Runs of functions that continue as new ones, and messages that come twice."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ async def test_a_message_that_comes_twice_is_continued_once(lease: ThreadLease, 
 
 
 async def test_another_message_may_come_before_a_run_continues() -> None:
-    """The run goes on with what the other has left, not with what there was before it."""
+    """The run continues with what the other has left, not with what there was before it."""
     payments = Payments(MemoryHistory(lease=ThreadLease()))
     payments.send()
     payments.send(input={"content": "And?", "id": "m2"})
@@ -237,7 +237,7 @@ async def test_a_function_whose_thread_a_person_has_does_not_fail() -> None:
 
 @pytest.mark.parametrize("steps", [0, 9, 15.5, "900", True])
 def test_steps_that_no_run_can_begin_with_are_refused(steps: Any) -> None:
-    """Each run would go on as a new one before it has asked a model, for ever."""
+    """Each run would continue as a new one before it has asked a model, for ever."""
     with pytest.raises(ConfigurationError, match="whole number, 10 or more"):
         FunctionOptions(continue_as_new=steps)
 

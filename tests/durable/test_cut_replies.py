@@ -1,4 +1,4 @@
-"""What users saw of a reply of a function's run stands in the thread when the run is stopped."""
+"""What users saw of a reply of a function's run is in the thread when the run is stopped."""
 
 from __future__ import annotations
 

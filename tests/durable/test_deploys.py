@@ -63,7 +63,7 @@ async def run_through(
     on_version_mismatch: OnVersionMismatch = "continue",
     seed: int = 0,
 ) -> Run:
-    """Run a function; each version is deployed after the request that stands beside it."""
+    """Run a function; each version is deployed after the request that is beside it."""
     middleware: Any = AgentKitMiddleware.configured(
         inference=inference,
         local=DirectRuntime(transport=shop.fake.transport),
@@ -114,7 +114,7 @@ LENGTH = 22
 
 @pytest.mark.parametrize("after", VERSIONS)
 async def test_deploys_in_the_middle_of_a_run_double_nothing(after: str) -> None:
-    """One deploy, and both versions by turns; what cannot go on says what has changed."""
+    """One deploy, and both versions by turns; what cannot continue says what has changed."""
     said: Counter[str] = Counter()
     for seed in SEEDS:
         chance = random.Random(f"{after} {seed}")  # noqa: S311 - no secret
@@ -203,7 +203,7 @@ async def test_a_tool_that_loses_its_steps_fails_where_it_would_do_them_again() 
 
 
 async def test_agents_that_are_added_to_others_together_leave_their_steps_alone() -> None:
-    """Ids do not depend on where an agent stands in a list."""
+    """Ids do not depend on where an agent is in a list."""
     first = await run_through(MemoryShop(), [(0, lambda s: make(s, route="together"))])
     names = ("extra", "third", "first", "second")
     more = await run_through(MemoryShop(), [(0, lambda s: make(s, names=names, route="together"))])

@@ -226,7 +226,7 @@ async def test_a_models_error_is_ours_and_tried_as_often_as_makes_sense(
 
 
 async def test_a_failed_run_that_the_function_survives_is_saved_once() -> None:
-    """The function goes on with other steps, and the error comes by again in each replay."""
+    """The function continues with other steps, and the error comes by again in each replay."""
     saved: list[str] = []
 
     def append(context: Any) -> None:

@@ -109,7 +109,7 @@ def store_of(stage: Stage) -> HistoryConfig:
 async def test_tools_and_callbacks_run_once_and_routers_hooks_and_prompts_again(
     scenario: Callable[..., Scenario], inference: Inference
 ) -> None:
-    """The result is that of a direct run all the same."""
+    """The result is that of a direct run nevertheless."""
     replies = {"clerk": [tool_call("act", {}), tool_call("steps", {}), "Done."], "usher": ["-"]}
     counted = scenario(counting, replies, store=lambda: None, options={"thread_id": "t1"})
     direct, durable = await counted.direct(), await counted.durable(inference)

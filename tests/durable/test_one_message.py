@@ -107,7 +107,7 @@ class Desk:
         return run
 
     async def finish(self, run: Run) -> Run:
-        """Let the run go on with what it waits for."""
+        """Let the run continue with what it waits for."""
         await self.executor.send_event(ARRIVED, {"order": "A1"})
         return await self.executor.finish(run, answer=answer)
 

@@ -1,7 +1,7 @@
 """Random messages to one thread, while runs are at work and workers die: each is answered once.
 
 ``MESSAGE_SEQUENCES=10000`` tries so many sequences, with ``pytest -o faulthandler_timeout=0``,
-since it takes longer than a test may; the figures stand at the end of pytest's output.
+since it takes longer than a test may; the figures are at the end of pytest's output.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ async def test_ctx_can_be_given_where_there_is_no_middleware() -> None:
 
 
 async def test_require_durable_refuses_a_run_outside_of_inngest() -> None:
-    """A run inside Inngest goes on."""
+    """A run inside Inngest continues."""
     agent = Agent(name="solo", system="S", model=ScriptedModel("one"))
     with pytest.raises(ConfigurationError, match="must be durable"):
         await agent.run("go", require_durable=True)

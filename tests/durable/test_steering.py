@@ -111,7 +111,7 @@ class Desk:
         return Agent(name=name, system="S", **{**given, **options})
 
     async def send(self, text: str, on_busy: OnBusy) -> None:
-        """Send a message while a run is at work, and go on when it waits."""
+        """Send a message while a run is at work, and continue when it waits."""
         task = asyncio.create_task(self._send(text, on_busy), context=self._context)
         self.others.append(task if self.way == "direct" else await task)
         if self.way == "direct":

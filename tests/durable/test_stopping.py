@@ -1,4 +1,4 @@
-"""A run that is stopped frees its thread at once, and what it had done stands there."""
+"""A run that is stopped frees its thread at once, and what it had done is there."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Desk:
         return Network(name="desk", agents=[self.clerk], router=router, history=self.store)
 
     async def stopped(self) -> None:
-        """Cancel the run, and let its thread be freed before the tool goes on."""
+        """Cancel the run, and let its thread be freed before the tool continues."""
         await asyncio.create_task(self._stop(), context=self._context)
 
     async def _stop(self) -> None:

@@ -143,7 +143,7 @@ async def test_a_call_whose_result_cannot_be_stored_ends_the_run_and_is_named_as
 
     @tool(name="pay", steps=True)
     async def pay_in_steps(ctx: ToolContext) -> str:
-        """Pay, and go on whatever happens."""
+        """Pay, and continue whatever happens."""
         try:
             await ctx.step.run("pay", result)
         except ValueError:

@@ -154,7 +154,7 @@ async def test_a_refusal_needs_no_reason(runner: Runner, bank: Bank) -> None:
 
 
 async def test_an_unanswered_question_is_refused_after_its_time(runner: Runner, bank: Bank) -> None:
-    """The question lapses, nothing is done, and the run goes on."""
+    """The question lapses, nothing is done, and the run continues."""
     made = bank.refund(needs_approval=True, approval_timeout=timedelta(milliseconds=1))
     found = await results(runner, made, refunds(50), approver=nobody)
     assert bank.refunds == []
@@ -185,7 +185,7 @@ async def test_an_approver_that_answers_neither_yes_nor_no_approves_nothing(
 
 @pytest.mark.direct_only("an Inngest function can ask: it waits for an event")
 async def test_without_an_approver_the_run_fails_with_advice(runner: Runner, bank: Bank) -> None:
-    """It must not wait for nobody, nor go on without an answer."""
+    """It must not wait for nobody, nor continue without an answer."""
     with pytest.raises(ConfigurationError, match=r"refund.*Pass approver=…"):
         await results(runner, bank.refund(needs_approval=True), refunds(50))
     assert bank.refunds == []
@@ -494,7 +494,7 @@ async def test_the_question_and_the_answer_are_streamed(runner: Runner, bank: Ba
 
 
 async def test_a_question_without_calls_is_streamed_with_its_words(runner: Runner) -> None:
-    """The question stands where TypeScript streams the reason."""
+    """The question is where TypeScript streams the reason."""
     chunks: list[dict[str, Any]] = []
 
     async def publish(chunk: dict[str, Any]) -> None:

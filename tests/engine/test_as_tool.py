@@ -114,7 +114,7 @@ async def test_a_network_is_a_tool_too(runner: Runner) -> None:
 
 
 async def test_its_loops_end_at_its_own_limit(runner: Runner) -> None:
-    """The parent reads that it was stopped, and goes on."""
+    """The parent reads that it was stopped, and continues."""
     calls = [tool_call("look", {"what": str(n)}) for n in range(5)]
     inner = ScriptedModel(*calls)
     outer = ScriptedModel(ask(), "Done.")
@@ -140,7 +140,7 @@ async def test_its_model_calls_count_for_the_limits_of_the_whole(runner: Runner)
 
 
 async def test_a_failure_is_an_answer(runner: Runner) -> None:
-    """The model reads the cause of the failure and goes on."""
+    """The model reads the cause of the failure and continues."""
     inner = ScriptedModel()
     outer = ScriptedModel(ask(), "Then not.")
     state: State[Any] = State()

@@ -63,7 +63,7 @@ def clerk(model: Model, fake: FakeProvider, **options: Any) -> Agent:
 
 
 def items(received: ReceivedRequest) -> list[dict[str, Any]]:
-    """Return what stands in a conversation on the wire, block by block."""
+    """Return what is in a conversation on the wire, block by block."""
     if "input" in received.body:
         return received.body["input"]
     turns: list[Any] = [turn["content"] for turn in received.body["messages"]]

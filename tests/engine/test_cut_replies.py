@@ -31,7 +31,7 @@ def broken(cut_after: int = 1500) -> Raw:
 
 
 def quiet() -> StreamingConfig:
-    """Stream to nobody: pieces are shown all the same."""
+    """Stream to nobody: pieces are shown nevertheless."""
     return StreamingConfig(publish=lambda _: None)
 
 

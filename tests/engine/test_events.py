@@ -114,7 +114,7 @@ async def test_the_end_says_why_it_ended(runner: Runner) -> None:
 
 
 async def test_a_failed_run_says_so_for_agent_and_network_and_nothing_after(runner: Runner) -> None:
-    """TypeScript goes on to say that it completed."""
+    """TypeScript continues to say that it completed."""
     log = EventLog()
     with pytest.raises(NonRetriableError) as caught:
         await runner.run(network_of(ScriptedModel(tool_call("stop")), "a"), "q?", observer=log)

@@ -132,7 +132,7 @@ async def test_a_check_is_not_called_again_once_a_step_holds_its_verdict(runner:
 
 
 async def test_a_check_judges_a_summary_too(runner: Runner) -> None:
-    """The words of the model that stands in are taken."""
+    """The words of the fallback model are taken."""
 
     def check(reply: ModelReply) -> bool:
         return reply.text != "Sorry."

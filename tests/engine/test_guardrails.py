@@ -584,7 +584,7 @@ async def test_a_network_judges_its_input_once_and_before_a_routing_agent(runner
 
 
 async def test_an_agent_as_a_tool_keeps_its_guardrails(runner: Runner) -> None:
-    """The calling model reads that it was stopped, and goes on."""
+    """The calling model reads that it was stopped, and continues."""
     inner = Agent(name="inner", system="…", model=ScriptedModel("x"), input_guardrails=[homework])
     agent = agent_of(tool_call("inner", {"task": "solve x"}), "Sorry.", tools=[inner.as_tool()])
     result = await runner.run(agent, "Hi")

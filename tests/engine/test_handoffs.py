@@ -88,7 +88,7 @@ async def test_a_handoff_ends_the_turn_and_carries_its_input_over(
 async def test_the_input_of_a_handoff_reaches_its_target_whatever_is_filtered(
     runner: Runner, history: Any, network: dict[str, Any], agent: dict[str, Any]
 ) -> None:
-    """It is given on purpose, and stands at the same place in each request."""
+    """It is given on purpose, and is at the same place in each request."""
 
     @tool
     def refund(order: str) -> str:

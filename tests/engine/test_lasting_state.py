@@ -63,7 +63,7 @@ async def test_data_that_a_run_was_given_stay_for_the_next(runner: Runner) -> No
 
 
 async def test_data_that_are_given_count_before_those_that_are_stored(runner: Runner) -> None:
-    """Who keeps state otherwise goes on as before."""
+    """Who keeps state otherwise continues as before."""
     agent, script = desk(MemoryHistory(), "Hi.", "Hi.", "Hi.")
     await runner.run(agent, "I am Ada.", state=State({"user": "ada"}, thread_id="t"))
     await runner.run(agent, "I am Bob.", state=State({"user": "bob"}, thread_id="t"))

@@ -234,7 +234,7 @@ async def test_on_start_may_stop_the_turn_before_the_model_is_asked(runner: Runn
 
 
 async def test_in_a_network_a_stopped_turn_leaves_a_blank_result(runner: Runner) -> None:
-    """The router goes on from the blank result, like in TypeScript."""
+    """The router continues from the blank result, like in TypeScript."""
     model = ScriptedModel()
     agent = agent_with(model, stop_at(0))
     network = Network(name="n", agents=[agent], router=lambda c: None if c.call_count else agent)

@@ -38,7 +38,7 @@ class Clock(DirectRuntime):
         self.asked: list[str] = []
 
     def now(self, key: str) -> datetime:
-        """The time that the test says, which goes on with every look."""
+        """The time of the test, which passes with every look."""
         self.asked.append(key)
         self.time += self.pace
         return self.time
@@ -100,7 +100,7 @@ async def test_a_cost_ends_the_turn(runner: Runner) -> None:
 
 
 async def test_replies_without_usage_cost_nothing(runner: Runner) -> None:
-    """Some servers count no tokens; calls are counted all the same."""
+    """Some servers count no tokens; calls are counted nevertheless."""
     bare = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "hi"}}]}
 
     async def respond(body: dict[str, Any]) -> object:
@@ -220,7 +220,7 @@ def test_a_limit_that_cannot_be_meant_is_refused(name: str, value: Any) -> None:
 
 
 def test_a_limit_may_be_larger_than_any_float() -> None:
-    """It is a number all the same."""
+    """It is a number nevertheless."""
     assert RunLimits(max_tokens=10**400).max_tokens == 10**400
 
 
@@ -265,7 +265,7 @@ def searches(*texts: str) -> Any:
 async def test_a_call_beyond_a_tools_limit_is_not_made_and_the_model_reads_why(
     runner: Runner, limits: RunLimits, read: list[str]
 ) -> None:
-    """The run goes on: the model answers with what it has."""
+    """The run continues: the model answers with what it has."""
     model = ScriptedModel(searches("a"), searches("b", "c"), searches("d"), "done")
     look = create_tool(name="look", description="Look.", handler=print)
     agent, state = Agent(name="a", system="S", tools=[search, look], model=model), State[Any]()

@@ -49,7 +49,7 @@ class Store(MemoryHistory):
 
 
 class Desk:
-    """An agent that pays once it has waited, and runs that wait until they are let go on."""
+    """An agent that pays once it has waited, and runs that wait until they may continue."""
 
     def __init__(self, store: Any, waits_for: str, *replies: Any) -> None:
         self.store = store
@@ -89,7 +89,7 @@ class Desk:
         return run
 
     async def go_on(self) -> None:
-        """Let what waits go on."""
+        """Let what waits continue."""
         self.approved.set()
         await deliver(self.store, "parcel/arrived", "A1", {}, mail_id="e1")
 

@@ -64,7 +64,7 @@ def test_messages_that_a_client_adds_follow_the_system_prompt() -> None:
 
 
 def test_old_history_comes_before_the_question_and_new_history_after_it() -> None:
-    """The prefill is last: the model goes on writing there."""
+    """The prefill is last: the model continues writing there."""
     history = [text("a", old=True), text("b", old=True), text("c", old=False)]
     joined, prefill = join_history((SYSTEM, QUESTION, PREFILL), history)
     assert (contents(joined), prefill) == ("SabQcP", 1)
@@ -78,7 +78,7 @@ def test_all_leading_system_messages_of_a_prompt_stay_in_front() -> None:
 
 
 def test_a_prompt_of_system_messages_alone_comes_before_all_history() -> None:
-    """An agent that goes on without a new question."""
+    """An agent that continues without a new question."""
     joined, prefill = join_history((SYSTEM,), [text("a"), text("b", old=False)])
     assert (contents(joined), prefill) == ("Sab", 0)
 
@@ -136,7 +136,7 @@ async def test_a_second_turn_sees_the_first_before_its_question(runner: Runner) 
 
 
 async def test_calls_and_results_of_this_turn_follow_the_question(runner: Runner) -> None:
-    """Those of the turn before stand where they were made."""
+    """Those of the turn before are where they were made."""
     model = ScriptedModel(tool_call("look"), "one", tool_call("look"), "two")
     agent = Agent(name="a", system="S", tools=[look], model=model, max_iter=3)
     state = State[Any]()
@@ -262,7 +262,7 @@ async def test_nothing_is_protected_in_typescript_mode(runner: Runner) -> None:
 
 
 async def test_a_prefill_is_last_in_every_inference(runner: Runner) -> None:
-    """Anthropic goes on writing from it."""
+    """Anthropic continues writing from it."""
     model = ScriptedModel(tool_call("look"), "done", provider="anthropic", model="claude-3-5-haiku")
     agent = Agent(
         name="a", system="S", assistant="Well,", tools=[look], model=model, max_iter=2
@@ -274,7 +274,7 @@ async def test_a_prefill_is_last_in_every_inference(runner: Runner) -> None:
 
 
 async def test_an_empty_question_adds_nothing_to_prompt_or_state(runner: Runner) -> None:
-    """An agent that goes on with what it has."""
+    """An agent that continues with what it has."""
     model = ScriptedModel("one")
     state = State[Any](messages=[text("old")])
     await runner.run(Agent(name="a", system="S", model=model), "", state=state)
@@ -343,7 +343,7 @@ async def test_a_run_of_a_tool_on_the_same_state_leaves_the_outer_runs_messages_
 async def test_a_result_that_a_tool_adds_without_a_side_follows_the_question(
     runner: Runner,
 ) -> None:
-    """It takes the side of what stands before it."""
+    """It takes the side of what is before it."""
 
     def note(ctx: ToolContext) -> None:
         """Add one."""

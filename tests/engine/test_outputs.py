@@ -122,7 +122,7 @@ async def test_after_all_retries_the_error_has_the_last_reply(runner: Runner, wa
 async def test_tools_run_before_the_answer_and_a_tool_called_with_it_does_not(
     runner: Runner,
 ) -> None:
-    """The answer ends the turn; the call beside it has a result all the same."""
+    """The answer ends the turn; the call beside it has a result nevertheless."""
     seen: list[str] = []
 
     @tool

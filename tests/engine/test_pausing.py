@@ -1,4 +1,4 @@
-"""A run that needs a person ends as data, and goes on in any process."""
+"""A run that needs a person ends as data, and continues in any process."""
 
 from __future__ import annotations
 
@@ -458,7 +458,7 @@ async def test_a_message_that_comes_again_while_its_run_waits_finds_the_same_que
 async def test_questions_of_a_dead_attempt_do_not_block_a_later_attempt(
     tmp_path: Path,
 ) -> None:
-    """The run that goes on waits for its own second question, not for the dead one's first."""
+    """The run that continues waits for its own second question, not for the dead one's first."""
     message = UserMessage("Money back, twice!", id="m1")
     async with SqliteHistory(tmp_path / "t.db") as store:
         world = World(store)

@@ -1,6 +1,6 @@
 """Random replies to an agent with an output_type: the object or an error, as the replies say.
 
-``OUTPUT_SEQUENCES=100000`` tries so many sequences in each mode; the figures stand at the end of
+``OUTPUT_SEQUENCES=100000`` tries so many sequences in each mode; the figures are at the end of
 pytest's output.
 """
 

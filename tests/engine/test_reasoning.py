@@ -72,7 +72,7 @@ async def test_reasoning_is_stored_with_its_binding(runner: Runner) -> None:
 
 
 async def test_a_run_and_its_replay_bind_the_same(runner: Runner) -> None:
-    """A durable run computes the digest anew in each execution.
+    """A durable run computes the digest again in each execution.
 
     Other digests than these would cost all stored threads their reasoning.
     """

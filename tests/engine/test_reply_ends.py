@@ -106,7 +106,7 @@ DONE = {"chat": "stop", "responses": "completed", "anthropic": "end_turn", "gemi
 
 @pytest.mark.parametrize("kind", MODELS)
 async def test_a_cut_text_says_so_on_result_message_and_thread(runner: Runner, kind: str) -> None:
-    """The provider's word stands beside the one of all providers."""
+    """The provider's word is beside the one of all providers."""
     fake = FakeProvider([Raw(json=body(kind, CUT[kind], "It is"))])
     result = await runner.run(Agent(name="a", system="S", model=at(fake, MODELS[kind]())), "x")
     assert result.finish is not None
@@ -175,7 +175,7 @@ async def test_a_cut_reply_of_a_routing_agent_does_not_end_the_run(
 
 @pytest.mark.parametrize("kind", MODELS)
 async def test_an_empty_reply_is_counted_with_its_usage(runner: Runner, kind: str) -> None:
-    """An agent that was called as a tool fails, and the run goes on with less left."""
+    """An agent that was called as a tool fails, and the run continues with less left."""
     empty = body(kind, CUT[kind]) | USED[kind]
     asked = body(kind, DONE[kind], call={"task": "x"})
     fake = FakeProvider([Raw(json=asked), Raw(json=empty), Raw(json=body(kind, DONE[kind], "No."))])

@@ -265,7 +265,7 @@ async def test_a_router_is_given_the_state(runner: Runner) -> None:
 
 
 async def test_messages_that_a_hook_takes_out_of_a_result_keep_their_side(runner: Runner) -> None:
-    """Those of an earlier run stand before the question, those of this run after it."""
+    """Those of an earlier run are before the question, those of this run after it."""
     model = ScriptedModel("one", tool_call("look"), "done")
 
     def rebuild(context: StartContext) -> Start:

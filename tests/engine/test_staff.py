@@ -159,7 +159,7 @@ async def test_a_run_without_a_message_pauses_too(runner: Runner) -> None:
 
 
 async def test_an_agent_asks_for_a_person_with_its_tool(runner: Runner) -> None:
-    """The thread is in the queue of staff, once, and the agent goes on until somebody joins."""
+    """The thread is in the queue of staff, once, and the agent continues until somebody joins."""
     call = tool_call("ask_person", {"reason": "wants a human"})
     model, store = ScriptedModel(call, "Somebody comes.", call, "Soon."), MemoryHistory()
     network, desk = shop(model, store, ask_person), StaffDesk(store)
@@ -223,7 +223,7 @@ async def test_a_person_without_a_name_is_staff_to_the_user() -> None:
 
 @pytest.mark.parametrize("name", [" ", "a\nb", 'Mia" to="agents', "<b>", "x" * 101])
 async def test_a_name_that_would_change_the_prompt_is_refused(name: str) -> None:
-    """It stands in an attribute."""
+    """It is in an attribute."""
     store = MemoryHistory()
     await store.add_thread("t")
     with pytest.raises(ConfigurationError, match="name"):

@@ -97,7 +97,7 @@ def script() -> ScriptedModel:
 
 
 async def requests(runner: Runner, folder: Path, tenant: str) -> list[str]:
-    """Run two turns; return the requests, without what is made anew in each run."""
+    """Run two turns; return the requests, without what is made again in each run."""
     model = script()
     network, memory, knowledge = await support(folder, model)
     data = {"user_id": "ada", "tenant": tenant}

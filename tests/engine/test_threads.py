@@ -255,7 +255,7 @@ async def test_results_completed_before_a_failure_are_saved(
 
 
 async def test_results_of_agents_before_the_one_that_failed_are_saved(runner: Runner) -> None:
-    """The conversation goes on from there."""
+    """The conversation continues from there."""
     store = Store()
     model = ScriptedModel("from a", tool_call("stop"))
     agents = [Agent(name=name, system="S", tools=[stop], model=model) for name in "ab"]
@@ -383,7 +383,7 @@ async def test_a_reused_state_saves_new_results_only(runner: Runner) -> None:
 
 
 async def test_runs_of_two_threads_in_one_store_stay_apart(runner: Runner) -> None:
-    """Both runs go on at the same time."""
+    """Both runs continue at the same time."""
     history = MemoryHistory()
     model = ScriptedModel("hi", "hi")
     agent = agent_with(history, model)

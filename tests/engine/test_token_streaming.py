@@ -204,7 +204,7 @@ async def test_a_stream_that_breaks_off_fails_the_run_with_the_received_text(
 
 
 async def until(model: ScriptedModel, text: bytes) -> int:
-    """Where ``text`` stands in the stream with which the model answers."""
+    """Where ``text`` is in the stream with which the model answers."""
     adapter: Any = model.adapter
     request = ModelRequest(messages=(TextMessage("user", "Hi"),))
     async with httpx.AsyncClient(transport=model.transport) as client:

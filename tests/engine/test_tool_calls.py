@@ -292,7 +292,7 @@ async def test_malformed_arguments_are_shown_to_the_model(runner: Runner) -> Non
 async def test_an_unknown_tool_is_an_error_that_names_the_known_ones(
     runner: Runner, tools: bool, offer: str
 ) -> None:
-    """The others of the same reply are run all the same."""
+    """The others of the same reply are run nevertheless."""
 
     def look() -> str:
         """Look."""
@@ -372,7 +372,7 @@ async def test_cancelling_the_run_cancels_the_tool(runner: Runner) -> None:
 
 @pytest.mark.parametrize("sync", [True, False])
 async def test_a_tool_that_takes_too_long_is_given_up(runner: Runner, sync: bool) -> None:
-    """The model reads an error, the run goes on."""
+    """The model reads an error, the run continues."""
     release = threading.Event()
 
     async def wait() -> None:
@@ -532,7 +532,7 @@ def _nested(levels: int) -> Any:
 async def test_a_result_that_is_nested_too_deeply_is_an_error_that_the_model_reads(
     runner: Runner, levels: int
 ) -> None:
-    """No database and no parser takes it; the run goes on."""
+    """No database and no parser takes it; the run continues."""
 
     def find() -> Any:
         """Find."""

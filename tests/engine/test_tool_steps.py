@@ -242,7 +242,7 @@ def test_attempts_that_make_no_sense_are_refused(traits: dict[str, Any]) -> None
 async def test_a_sync_tool_that_raises_an_exit_ends_like_other_tools(
     runner: Runner, kind: type[BaseException]
 ) -> None:
-    """The model reads an error; the run goes on, and so does the process."""
+    """The model reads an error; the run continues, and so does the process."""
 
     @tool
     def work() -> str:

@@ -198,7 +198,7 @@ async def test_suite_sees_calls_and_contexts() -> None:
 
 
 async def test_error_of_a_run_is_a_row_and_a_check_may_be_a_function() -> None:
-    """A suite goes on where a case fails."""
+    """A suite continues where a case fails."""
 
     @evaluator
     async def is_short(found: Outcome) -> bool:

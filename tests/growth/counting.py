@@ -26,7 +26,7 @@ class Counts:
     """Instructions of SQLite's machine, also for rows that are read and not returned."""
 
     def reset(self) -> None:
-        """Begin to count anew."""
+        """Begin to count again."""
         self.transactions = self.writes = self.statements = self.rows = self.steps = 0
 
     def step(self) -> None:

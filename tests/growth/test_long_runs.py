@@ -91,7 +91,7 @@ class Counter:
         self._count = 0
 
     async def answer(self, body: dict[str, Any]) -> object:
-        """Answer a request, and begin to count anew."""
+        """Answer a request, and begin to count again."""
         self.counts.append(self._count)
         self._count = 0
         return _reply(self._name, len(self.counts))
@@ -145,7 +145,7 @@ class Transport(httpx.AsyncBaseTransport):
         self._all = self._said = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request, and begin to count anew."""
+        """Answer a request, and begin to count again."""
         self.sent.append(len(request.content))
         self.written.append((self._all, self._said))
         answer = httpx.Response(200, json=_reply(self._name, len(self.sent)))
@@ -187,7 +187,7 @@ class Busy(httpx.AsyncBaseTransport):
         self._count = 0
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request, and begin to count anew."""
+        """Answer a request, and begin to count again."""
         self.counts.append(self._count)
         self._count = 0
         reply = _reply("chat", len(self.counts))

@@ -159,7 +159,7 @@ async def test_a_store_that_failed_is_not_asked_again_for_a_lost_run() -> None:
 async def test_a_new_thread_in_the_place_of_the_one_the_client_named_is_logged_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """TypeScript ignores what createThread returns there, so that a port begins anew each time."""
+    """TypeScript ignores what createThread returns there, so that a port begins again each time."""
     config = HistoryConfig(create_thread=lambda ctx: ctx.new_thread_id)
     for _ in range(2):
         await take_turn(thread_of(config, State(thread_id="t1")))

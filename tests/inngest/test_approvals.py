@@ -150,7 +150,7 @@ async def test_a_question_costs_one_step_and_its_call_is_carried_out_once(bank: 
 
 
 async def test_a_question_lapses(bank: Bank) -> None:
-    """The run goes on after four hours, or what the tool says, without having done anything."""
+    """The run continues after four hours, or what the tool says, without having done anything."""
     made = desk(bank.refund(approval_timeout=timedelta(minutes=30)), refunds(50), "Later.")
     executor = made.executor()
     run = await executor.start(EVENT, {"input": "q?"})

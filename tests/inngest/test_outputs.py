@@ -92,7 +92,7 @@ async def test_a_result_that_is_not_json_fails_once_and_names_its_place() -> Non
 
 
 async def test_the_output_of_a_function_is_read_back() -> None:
-    """Another function invokes it, and goes on with its results."""
+    """Another function invokes it, and continues with its results."""
     run, _ = await answer(lambda network: network.run("Hello", state=create_state({"n": 2**60})))
     assert run.output["state"] == {"n": {"$number": str(2**60)}}
     found = RunOutput.from_dict(run.output)

@@ -123,7 +123,7 @@ async def test_a_summary_says_of_which_messages_it_was_made() -> None:
 
 
 async def test_a_later_run_finds_the_messages_of_the_thread_again() -> None:
-    """Each message has one row, though the thread was loaded anew."""
+    """Each message has one row, though the thread was loaded again."""
     matrix = await matrix_of(desk(MessageWindow(3)), "Hi", "Hi")
     thread = [row.message for row in matrix.rows if row.section == "thread"]
     assert len(thread) == 10

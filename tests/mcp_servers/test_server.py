@@ -96,7 +96,7 @@ async def test_cancelling_a_call_cancels_it_on_the_server(tmp_path: Path) -> Non
 
 
 async def test_progress_is_reported_and_restarts_the_time_limit(tmp_path: Path) -> None:
-    """Each report begins the time anew."""
+    """Each report begins the time again."""
     progress = ProgressLog()
     server = modern(tmp_path, timeout=4, on_progress=progress)
     async with server:

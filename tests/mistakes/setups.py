@@ -1,4 +1,4 @@
-"""Mistakes in what stands beside an agent: stores, leases, limits, routers, tools, and answers.
+"""Mistakes in what is beside an agent: stores, leases, limits, routers, tools, and answers.
 
 `TAKES` says which kinds of values each parameter takes, as in `cases`; every other kind is a
 mistake, and so is a misspelt name. Answers are given to a run that waits for a person.

@@ -159,7 +159,7 @@ def test_an_error_result_is_sent_in_its_envelope() -> None:
 
 
 def test_three_rounds_alternate() -> None:
-    """Each group stays a group, although nothing stands between them."""
+    """Each group stays a group, although nothing is between them."""
     messages = (text("user", "x"), *[part for _ in range(3) for part in (asked(A), answer(A, 1))])
     assert [m["role"] for m in chat(OPENAI, *messages)] == ["user"] + ["assistant", "tool"] * 3
     assert [m["role"] for m in chat(CLAUDE, *messages)] == ["user"] + ["assistant", "user"] * 3
@@ -249,7 +249,7 @@ def test_an_agent_without_tools_reads_others_calls_as_text_at_anthropic() -> Non
 
 
 def test_calls_and_results_that_lack_each_other_do_not_break_the_encoder() -> None:
-    """Valid histories have none; the encoder is total all the same."""
+    """Valid histories have none; the encoder is total nevertheless."""
     messages = (answer(A, "orphan"), text("user", "x"), ToolCallMessage([]), asked(A))
     assert chat(OPENAI, *messages)[1:][1] == {
         "role": "tool", "tool_call_id": "a", "content": "No result.",

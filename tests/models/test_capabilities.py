@@ -99,7 +99,7 @@ def test_a_window_of_ones_own_comes_before_the_table() -> None:
 def test_a_models_capabilities_are_those_of_its_family_since_its_version(
     model: str, facts: dict[str, Any]
 ) -> None:
-    """The family's name stands alone in the model's, wherever it stands."""
+    """The family's name is alone in the model's, wherever it stands."""
     found = capabilities_of(model)
     assert {name: getattr(found, name) for name in facts} == facts
 

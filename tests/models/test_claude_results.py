@@ -130,7 +130,7 @@ async def test_citations_of_a_search_result_come_back_and_are_sent_again() -> No
 
 
 def test_search_results_are_read_from_a_request_and_written_as_they_were() -> None:
-    """A conversation of another program's goes on."""
+    """A conversation of another program's continues."""
     words = {"type": "text", "text": "Found:"}
     messages: list[dict[str, Any]] = [
         {"role": "user", "content": "When?"},

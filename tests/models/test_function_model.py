@@ -112,7 +112,7 @@ async def test_a_value_that_is_not_an_async_function_is_named(function: Any) -> 
 
 @pytest.mark.parametrize("body", [None, [], {}, {"messages": [{"said": "hi"}]}, {"choices": []}])
 def test_the_reply_of_another_model_is_refused(body: Any) -> None:
-    """A function whose model was changed while its run went on."""
+    """A function whose model was changed while its run continued."""
     model, _ = script()
     with pytest.raises(ModelResponseError, match="no reply that this model has given"):
         model.decode(body)
@@ -139,7 +139,7 @@ async def test_the_next_model_is_asked_after_a_function_that_fails() -> None:
 
 
 async def test_a_summary_is_left_out_where_its_function_fails() -> None:
-    """The run goes on, and the report says why there is no summary."""
+    """The run continues, and the report says why there is no summary."""
     works, asked = script("fine", "fine", "fine")
     store = MemoryHistory(processors=[Summarize(function_model(fails), 20, 10, min_messages=1)])
     agent = Agent(name="a", system="S", model=works, history=store)

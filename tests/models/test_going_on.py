@@ -1,4 +1,4 @@
-"""A request that goes on with what the run's last one wrote is the one written from nothing."""
+"""A request that continues with what the run's last one wrote is the one written from nothing."""
 
 from __future__ import annotations
 

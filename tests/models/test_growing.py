@@ -47,7 +47,7 @@ def test_a_growing_conversation_is_encoded_like_a_new_one(
 
 @pytest.mark.parametrize("wild", [float("nan"), {1, 2}, object()])
 def test_values_that_json_cannot_hold_are_refused(wild: object) -> None:
-    """Whether it stands in what grows or beside it."""
+    """Whether it is in what grows or beside it."""
     for body in ({"turns": Growing([{"a": wild}])}, {"turns": Growing(), "beside": wild}):
         refused = _tried(to_bytes, body)
         assert isinstance(refused, str)

@@ -128,7 +128,7 @@ def test_nothing_is_marked_below_the_minimum_that_the_model_caches(
 
 
 def test_the_lifetime_is_that_of_all_marks() -> None:
-    """A longer one must not stand behind a shorter one."""
+    """A longer one must not be behind a shorter one."""
     body = anthropic("claude-opus-5-5", prompt_cache="1h").encode(request(said("user", "Hi")))
     hour = {"type": "ephemeral", "ttl": "1h"}
     assert body["system"][0]["cache_control"] == hour

@@ -165,7 +165,7 @@ def test_arguments_are_read_and_repaired(arguments: Any, expected: Any) -> None:
     ],
 )
 def test_arguments_that_are_no_json_are_kept_for_the_model_to_read(arguments: str) -> None:
-    """No error: the engine tells the model what it wrote, and the run goes on."""
+    """No error: the engine tells the model what it wrote, and the run continues."""
     function = {"name": "f", "arguments": arguments}
     reply = OPENAI.decode(chat({"tool_calls": [{"id": "1", "function": function}]}))
     assert reply.messages == (ToolCallMessage([ToolCall("1", "f", {}, malformed=arguments)]),)

@@ -122,7 +122,7 @@ def test_formats_that_take_text_only_get_words_and_one_warning(
 
 
 def test_the_order_of_texts_and_images_stays() -> None:
-    """A text about the picture stands before it."""
+    """A text about the picture is before it."""
     content = data_content("look", ["Before:", IMAGE, {"size": 3}, PDF])
     blocks = body_of(anthropic("claude-sonnet-4-5", api_key="k"), content)["messages"][2]["content"]
     inner = blocks[0]["content"]

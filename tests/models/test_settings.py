@@ -109,7 +109,7 @@ async def test_chat_settings_are_renamed_where_a_model_is_asked_by_the_other_api
 
 
 def test_raw_parameters_come_before_settings_and_are_not_checked() -> None:
-    """Settings that the types do not know yet can be sent all the same."""
+    """Settings that the types do not know yet can be sent nevertheless."""
     model = openai(
         "gpt-4.1",
         settings={"temperature": 1, "seed": 7},
@@ -137,7 +137,7 @@ def test_raw_parameters_come_before_settings_and_are_not_checked() -> None:
 def test_a_parameter_that_is_nearly_a_known_setting_is_warned_of_once(
     factory: Any, given: Any, place: str, meant: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """It is sent all the same."""
+    """It is sent nevertheless."""
     models = [factory("gpt-4.1", default_parameters=given) for _ in range(2)]
     assert given.items() <= models[0].default_parameters.items()
     said = [text for text in caplog.messages if place in text]

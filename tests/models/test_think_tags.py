@@ -115,7 +115,7 @@ async def test_reasoning_in_tags_is_neither_shown_nor_sent_back(host: str, strea
 
 
 def test_tags_can_be_others_or_none() -> None:
-    """OpenAI's own models get none: their reasoning never stands in the text."""
+    """OpenAI's own models get none: their reasoning is never in the text."""
     text = "<think>a</think>b"
     assert parts(compatible("ollama", "q", think_tags=None), answer(text)) == ("", text)
     assert parts(openai("q", base_url=LOCAL), answer(text)) == ("a", "b")

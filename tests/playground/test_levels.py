@@ -40,7 +40,7 @@ def brief(before: Sequence[Message], after: Sequence[Message]) -> list[tuple[str
 
 
 def test_rows_are_in_the_order_of_the_conversation() -> None:
-    """Removed and rewritten messages keep their rows; added ones stand where they are."""
+    """Removed and rewritten messages keep their rows; added messages keep their place."""
     a, b, c, d = (said(text) for text in "abcd")
     shorter = replace(b, content="b'")
     assert brief([a, b, c], [a, shorter, c]) == [

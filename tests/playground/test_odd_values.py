@@ -1,4 +1,4 @@
-"""Words and numbers that JSON in UTF-8 cannot hold: the page shows them, or null, and goes on."""
+"""Words and numbers that JSON in UTF-8 cannot hold: the page shows them, or null, and continues."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
 def test_every_processor_can_be_made_from_a_plain_dict(name: str) -> None:
     """The dict names the type; an unknown key is named in the error.
 
-    What a new one needs stands in `EXAMPLES`.
+    What a new one needs is in `EXAMPLES`.
     """
     settings = {"type": name, **EXAMPLES.get(name, {})}
     made = processor_from_settings(settings, PARTS)

@@ -74,7 +74,7 @@ SHORTER = [ClearToolResults(0, 0), CompressToolResults(30, keep_recent=0), Trunc
 
 
 async def sent(kind: str, messages: list[Message]) -> str:
-    """The request in which a conversation goes on, as the provider took it."""
+    """The request in which a conversation continues, as the provider took it."""
     fake = FakeProvider([Raw(json=reply(kind))])
     model = replace(MODELS[kind], transport=fake.transport)
     conversation = (*messages, TextMessage("user", "And?"))
@@ -105,7 +105,7 @@ async def test_a_long_result_of_a_hosted_tool_becomes_a_short_text(
 
 @pytest.mark.parametrize(("kind", "block"), [("gemini", INLINE), ("responses", DRAWN)])
 async def test_a_picture_that_a_model_made_counts_as_an_image(kind: str, block: Any) -> None:
-    """It goes with the others, and a line stands in its place."""
+    """It goes with the others, and a line is in its place."""
     read = MODELS[kind].decode(reply(kind, block)).messages
     history: list[Message] = [TextMessage("user", "Hi"), *read]
     assert list(await KeepImages(1).process(history, CONTEXT)) == history

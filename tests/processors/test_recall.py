@@ -76,7 +76,7 @@ async def test_the_older_turns_most_like_the_input_come_back() -> None:
 
 
 async def test_turns_next_to_those_that_were_found_come_along() -> None:
-    """An answer stands beside its question; as far as there is room."""
+    """An answer is beside its question; as far as there is room."""
     for neighbours, facts in ((1, [True, True, False]), (2, [True, True, True])):
         policy = Recall(HashingEmbedder(), 1, keep_recent=4, neighbours=neighbours)
         result = await ask(policy, "where is the parcel", conversation())

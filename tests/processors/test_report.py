@@ -43,7 +43,7 @@ async def test_an_entry_counts_removed_and_added_messages() -> None:
 
 
 async def test_a_processor_that_changed_nothing_says_so() -> None:
-    """Its entry stands in the report all the same."""
+    """Its entry is in the report nevertheless."""
     (entry,) = (
         await run_chain(HISTORY, [("agent", [ToolCallFilter(exclude=["x"])])], CONTEXT)
     ).entries

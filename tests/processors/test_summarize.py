@@ -187,7 +187,7 @@ async def test_messages_of_the_current_run_are_never_summarised() -> None:
     ],
 )
 async def test_without_a_summary_the_window_alone_is_used(answer: Any, why: str) -> None:
-    """The run goes on; the report says what was wrong and how many messages are left out."""
+    """The run continues; the report says what was wrong and how many messages are left out."""
     store = MemoryHistory()
     result = await ask(summarizer(Answers(answer), store=store), history(40))
     texts = sent(result)
@@ -222,7 +222,7 @@ async def test_an_older_summary_is_used_when_the_new_one_fails() -> None:
 
 
 async def test_two_runs_at_the_same_time_make_one_summary() -> None:
-    """The second finds the lock taken, and goes on with the window alone."""
+    """The second finds the lock taken, and continues with the window alone."""
     answers, store = Answers("Short."), MemoryHistory()
     policy = summarizer(answers, store=store)
     answers.held = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Results as tables: every value stands with its key and the id of its record."""
+"""Results as tables: every value is with its key and the id of its record."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_objects_that_are_parts_of_one_record_keep_their_paths(record: Any
 
 
 async def test_records_with_lists_of_records_are_a_line_each() -> None:
-    """So a value of an inner record stands on one line with its keys."""
+    """So a value of an inner record is on one line with its keys."""
     orders = [
         {"order_id": f"A{n}", "items": [{"sku": f"S{n}", "price": 10 * n}]} for n in range(1, 3)
     ]

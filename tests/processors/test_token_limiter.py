@@ -112,7 +112,7 @@ async def test_a_late_result_is_not_parted_from_its_call() -> None:
 
 
 async def test_equal_ids_of_different_turns_are_different_calls() -> None:
-    """Providers number calls anew in each reply."""
+    """Providers number calls again in each reply."""
     messages = [*answered("x"), say("a"), *answered("x"), say("b")]
     assert await limited(messages, 3) == [3, 4, 5]
     assert await limited(messages, 4) == [2, 3, 4, 5]

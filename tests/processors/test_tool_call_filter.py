@@ -152,7 +152,7 @@ async def test_reasoning_goes_with_the_calls_it_led_to() -> None:
 
 
 async def test_untouched_messages_stay_the_same_objects() -> None:
-    """Only a message that loses some of its calls is made anew."""
+    """Only a message that loses some of its calls is made again."""
     left = await apply_processors(MIXED, [ToolCallFilter(exclude=["debug"])])
     assert [any(m is x for x in MIXED) for m in left] == [True, False, True, True, True]
     untouched = ToolCallFilter(exclude=["other"])

@@ -2,7 +2,7 @@
 
 The long run, ten conversations of each recording: CLIENT_CONVERSATIONS=1000 CLIENT_RECORDINGS=FILE
 pytest -o faulthandler_timeout=0, since it takes longer than a test may; with CLIENT_EVENTS=10 each
-conversation goes on until so many cuts, reloads, answers and stops have happened; in a browser
+conversation continues until so many cuts, reloads, answers and stops have happened; in a browser
 CLIENT_PAGES=50.
 """
 
@@ -190,7 +190,7 @@ def desk(pause: float = 0.001) -> Starlette:
 
 
 def plain_desk() -> Starlette:
-    """One clerk: what is taken back of a reply, the hook goes on showing."""
+    """One clerk: what is taken back of a reply, the hook continues showing."""
     clerk = Agent(
         name="clerk",
         system="S",

@@ -1,4 +1,4 @@
-"""The examples of the guides on other front ends, as they stand there."""
+"""The examples of the guides on other front ends, as they are there."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The example page in a browser, against the Python server, in both modes.
 
-With AGENTKIT_SCREENSHOTS=1 the pictures of the guide are made anew. DESK_CONVERSATIONS=50 is the
+With AGENTKIT_SCREENSHOTS=1 the pictures of the guide are made again. DESK_CONVERSATIONS=50 is the
 long run of conversations with cuts, reloads, answers and stops.
 """
 

@@ -151,7 +151,7 @@ async def test_key_function_without_its_run_is_refused() -> None:
 
 
 async def test_key_that_changes_in_the_middle_of_a_conversation() -> None:
-    """Rotated while a tool runs, it goes on with the new key; revoked, what was done stays."""
+    """Rotated while a tool runs, it continues with the new key; revoked, what was done stays."""
     vault = Vault()
     provider = FakeProvider(vault.reply)
     vault.valid["t"] = vault.current["t"] = 0

@@ -95,7 +95,7 @@ async def test_a_customers_own_question_is_listed_behind_a_thousand_of_others() 
 
 
 async def test_a_refusal_does_not_show_strangers_the_question_of_a_thread() -> None:
-    """A call that waits, one that does not, and a thread that is not there: all the same."""
+    """A call that waits, one that does not, and a thread that is not there: the same refusal."""
     app = app_of(support(tool_call("refund", {"amount": 5}), tools=(refund([]),)))
     async with client_of(app) as ada, client_of(app, "eve") as eve:
         await ada.post("/api/chat", json=message("Money back!", "t1"))
@@ -345,7 +345,7 @@ async def test_unknown_approvals_give_404_and_decided_ones_409() -> None:
 
 @pytest.mark.parametrize("action", ["maybe", "", None, True, "APPROVE"])
 async def test_an_invalid_decision_is_refused(action: Any) -> None:
-    """400, and the question goes on waiting."""
+    """400, and the question continues waiting."""
     paid: list[int] = []
     network = support(tool_call("refund", {"amount": 5}), "done", tools=(refund(paid),))
     app = app_of(network)
@@ -900,7 +900,7 @@ class TakenSlowly(MemoryHistory):
 
 
 class TakenWhileItPauses(TakenSlowly):
-    """A store in which a run comes to its pause while its answer lets it go on."""
+    """A store in which a run comes to its pause while its answer lets it continue."""
 
     def __init__(self) -> None:
         super().__init__()

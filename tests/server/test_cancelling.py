@@ -32,7 +32,7 @@ from tests.server.world import (
 
 
 async def test_a_cancelled_run_ends_its_stream_as_interrupted() -> None:
-    """The tool is cancelled, the stream ends, and the thread goes on from what was finished."""
+    """The tool is cancelled, the stream ends, and the thread continues from what was finished."""
     wait, begun, _ = waiting()
     network = support(tool_call("wait", {}), "Hello again.", tools=(wait,))
     app = app_of(network, history=MemoryHistory(lease=ThreadLease(seconds=3600)))

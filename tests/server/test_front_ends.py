@@ -229,7 +229,7 @@ async def test_an_ag_ui_run_ends_with_interrupts_and_resumes_with_their_answers(
 
 
 async def test_a_user_who_may_not_answer_waits_and_sees_the_answer() -> None:
-    """The customer's stream stays open while staff decide, and then goes on."""
+    """The customer's stream stays open while staff decide, and then continues."""
     app = app_of(
         support(tool_call("refund", {"order": "A1"}), "Paid.", tools=(refund,)), approvers=["staff"]
     )
@@ -262,7 +262,7 @@ async def test_a_user_who_may_not_answer_waits_and_sees_the_answer() -> None:
 
 
 async def test_a_question_outlives_the_server(tmp_path: Any) -> None:
-    """Another process shows it, and goes on with the answer."""
+    """Another process shows it, and continues with the answer."""
     replies = (tool_call("refund", {"order": "A1"}), "Paid.")
     store = SqliteHistory(tmp_path / "threads.db")
     async with client_of(app_of(support(*replies, tools=(refund,)), history=store)) as client:

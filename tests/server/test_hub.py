@@ -112,7 +112,7 @@ async def test_idle_channels_are_dropped() -> None:
 
 
 async def test_a_new_reader_begins_with_the_oldest_open_run() -> None:
-    """Runs that stand in another are part of it."""
+    """Runs that are in another are part of it."""
     hub = Hub()
     hub.publish("c", chunk(1, "run.started", messageId="old"))
     hub.publish("c", chunk(2, "stream.ended", messageId="old"))

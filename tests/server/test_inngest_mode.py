@@ -312,7 +312,7 @@ async def test_the_token_is_a_subscription_token_of_inngest() -> None:
 
 
 async def test_front_ends_that_need_a_stream_are_refused_with_the_reason() -> None:
-    """Nothing is begun; threads are read in their form all the same."""
+    """Nothing is begun; threads are read in their form nevertheless."""
     shop = hosted("Hello.")
     said = {"id": "m1", "role": "user", "parts": [{"type": "text", "text": "Hi"}]}
     run = {"threadId": "t1", "runId": "r", "messages": [{**said, "content": "Hi"}]}

@@ -298,7 +298,7 @@ async def gone(app: Starlette, body: Any, *, after: int) -> None:
 
 @pytest.mark.parametrize("after", [0, 1, 2, 3])
 async def test_an_answer_counts_whenever_its_connection_breaks(store: Any, *, after: int) -> None:
-    """What was decided is decided: the run goes on to its end, once."""
+    """What was decided is decided: the run continues to its end, once."""
     paid: list[int] = []
     app = app_of(support(CALL, "done", tools=(refund(paid),), history=store))
     async with client_of(app) as ada:

@@ -162,7 +162,7 @@ async def test_a_message_behind_another_says_that_it_waits_for_its_turn(kind: Fo
 
 @pytest.mark.parametrize("kind", FORMATS)
 async def test_a_run_that_waits_for_staff_says_until_when(kind: FormatName) -> None:
-    """A page that sent the message is told, and one that comes later; then it goes on."""
+    """A page that sent the message is told, and one that comes later; then it continues."""
     lapsing = refund(approval_timeout=timedelta(hours=3))
     network = support(CALL, "Paid.", tools=(lapsing,))
     store = MemoryHistory()

@@ -179,7 +179,7 @@ async def test_a_cancel_in_another_process_ends_the_stream_of_a_run_that_waits(
 async def test_a_thread_that_another_process_answers_is_neither_rewound_nor_edited(
     where: dict[str, Any],
 ) -> None:
-    """Also without leases: else the answer would stand in a thread without its question."""
+    """Also without leases: else the answer would be in a thread without its question."""
     wait, begun, go = waiting()
     first = app_of(support(tool_call("wait", {}), "One.", tools=(wait,)), history=store_at(where))
     second = app_of(support("Two."), history=store_at(where))
@@ -305,7 +305,7 @@ async def test_chunks_of_a_process_are_ignored_until_its_open_runs_are_known() -
 
 
 async def test_a_cancel_is_sent_again_after_a_loss_and_nothing_else_is() -> None:
-    """What else was lost comes anew with the open runs."""
+    """What else was lost comes again with the open runs."""
     hub, store = Hub(), QuietStore()
     workers = Workers(hub)
     await workers.join(store)
@@ -557,7 +557,7 @@ async def test_a_broadcast_that_fails_says_so_and_continues(tmp_path: Path) -> N
 async def test_chunks_that_wait_while_no_process_is_reachable_are_lost_unless_stored(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Else others would get a run's later chunks, without those before, until it is sent anew."""
+    """Else others would get a run's later chunks, without those before, until it is sent again."""
     where = {"path": tmp_path / "t.db"}
     async with broadcasting(where, 2) as ((_, collected), (one, losing)):
         one._end()  # as if its connection broke, which it has not used yet
@@ -601,7 +601,7 @@ async def test_texts_that_were_removed_unread_are_reported_as_lost(tmp_path: Pat
 async def test_a_process_with_very_many_files_receives_texts(
     postgres_url: str, postgres_schema: str
 ) -> None:
-    """Each stream is one; the connection may be made anew when there are thousands."""
+    """Each stream is one; the connection may be made again when there are thousands."""
     import resource  # noqa: PLC0415 - not on Windows
 
     before = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -215,7 +215,7 @@ async def test_messages_of_staff_during_a_reply_do_not_end_it() -> None:
 
 
 async def test_a_message_for_staff_ends_a_front_ends_request_without_a_reply() -> None:
-    """So that the customer can go on writing; what staff answer is in the thread."""
+    """So that the customer can continue writing; what staff answer is in the thread."""
     app = app_of(support("Hello."), staff=["mia"])
     texts: list[str] = []
     async with served(app) as url:
@@ -491,7 +491,7 @@ async def test_a_customer_who_has_left_gets_a_notice_with_a_link() -> None:
 async def test_a_notice_that_fails_is_reported_and_disturbs_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The words of staff are stored all the same."""
+    """The words of staff are stored nevertheless."""
 
     def notify(user: str, notice: Notice) -> None:
         raise OSError("no mail today")

@@ -122,7 +122,7 @@ async def test_staff_take_over_note_and_hand_back_on_the_page(width: int, scheme
 
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 async def test_staff_change_and_approve_and_the_entry_says_so(width: int, scheme: str) -> None:
-    """By keyboard; what was really approved, by whom and why stands in the conversation."""
+    """By keyboard; what was really approved, by whom and why is in the conversation."""
     app = await desk()
     async with staffs_page(app, width, scheme) as page:
         queue = page.locator("#queue button")
@@ -180,7 +180,7 @@ async def test_a_colleagues_answer_is_shown_in_the_place_of_the_question() -> No
 
 
 async def test_staff_search_and_read_the_matrix() -> None:
-    """Typed outputs and results are lists; a refusal stands at its button."""
+    """Typed outputs and results are lists; a refusal is at its button."""
     answer = '{"hats": [{"name": "bowler", "price": 30}], "inStock": true}'
     app = app_of(support(answer, history=MemoryHistory()), auth=by_cookie, staff=["mia"])
     await said(app, "What hats are there?", "t1")

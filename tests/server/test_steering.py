@@ -106,7 +106,7 @@ async def test_a_message_that_interrupts_stops_the_reply_at_once() -> None:
 
 
 async def test_a_server_whose_runs_do_not_look_for_messages_refuses_them() -> None:
-    """A message may wait all the same."""
+    """A message may wait nevertheless."""
     for lease in (None, ThreadLease()):
         app = app_of(support("Hi."), history=MemoryHistory(lease=lease))
         async with client_of(app) as client:

@@ -64,7 +64,7 @@ async def test_usage_and_metadata_are_streamed_only_with_extended() -> None:
 
 
 async def test_a_reader_with_a_last_event_id_gets_the_events_it_missed() -> None:
-    """The run went on after the event whose id the reader sends."""
+    """The run continued after the event whose id the reader sends."""
     wait, begun, go = waiting()
     app = app_of(support(tool_call("wait", {}), "done", tools=(wait,)))
     async with served(app) as url:
@@ -86,7 +86,7 @@ async def test_a_reader_with_a_last_event_id_gets_the_events_it_missed() -> None
 
 
 async def test_a_new_reader_gets_open_runs_from_their_start() -> None:
-    """A page that is loaded anew: the thread without the run's own results, and the run."""
+    """A page that is loaded again: the thread without the run's own results, and the run."""
     wait, begun, go = waiting()
     replies = ["One.", "Two.", "Three.", tool_call("wait", {}), "done"]
     agents = [

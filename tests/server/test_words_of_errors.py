@@ -118,7 +118,7 @@ def polite(context: Any, output: str) -> None:
 
 @pytest.mark.parametrize("guarded", [True, False])
 async def test_reasoning_of_an_agent_with_output_guardrails_is_not_shown(*, guarded: bool) -> None:
-    """No guardrail has read it; the model gets it back all the same."""
+    """No guardrail has read it; the model gets it back nevertheless."""
 
     async def think(_request: Any) -> ModelReply:
         thought = ReasoningMessage("The SECRET margin is 40 %.")

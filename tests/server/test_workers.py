@@ -98,7 +98,7 @@ def paid_in(file: Path) -> list[str]:
 
 
 async def is_paused(store: Any) -> bool:
-    """Return whether the run is stored, so that any process can go on with it."""
+    """Return whether the run is stored, so that any process can continue with it."""
     with suppress(ThreadNotFoundError):
         run = await store.load_run("t", "m1")
         return run is not None and run.status == "paused"

@@ -205,7 +205,7 @@ async def said(app: Starlette, text: str, thread_id: str, user: str = "ada", **f
 
 
 def waiting() -> tuple[Tool, asyncio.Event, asyncio.Event]:
-    """A tool that waits; an event that says it was called, and one that lets it go on."""
+    """A tool that waits; an event that says it was called, and one that lets it continue."""
     begun, go = asyncio.Event(), asyncio.Event()
 
     @tool

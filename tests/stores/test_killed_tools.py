@@ -1,4 +1,4 @@
-"""A process that dies while a tool reports: what was done stays done, and the thread goes on."""
+"""A process that dies while a tool reports: what was done stays done, and the thread continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs on one thread take turns, answer each message once, and go on with the state before."""
+"""Runs on one thread take turns, answer each message once, and continue with the state before."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def authors(store: HistoryStore) -> list[str]:
 
 
 async def test_runs_of_one_thread_wait_for_each_other(make: MakeStore) -> None:
-    """Each one's results stand together."""
+    """Each one's results are together."""
     entered: list[str] = []
 
     @tool
@@ -184,7 +184,7 @@ async def test_a_message_that_is_delivered_twice_at_once_is_answered_once(
 
 
 async def test_a_message_whose_run_failed_is_tried_again(make: MakeStore) -> None:
-    """The question stands in the thread and in the model's view once."""
+    """The question is in the thread and in the model's view once."""
     async with make() as store:
         agent = desk(store, error(400, "no"), "hello")
         message = UserMessage("hi", "m1")

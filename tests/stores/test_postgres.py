@@ -179,7 +179,7 @@ def test_a_program_ends_without_closing_its_store(postgres_url: str, postgres_sc
 async def test_a_disk_that_is_full_is_an_error_and_stores_nothing(
     make: Make, postgres_url: str, postgres_schema: str
 ) -> None:
-    """A trigger raises the server's error; after it, everything goes on."""
+    """A trigger raises the server's error; after it, everything works."""
     raises = (
         "CREATE FUNCTION {s}.fills() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
         "IF NEW.position > 0 THEN RAISE EXCEPTION 'could not extend file' USING ERRCODE = '53100'; "

@@ -277,7 +277,7 @@ def test_a_redactor_without_patterns_is_an_error() -> None:
 
 
 async def test_a_run_with_a_lease_saves_nothing_unmasked(tmp_path: Path) -> None:
-    """Lease and results are saved in one transaction, which passes the redactor all the same."""
+    """Lease and results are saved in one transaction, which passes the redactor nevertheless."""
     plain = SqliteHistory(tmp_path / "t.db", lease=ThreadLease())
     agent = Agent(
         name="clerk",

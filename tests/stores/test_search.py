@@ -92,7 +92,7 @@ async def test_words_of_deleted_threads_are_in_no_index(
 
 
 async def test_a_damaged_result_leaves_no_words_when_its_thread_is_deleted(tmp_path: Path) -> None:
-    """Its words are not known any more, so the index is emptied; the rest is found all the same."""
+    """Its words are not known any more, so the index is emptied; the rest is found nevertheless."""
     path = tmp_path / "t.db"
     async with await _filled(SqliteHistory(path), ["A purple hat"]) as store:
         await store.add_thread("other")

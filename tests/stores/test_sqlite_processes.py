@@ -88,7 +88,7 @@ def start(script: str, *arguments: str | Path) -> subprocess.Popen[str]:
 
 
 def run_together(processes: Sequence[subprocess.Popen[str]]) -> list[int]:
-    """Let all go on at the same moment, when all are ready, and wait for their ends."""
+    """Let all continue at the same moment, when all are ready, and wait for their ends."""
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"

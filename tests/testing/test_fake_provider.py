@@ -422,7 +422,7 @@ def answer(reply: Reply, name: ProviderName, **extra: Any) -> dict[str, Any]:
 
 
 def test_openai_replies_look_like_the_real_ones() -> None:
-    """Text, calls, finish reason and usage stand where OpenAI puts them."""
+    """Text, calls, finish reason and usage are where OpenAI puts them."""
     body = answer(tool_calls(("f", {"a": 1}), ("g", "{bad"), text="Well."), "openai")
     choice = body["choices"][0]
     assert choice["finish_reason"] == "tool_calls"
@@ -761,7 +761,7 @@ async def test_a_delay_can_be_cancelled() -> None:
 
 
 def test_a_disconnect_is_a_transport_error() -> None:
-    """The connection breaks with either transport, and the server goes on."""
+    """The connection breaks with either transport, and the server continues."""
     provider = FakeProvider([Raw(disconnect=True), Raw(disconnect=True), "Still here."])
     with pytest.raises(httpx.RemoteProtocolError):
         send(provider, simple("openai").build())

@@ -158,7 +158,7 @@ async def test_a_failed_model_call_is_an_error_in_all_spans_around_it(
 
 
 async def test_a_tool_that_fails_is_an_error_and_the_run_is_not(collected: Collected) -> None:
-    """The model reads the error and goes on."""
+    """The model reads the error and continues."""
 
     def broken() -> str:
         """Break."""
@@ -176,7 +176,7 @@ async def test_a_tool_that_fails_is_an_error_and_the_run_is_not(collected: Colle
 async def test_parallel_agents_and_tools_have_spans_of_their_own(
     collected: Collected,
 ) -> None:
-    """Each tool call stands in its agent, however they are interleaved."""
+    """Each tool call is in its agent, however they are interleaved."""
 
     async def look(place: str) -> str:
         """Look."""

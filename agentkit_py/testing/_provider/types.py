@@ -182,7 +182,7 @@ def tool_calls(
         text: What the assistant says before the calls.
 
     Raises:
-        ConfigurationError: One is neither.
+        ConfigurationError: A call is neither.
     """
     reply: dict[str, Any] = {"tool_calls": [one for given in calls for one in _calls_in(given)]}
     if text is not None:

@@ -123,7 +123,7 @@ def matching(pattern: str, more: int = 0) -> str | None:
 
     Args:
         pattern: A regular expression of sets, groups, choices and counts.
-        more: How often what may be repeated without end is repeated beyond the least.
+        more: Extra repetitions of parts that may be repeated without end.
     """
     try:
         made = _Pattern(pattern, more).choice()
@@ -133,7 +133,7 @@ def matching(pattern: str, more: int = 0) -> str | None:
 
 
 class _Pattern:
-    """Reads a pattern from left to right, and writes what it matches."""
+    """Reads a pattern from left to right, and writes a text that it matches."""
 
     def __init__(self, pattern: str, more: int) -> None:
         self._left = list(pattern)
