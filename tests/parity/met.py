@@ -68,8 +68,13 @@ _CLAUDE_BLOCKS: tuple[Json, ...] = (
     {"type": "thinking", "thinking": "hm", "signature": "sig"},
     {"type": "thinking", "thinking": "", "signature": "sig"},
     {"type": "redacted_thinking", "data": "abc"},
-    {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}},
-    {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+    {
+        "type": "server_tool_use",
+        "id": "s1",
+        "name": "web_search",
+        "input": {"query": "x"},
+        "result": {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+    },
     {"type": "container_upload", "file_id": "f"},
     {"type": "brand_new", "anything": [1]},
 )
@@ -116,9 +121,16 @@ def _chat_mixed(body: Json, rand: random.Random) -> None:
 
 
 def _claude_mixed(body: Json, rand: random.Random) -> None:
+    kinds = [block["type"] for block in body["content"]]
+    calls = kinds.index("tool_use") if "tool_use" in kinds else len(kinds)
     for _ in range(rand.randint(1, 3)):
-        place = rand.randint(0, len(body["content"]))
-        body["content"].insert(place, copy.deepcopy(rand.choice(_CLAUDE_BLOCKS)))
+        block = copy.deepcopy(rand.choice(_CLAUDE_BLOCKS))
+        hosted = block.pop("result", None)
+        # Claude thinks before it calls, and a hosted tool's result follows its call.
+        last = calls if hosted or "thinking" in block["type"] else len(body["content"])
+        place = rand.randint(0, last)
+        body["content"][place:place] = [block, hosted] if hosted else [block]
+        calls += (2 if hosted else 1) * (place <= calls)
     if rand.random() < 0.3:
         body["stop_reason"] = rand.choice(("pause_turn", "refusal", "max_tokens", "end_turn"))
 
@@ -128,7 +140,7 @@ def _gemini_mixed(body: Json, rand: random.Random) -> None:
     for _ in range(rand.randint(1, 3)):
         parts.insert(rand.randint(0, len(parts)), copy.deepcopy(rand.choice(_GEMINI_PARTS)))
     if rand.random() < 0.3:
-        reasons = ("MAX_TOKENS", "SAFETY", "RECITATION", "MALFORMED_FUNCTION_CALL")
+        reasons = ("MAX_TOKENS", "SAFETY", "RECITATION")
         body["candidates"][0]["finishReason"] = rand.choice(reasons)
 
 

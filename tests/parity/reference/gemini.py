@@ -246,7 +246,9 @@ def decode(body: Json, on: Switches) -> list[Json]:
     """
     candidates = body.get("candidates") or [] if isinstance(body, dict) else []
     if not candidates and on("answers-are-checked"):
-        raise our_failure("ModelResponseError")
+        feedback = body.get("promptFeedback") if isinstance(body, dict) else None
+        blocked = isinstance(feedback, dict) and feedback.get("blockReason")
+        raise our_failure("EmptyReplyError" if blocked else "ModelResponseError")
     found: list[Json] = []
     for candidate in candidates:
         malformed = candidate.get("finishReason") == "MALFORMED_FUNCTION_CALL"
