@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import grimp
 
@@ -312,7 +313,7 @@ class Trace:
             outer = outer.f_back
         self.depth = max(self.depth, own)
 
-    async def of(self, awaitable: Awaitable[object]) -> object:
+    async def of(self, awaitable: Awaitable[Any]) -> Any:
         """Await it, and note what is called."""
         threading.setprofile(self._watch)
         sys.setprofile(self._watch)
@@ -348,18 +349,22 @@ async def trace_message() -> Trace:
     return trace
 
 
-async def trace_approval() -> Trace:
-    """Trace a run that pauses for an approval in SQLite, and its resume by another process."""
+async def trace_approval(*, asks: bool = True) -> Trace:
+    """Trace a run that pauses for an approval in SQLite, and its resume by another process.
+
+    Args:
+        asks: False: trace the same run of a tool that needs no approval, in one process.
+    """
     from agentkit_py import Agent, Network, SqliteHistory, tool  # noqa: PLC0415
     from agentkit_py.routing import once  # noqa: PLC0415
     from agentkit_py.testing import ScriptedModel, tool_call  # noqa: PLC0415
 
-    @tool(needs_approval=True)
+    @tool(needs_approval=asks)
     def refund(order: int) -> str:
         """Refund an order."""
         return f"refunded {order}"
 
-    def support(store: SqliteHistory, *replies: object) -> Network:
+    def support(store: SqliteHistory, *replies: Any) -> Network:
         agent = Agent(name="a", system="s", tools=[refund])
         model = ScriptedModel(*replies)
         return Network(
@@ -370,9 +375,12 @@ async def trace_approval() -> Trace:
     with tempfile.TemporaryDirectory() as folder:
         path = f"{folder}/threads.db"
         async with SqliteHistory(path) as store:
-            network = support(store, "warm", tool_call("refund", {"order": 7}))
+            replies: list[Any] = ["warm", tool_call("refund", {"order": 7}), "It is refunded."]
+            network = support(store, *replies)
             await network.run("warm up")
             run = await trace.of(network.run("Refund 7"))
+        if not asks:
+            return trace
         async with SqliteHistory(path) as store:
             network = support(store, "It is refunded.")
             await network.pending(run.thread_id)
@@ -492,7 +500,10 @@ def main() -> None:
     print_imports(trees)
     print_state(trees, every=every)
     print(f"a message: {asyncio.run(trace_message())}")
-    print(f"an approval with its resume: {asyncio.run(trace_approval())}")
+    plain, approval = asyncio.run(trace_approval(asks=False)), asyncio.run(trace_approval())
+    own = len(set(approval.calls) - set(plain.calls))
+    print(f"a tool call in SQLite: {plain}")
+    print(f"an approval with its resume: {approval}, {own} functions of its own")
     most, place = complexities()[0]
     print(f"largest complexity: {most} ({place})")
     words = count_words(trees)

@@ -335,12 +335,11 @@ def says(message: Message) -> bool:
 
 def ended(messages: Sequence[Message], reason: StopReason) -> tuple[Message, ...]:
     """Return the messages of a reply, its texts and blocks with the reason of its end."""
-    return tuple(
-        replace(message, stop_reason=reason)
-        if isinstance(message, TextMessage | OpaqueMessage)
-        else message
-        for message in messages
-    )
+    found = list(messages)
+    for index, message in enumerate(found):
+        if isinstance(message, TextMessage | OpaqueMessage):
+            found[index] = replace(message, stop_reason=reason)
+    return tuple(found)
 
 
 def without_nulls(block: Block) -> Block:
