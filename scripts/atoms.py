@@ -180,10 +180,14 @@ def _gemini_atoms(body: Mapping[str, Any]) -> Iterator[Atom]:
     parts = system if isinstance(system, str) else system.get("parts")
     for part in [parts] if isinstance(parts, dict) else _listed(parts):
         yield "other text", part["text"]
-    for content in body["contents"]:
+    for content in _lone(body["contents"]):
         side = "assistant" if content.get("role") == "model" else "other"
-        for raw in content.get("parts") or ():
+        for raw in _lone(content.get("parts") or ()):
             yield from _gemini_part(_camel(raw), side)
+
+
+def _lone(found: Any) -> Any:
+    return [found] if isinstance(found, dict) else found
 
 
 def _gemini_part(part: dict[str, Any], side: str) -> Iterator[Atom]:

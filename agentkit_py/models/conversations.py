@@ -459,11 +459,17 @@ def _text_blocks(content: Any) -> Any:
     return [{"type": "text", "text": content}] if isinstance(content, str) else content
 
 
+def _listed(given: object) -> object:
+    """Return a lone object as a list of one, as Google's JSON reads it."""
+    return given if as_object(given) is None else [given]
+
+
 class _Gemini(_Reading):
     def read(self, record: Mapping[str, Any]) -> None:
         record = _camel(record)
         self._system(record.get("systemInstruction"))
-        for place, content in self.items(record.get("contents"), "contents"):
+        for place, given in self.items(_listed(record.get("contents")), "contents"):
+            content = {**given, "parts": _listed(given.get("parts"))}
             role = content.get("role") or "user"
             if role == "model":
                 said = {"content": _camel(content)}

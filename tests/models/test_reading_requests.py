@@ -235,3 +235,8 @@ def test_a_text_that_is_called_a_value_is_a_text() -> None:
     """LLaMA-Factory writes the parts of its newer data so."""
     body = {"messages": [{"role": "user", "content": [{"type": "text", "value": "Hi."}]}]}
     assert said(body) == [("user", "Hi.")]
+
+
+def test_a_lone_content_of_gemini_is_a_list_of_one() -> None:
+    """And so is a lone part, as Google's JSON reads them."""
+    assert said({"contents": {"role": "user", "parts": {"text": "Hi."}}}) == [("user", "Hi.")]

@@ -130,8 +130,21 @@ def _camel_keys(value: Any) -> dict[str, Any]:
 
 @view
 def _body(request: Request) -> dict[str, Any]:
-    """Return the request body with camelCase keys at its top level."""
-    return _camel_keys(request.body)
+    """Return the request body with camelCase keys at its top level.
+
+    A lone content, or part, is a list of one: 14 recorded exchanges with Gemini 1.5.
+    """
+    body = _camel_keys(request.body)
+    given: Any = body.get("contents")
+    if not isinstance(given, dict | list):
+        return body
+    contents = items_of([given] if isinstance(given, dict) else given)
+    return {**body, "contents": [_with_listed_parts(content) for content in contents]}
+
+
+def _with_listed_parts(content: Any) -> Any:
+    given = object_of(content)
+    return {**given, "parts": [given["parts"]]} if isinstance(given.get("parts"), dict) else content
 
 
 @view
