@@ -17,6 +17,7 @@ from agentkit_py._engine.approvals import CallDesk
 from agentkit_py._engine.driver import RunPlan, drive
 from agentkit_py._engine.run_context import RunContext
 from agentkit_py._engine.run_options import as_state
+from agentkit_py._engine.tool_handlers import Watched
 from agentkit_py._engine.tool_sources import ToolSource, may_have
 from agentkit_py.errors import ConfigurationError, NestingError, is_control_error
 from agentkit_py.history.config import HistoryConfig
@@ -130,7 +131,7 @@ async def _invoke(nested: Nested, options: AsToolOptions, given: Any, ctx: ToolC
     run.state.nest(run.nesting.context_id, run.nesting.parent_context)
     try:
         body = plan.body(run)
-        await drive(body)
+        await Watched("", drive(body))  # its work is not the calling tool's
     except Exception as error:
         if is_control_error(error):
             raise

@@ -56,7 +56,7 @@ class Watched(Generic[T]):
     agent is a tool, counts for the inner one alone.
 
     Args:
-        tool: The tool.
+        tool: The tool; "" for a run inside of a tool's call, whose own work is not the tool's.
         work: Its call.
         clock: Seconds that only grow.
     """
@@ -103,7 +103,7 @@ class _TimedSteps:
             whole = self._clock() - began
             held = whole - (_nested.seconds - before)
             _nested.seconds = before + whole
-            if held >= LONGEST_HOLD and self._tool not in _HELD:
+            if held >= LONGEST_HOLD and self._tool and self._tool not in _HELD:
                 _warn(self._tool, held)
 
 

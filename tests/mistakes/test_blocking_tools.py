@@ -64,6 +64,25 @@ async def test_the_level_of_its_logger_turns_the_warning_off(
     assert len(caplog.records) == (level == logging.WARNING)
 
 
+async def test_work_of_a_run_inside_of_a_tool_is_not_the_tools(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """An agent that is a tool is not blamed for what takes long in its run."""
+    clock = Clock()
+
+    async def drive() -> str:
+        clock.now += LONGEST_HOLD
+        await asyncio.sleep(0)
+        clock.now += LONGEST_HOLD
+        return "done"
+
+    async def call() -> str:
+        return await Watched("", drive(), clock)
+
+    assert await Watched(f"agent {uuid4()}", call(), clock) == "done"
+    assert not caplog.records
+
+
 async def test_a_tool_that_waits_long_in_await_holds_nothing(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
