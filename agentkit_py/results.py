@@ -60,8 +60,9 @@ class StaffAuthor:
     name: str
     """The name that the user and agents read."""
 
-    to: Literal["user", "agents"] = "user"
-    """``"agents"``: a note that the user does not get."""
+    to: Literal["user", "agents", "staff"] = "user"
+    """``"agents"``: a note that agents read, and the user does not; ``"staff"``: a note that only
+    staff read, which is in no request to a model."""
 
     def to_dict(self) -> dict[str, str]:
         """Return the author as JSON."""
@@ -485,10 +486,10 @@ def _finish_from_dict(fields: Mapping[str, Any], where: str) -> Finish:
 def _staff_from_dict(given: object, where: str) -> StaffAuthor:
     fields = as_object(given) or {}
     key, name, to = [fields.get(one) for one in ("id", "name", "to")]
-    if not (isinstance(key, str) and isinstance(name, str) and to in ("user", "agents")):
-        problem = f"expected id, name and to ('user' or 'agents'), got {given!r:.80}"
+    if not (isinstance(key, str) and isinstance(name, str) and to in ("user", "agents", "staff")):
+        problem = f"expected id, name and to ('user', 'agents' or 'staff'), got {given!r:.80}"
         raise InvalidRecordError(problem, where=where, field="staff")
-    return StaffAuthor(key, name, "user" if to == "user" else "agents")
+    return StaffAuthor(key, name, cast("Any", to))
 
 
 def _line_of(message: Message) -> str:

@@ -98,6 +98,7 @@ MISSPELT: dict[str, Callable[[], object | Awaitable[object]]] = {
     "ReplayExecutor.discovery": lambda: ReplayExecutor(client(), [], discovery=WORD),
     "ScriptedModel.provider": lambda: ScriptedModel("x", provider=WORD),
     "StaffDesk.queue.status": lambda: StaffDesk(MemoryHistory()).queue(status=WORD),
+    "StaffDesk.note.to": lambda: StaffDesk(MemoryHistory()).note("t", "Hi", by="mia", to=WORD),
     "ThreadLease.on_busy": lambda: ThreadLease(on_busy=WORD),
     "ToolCallFilter.include": lambda: ToolCallFilter(include=WORD),
     "UsageLimit.per": lambda: UsageLimit(tokens=5, per=WORD),

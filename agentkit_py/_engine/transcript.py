@@ -191,6 +191,8 @@ _ELEMENT = re.compile(r"<(?=\s*+(?:/\s*+)?staff)", re.IGNORECASE)
 def read_by_models(entry: AgentResult) -> Sequence[Message]:
     """Return the messages of an entry as models read them."""
     if entry.staff is not None:
+        if entry.staff.to == "staff":
+            return ()
         said = partial(_of_staff, entry.staff)
         return [derived(m, ("staff", entry.staff), partial(said, m)) for m in entry.output]
     if entry.agent_name == USER:

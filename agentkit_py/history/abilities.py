@@ -140,7 +140,7 @@ def mail_of(store: object) -> MailStore:
     return _needed(abilities_of(store).mail, needs, store)
 
 
-def inbox_of(store: object) -> Any:
+def inbox_of(store: object) -> InboxStore:
     """Return a store that keeps inboxes.
 
     Raises:
@@ -150,7 +150,7 @@ def inbox_of(store: object) -> Any:
     return _needed(abilities_of(store).inbox, needs, store)
 
 
-def staff_of(store: object) -> Any:
+def staff_of(store: object) -> TakeoverStore:
     """Return a store that keeps who is on a thread.
 
     Raises:

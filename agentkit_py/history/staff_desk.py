@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, Literal, cast
 from uuid import uuid4
 
 from typing_extensions import Protocol  # as the store's protocol
@@ -66,7 +66,8 @@ class StaffDesk:
         Raises:
             ConfigurationError: It does not keep who is on a thread.
         """
-        self._store: StaffStore = staff_of(store)
+        # All stores of threads have the other two methods.
+        self._store: StaffStore = cast("StaffStore", staff_of(store))
 
     async def of(self, thread_id: str) -> Takeover | None:
         """Return who is on a thread or wanted; None: agents answer."""
@@ -151,9 +152,16 @@ class StaffDesk:
         return said
 
     async def note(
-        self, thread_id: str, text: str, *, by: str, name: str = "", message_id: str | None = None
+        self,
+        thread_id: str,
+        text: str,
+        *,
+        by: str,
+        name: str = "",
+        message_id: str | None = None,
+        to: Literal["staff", "agents"] = "staff",
     ) -> AgentResult:
-        """Write an internal note: colleagues and agents read it, the user does not.
+        """Write an internal note, which the user does not get.
 
         Args:
             thread_id: The thread.
@@ -161,21 +169,27 @@ class StaffDesk:
             by: The id of the person, who need not have joined.
             name: The name of a person who has not joined; ``"Staff"`` unless given.
             message_id: An id: the same again changes nothing.
+            to: The readers. ``"staff"``: colleagues alone, so that the note is in no request to a
+                model; ``"agents"``: agents, too.
 
         Returns:
             The entry of the thread.
 
         Raises:
             MessageConflictError: The thread has another message of this id.
-            ConfigurationError: The text is empty, or the name cannot be shown as a name.
+            ConfigurationError: The text is empty, the name cannot be shown as a name, or there are
+                no such readers.
             ThreadNotFoundError: The thread does not exist.
         """
         if not text.strip():
             raise ConfigurationError("note() got no text")
+        wrong = wrong_word("to", to, ("staff", "agents"))
+        if wrong:
+            raise ConfigurationError(f"StaffDesk.note: {wrong}")
         found = await self._store.load_takeover(thread_id)
         member = None if found is None else found.member(by)
         called = checked_name(name or UNNAMED) if member is None else member.name
-        author = StaffAuthor(by, called, "agents")
+        author = StaffAuthor(by, called, to)
         entry = AgentResult.from_staff(author, text, id=message_id or uuid4().hex)
         await self._store.append(thread_id, [entry])
         return entry

@@ -278,11 +278,14 @@ class Thread:
 
     async def _post(self, on_busy: OnBusy) -> None:
         """Leave the user's message to the active run, unless it was answered before."""
-        store, thread_id = inbox_of(self.config), self.state.thread_id
-        known = await store.load_run(thread_id, self.message.id) if self.message else None
+        store, runs = inbox_of(self.config), abilities_of(self.config).runs
+        thread_id, message = self.state.thread_id, self.message
+        assert thread_id is not None, "a thread that is busy"
+        assert message is not None, "a run without a message waits"
+        known = None if runs is None else await runs.load_run(thread_id, message.id)
         if known is not None and known.status in ("completed", "paused"):
             return
-        await store.put_message(thread_id, self.message, interrupts=on_busy == "interrupt")
+        await store.put_message(thread_id, message, interrupts=on_busy == "interrupt")
 
     async def take_messages(self, step_id: str, *, at_work: bool) -> list[UserMessage] | None:
         """Claim the user's new messages; None: a message interrupts the run.

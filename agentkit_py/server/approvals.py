@@ -63,16 +63,32 @@ async def open_questions(store: object, thread_id: str) -> list[Question]:
     return await questions.list_questions(thread_id=thread_id, limit=None)
 
 
-async def for_staff(api: Api, user_id: str, thread_id: str, most: int) -> list[ApprovalItem]:
-    """Return the last questions of a thread that the user reads as staff."""
+async def for_staff(
+    api: Api, user_id: str, thread_id: str, most: int, *, closed: bool = True
+) -> list[ApprovalItem]:
+    """Return the last questions of a thread that the user reads as staff, and all open ones.
+
+    Args:
+        api: The parts of the server.
+        user_id: The member of staff.
+        thread_id: The thread.
+        most: The most closed questions to return.
+        closed: Whether closed questions are wanted, for which all of the thread are read.
+    """
     store = api.settings.store.abilities.questions
     if store is None:
         return []
-    found = await store.list_questions(thread_id=thread_id, status=None, limit=None)
+    read = partial(store.list_questions, thread_id=thread_id, limit=None)
+    if closed:
+        found = await read(status=None)
+        last = max(0, len(found) - most)
+        found = [q for place, q in enumerate(found) if place >= last or q.status == "open"]
+    else:
+        found = [*await read(status="due"), *await read(status="open")]
     access = api.access_of(user_id)
     return [
         item_of(one, user_id, allowed=one.status == "open" and await access.may_answer(one))
-        for one in found[-most:]
+        for one in found
     ]
 
 

@@ -26,7 +26,7 @@ MARKDOWN: Path = _STATIC / "markdown.js"
 _FILES = ("chat.js", "chat.css", MARKDOWN.name)
 _COLOR = re.compile(r"#[0-9a-fA-F]{6}")
 _PATH = re.compile(r"/[\w./-]*[\w-]")
-_TAKEN = frozenset({"api", "staff", "health", "v1"})
+_TAKEN = frozenset({"api", "staff", "health", "openapi.json", "v1"})
 """The first parts of the app's other paths."""
 
 _LINEAR, _EXPONENT = 0.04045, 2.4

@@ -17,7 +17,7 @@ from agentkit_py.server.api import ApiRequest, endpoint
 from agentkit_py.server.config import agents_in
 from agentkit_py.server.errors import ApiError, invalid
 from agentkit_py.server.responses import Done, MatrixJson, StaffThreads, StaffThreadsItem
-from agentkit_py.server.schemas import NoteBody, StaffThreadsQuery, ThreadPath
+from agentkit_py.server.schemas import MatrixQuery, NoteBody, StaffThreadsQuery
 from agentkit_py.server.staff import allowed, item_of, store_of, takeover_of
 from agentkit_py.server.threads import excerpt_of, summary_of
 from agentkit_py.stores import HistoryStore
@@ -99,7 +99,7 @@ async def _latest(store: HistoryStore, user_id: str | None) -> AsyncGenerator[Th
 
 @endpoint("POST", "/api/takeovers/{threadId}/note", 404)
 async def note_in_thread(request: ApiRequest[NoteBody]) -> Done:
-    """Write an internal note: colleagues and agents read it, the user of the thread does not."""
+    """Write an internal note for colleagues, or for agents, too; the user does not get it."""
     body = request.params
     store, _ = await allowed(request, body.thread_id)
     try:
@@ -109,6 +109,7 @@ async def note_in_thread(request: ApiRequest[NoteBody]) -> Done:
             by=request.user_id,
             name=body.name or "",
             message_id=body.message_id,
+            to=body.to,
         )
     except ConfigurationError as error:
         raise invalid("text, name: the text is empty, or the name is not that of a person") from (
@@ -118,28 +119,32 @@ async def note_in_thread(request: ApiRequest[NoteBody]) -> Done:
 
 
 @endpoint("GET", "/api/takeovers/{threadId}/matrix", 404, 409)
-async def matrix_of_thread(request: ApiRequest[ThreadPath]) -> MatrixJson:
-    """Show what each model call of a thread saw, with the processors of today."""
+async def matrix_of_thread(request: ApiRequest[MatrixQuery]) -> MatrixJson:
+    """Show what the last model calls of a thread saw, with the processors of today."""
     thread_id = request.params.thread_id
     store, takeover = await allowed(request, thread_id)
     owner = takeover.user_id
     reader = store if owner is None else for_user(store, owner)
     targets = list(request.api.settings.targets.values())
-    target = on_history(_target_of(targets, await reader.load(thread_id)), reader)
+    limit = request.params.limit
+    count, newest = await reader.newest(thread_id, _PAGE)
+    target = on_history(_target_of(targets, [stored.result for stored in newest]), reader)
     try:
-        results = await explain_thread(target, thread_id)
+        results = await explain_thread(target, thread_id, before=count, limit=limit)
         made = await asyncio.to_thread(ContextMatrix.of, results)  # seconds, for a long thread
     except ThreadNotFoundError:
         raise
     except AgentKitError as error:
         words = "No model call of this conversation can be shown."
         raise ApiError(409, "not_explained", words) from error
-    found = matrix_json(made, f"{target.name}: {thread_id}", AS_NOW)
+    calls = sum(entry.by_agent for entry in results)
+    last = f" The last {limit:,} of {calls:,} calls." if calls > limit else ""
+    found = matrix_json(made, f"{target.name}: {thread_id}", AS_NOW + last)
     return {"matrix": found}
 
 
 def _target_of(targets: Sequence[Target], entries: Sequence[AgentResult]) -> Target:
-    """Return the network or agent that most of a thread's results are of; else the first."""
+    """Return the network or agent that most of these entries are of; else the first."""
 
     def count(target: Target) -> int:
         names = {agent.name for agent in agents_in(target)}

@@ -128,8 +128,8 @@ class StaffWriter(TypedDict):
     """The staff member who wrote a message."""
 
     name: str
-    to: Literal["user", "agents"]
-    """``"agents"``: a note, which the user does not get."""
+    to: Literal["user", "agents", "staff"]
+    """``"agents"``: a note for agents, ``"staff"``: one for colleagues; the user gets neither."""
 
 
 class StaffOnThread(TypedDict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
@@ -15,6 +16,7 @@ from pydantic import (
     StringConstraints,
     ValidationError,
     field_validator,
+    model_validator,
 )
 from pydantic.alias_generators import to_camel
 
@@ -275,6 +277,14 @@ class AnswerBody(_Fields):
     calls: list[CallDecision] = Field(default_factory=list[CallDecision], max_length=1000)
     """Decisions on single calls."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _arguments_are_of_a_call(cls, body: Any) -> Any:
+        """Refuse arguments of no call: the call would be approved with the model's own."""
+        if isinstance(body, Mapping) and "arguments" in body:
+            raise ValueError("arguments belong to a call: calls=[{index, action, arguments}]")
+        return body  # pyright: ignore[reportUnknownVariableType] - the fields check it
+
     @field_validator("calls")
     @classmethod
     def _once(cls, calls: list[CallDecision]) -> list[CallDecision]:
@@ -348,7 +358,10 @@ class NoteBody(_Fields):
     """The thread."""
 
     text: Annotated[Text, StringConstraints(min_length=1, max_length=8000)]
-    """The note: colleagues and agents read it, the user does not."""
+    """The note, which the user does not get."""
+
+    to: Literal["staff", "agents"] = "staff"
+    """The readers: ``"staff"``: colleagues alone; ``"agents"``: agents, too."""
 
     name: Annotated[Text, StringConstraints(max_length=100)] | None = None
     """The name of a person who has not joined; `Staff` unless given."""
@@ -453,6 +466,18 @@ class ThreadQuery(ThreadPath):
         description="Only messages before this position: that of the first message of the page "
         "that has more.",
     )
+
+
+class StaffThreadQuery(ThreadQuery):
+    """`GET /api/takeovers/{threadId}`."""
+
+    closed: bool = Field(default=True, description="Whether closed questions are wanted, too.")
+
+
+class MatrixQuery(ThreadPath):
+    """`GET /api/takeovers/{threadId}/matrix`."""
+
+    limit: Whole = Field(100, ge=1, le=1000, description="Number of model calls, the last ones.")
 
 
 class FrontEndQuery(ThreadPath):

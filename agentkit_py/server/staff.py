@@ -36,8 +36,8 @@ from agentkit_py.server.schemas import (
     HandBackBody,
     JoinBody,
     SayBody,
+    StaffThreadQuery,
     TakeoversQuery,
-    ThreadQuery,
 )
 from agentkit_py.server.streams import CountedEvents, event
 from agentkit_py.server.threads import last_reply, message_of, summary_of, without_provider_metadata
@@ -125,7 +125,7 @@ async def list_takeovers(request: ApiRequest[TakeoversQuery]) -> TakeoversPage:
 
 
 @endpoint("GET", "/api/takeovers/{threadId}", 404)
-async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
+async def staff_thread(request: ApiRequest[StaffThreadQuery]) -> StaffThread:
     """Read a thread as staff, notes included: its last messages, oldest first."""
     query = request.params
     store, takeover = await allowed(request, query.thread_id)
@@ -134,6 +134,7 @@ async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
     before = count if query.before is None else min(count, query.before)
     records = await store.page(query.thread_id, before, query.limit)
     asked = await open_questions(store, query.thread_id)
+    most, closed = query.limit, query.closed
     owner = takeover.user_id
     return {
         "thread": await summary_of(store, info),
@@ -141,7 +142,9 @@ async def staff_thread(request: ApiRequest[ThreadQuery]) -> StaffThread:
         "messages": [message_of(record, for_staff=True) for record in records],
         "hasMore": before > query.limit,
         "pending": await visible(request.api, request.user_id, asked),
-        "questions": await for_staff(request.api, request.user_id, query.thread_id, query.limit),
+        "questions": await for_staff(
+            request.api, request.user_id, query.thread_id, most, closed=closed
+        ),
         "agents": agents_of(request.api.settings),
         "reply": None if owner is None else await last_reply(request.api, owner, info.id, records),
     }

@@ -135,7 +135,7 @@ def turns_of(records: Iterable[StoredResult]) -> list[ShownTurn]:
 
 def is_note(result: AgentResult) -> bool:
     """Return whether an entry is a note of staff, which users do not get."""
-    return result.staff is not None and result.staff.to == "agents"
+    return result.staff is not None and result.staff.to != "user"
 
 
 def show_questions(turn: ShownTurn, questions: Sequence[Question]) -> None:

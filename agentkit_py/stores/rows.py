@@ -359,7 +359,7 @@ def from_json(text: str | bytes, where: str, name: str) -> Any:
 def find_words(stored: StoredResult, thread_id: str, search: WordSearch) -> Match | None:
     """Return the first message of a result that a search finds; notes of staff are none."""
     staff = stored.result.staff
-    if staff is not None and staff.to == "agents":
+    if staff is not None and staff.to != "user":
         return None
     texts = (text_of(message) for message in stored.result.messages)
     text = next((text for text in texts if search.find(text) is not None), None)

@@ -320,6 +320,14 @@ def test_values_that_cannot_be_shown_are_refused(values: dict[str, Any], words: 
         ChatPage(**values)
 
 
+def test_each_path_of_the_app_is_refused_for_the_page() -> None:
+    """Else the page would hide it, or be hidden."""
+    for route in app_of(support("x")).routes:
+        path = "/" + getattr(route, "path", "").split("/")[1]
+        with pytest.raises(ConfigurationError, match="none of the app's own paths"):
+            ChatPage(path=path)
+
+
 def test_an_inner_agent_that_is_not_there_is_refused() -> None:
     """A misspelt name would show JSON to customers; an own router may bring agents along."""
     page = ChatPage(inner_agents=["clrek"])

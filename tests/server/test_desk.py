@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 from starlette.applications import Starlette
@@ -11,7 +12,7 @@ from starlette.applications import Starlette
 from agentkit_py import Agent, MemoryHistory, tool
 from agentkit_py.errors import ConfigurationError
 from agentkit_py.history import StaffDesk, Takeover
-from agentkit_py.messages import TextMessage
+from agentkit_py.messages import Message, TextMessage
 from agentkit_py.results import AgentResult
 from agentkit_py.server import create_app
 from agentkit_py.testing import ScriptedModel, tool_call
@@ -160,23 +161,32 @@ async def test_a_thread_that_is_deleted_during_a_search_is_left_out() -> None:
     assert await found(app, "?words=hat") == ["t1"]
 
 
-async def test_a_note_is_for_colleagues_and_agents_and_not_for_the_customer() -> None:
-    """Its writer need not have joined, and a repetition changes nothing."""
+@pytest.mark.parametrize("to", ["staff", "agents"])
+async def test_a_note_is_for_colleagues_and_never_for_the_customer(to: str) -> None:
+    """Agents read it only if it is for them; its writer need not have joined."""
     app = shop("Hello.", "Of course.")
     model: Any = next(iter(app.state.api.settings.targets.values())).default_model
     await said(app, "Hi", "t")
     async with client_of(app) as ada, client_of(app, "mia") as mia, client_of(app, "sam") as sam:
         note = {"text": "A regular customer.", "name": "Mia", "messageId": "n1"}
-        for _ in range(2):
+        note |= {} if to == "staff" else {"to": to}
+        for _ in range(2):  # a repetition changes nothing
             assert (await mia.post("/api/takeovers/t/note", json=note)).status_code == 200
         read = (await sam.get("/api/takeovers/t")).json()
         notes = [one for one in read["messages"] if one.get("staff")]
         assert [(n["staff"], n["data"]["output"][0]["content"]) for n in notes] == [
-            ({"name": "Mia", "to": "agents"}, "A regular customer.")
+            ({"name": "Mia", "to": to}, "A regular customer.")
         ]
         assert "regular" not in (await ada.get("/api/threads/t")).text
+        assert await found(app, "?words=regular") == []
+        explained = (await mia.get("/api/takeovers/t/explain?agent=clerk&network=support")).text
+        assert ("A regular customer." in explained) == (to == "agents")
     await said(app, "A hat, please", "t")
-    assert "A regular customer." in str(model.bodies[-1])
+    assert ("A regular customer." in str(model.bodies[-1])) == (to == "agents")
+    assert "A hat, please" in str(model.bodies[-1])
+    async with client_of(app, "mia") as mia:
+        matrix = (await mia.get("/api/takeovers/t/matrix")).text
+    assert ("A regular customer." in matrix) == (to == "agents")
 
 
 async def test_a_note_without_a_text_is_refused() -> None:
@@ -185,6 +195,9 @@ async def test_a_note_without_a_text_is_refused() -> None:
     await store.add_thread("t")
     with pytest.raises(ConfigurationError, match="got no text"):
         await StaffDesk(store).note("t", " ", by="mia")
+    nobody: Any = "user"
+    with pytest.raises(ConfigurationError, match="to"):
+        await StaffDesk(store).note("t", "A note.", by="mia", to=nobody)
     assert await store.load("t") == []
 
 
@@ -203,6 +216,7 @@ async def test_a_closed_question_says_who_decided_why_and_on_which_arguments() -
         await said(app, "And the rest?", "t")
         closed, again = (await sam.get("/api/takeovers/t")).json()["questions"]
         last = (await sam.get("/api/takeovers/t?limit=1")).json()["questions"]
+        brief = (await sam.get("/api/takeovers/t?closed=false")).json()["questions"]
     assert (closed["answeredBy"], closed["reason"], closed["approved"]) == (
         *("mia", "worn twice"),
         True,
@@ -210,7 +224,36 @@ async def test_a_closed_question_says_who_decided_why_and_on_which_arguments() -
     assert closed["decisions"]["0"]["arguments"] == {"order": "A1", "amount": 1500}
     assert closed["calls"][0]["toolInput"] == {"order": "A1", "amount": 3000}
     assert again["status"] == "open"
-    assert last == [again]
+    assert last == brief == [again]
+
+
+async def test_an_open_question_is_read_however_many_came_after_it() -> None:
+    """The limit counts the last ones; what waits for a decision is not among those left out."""
+    asks = [tool_call("refund", {"order": f"A{n}", "amount": 30}) for n in range(3)]
+    app = shop(*asks)
+    store = app.state.api.settings.store
+    for n in range(3):
+        await said(app, f"Money back for A{n}!", "t")
+    asked = await store.list_questions(thread_id="t", status=None, limit=None)
+    open_ones = [one.id for one in asked if one.status == "open"]
+    async with client_of(app, "mia") as mia:
+        for query in ("?limit=1", "?closed=false"):
+            read = (await mia.get(f"/api/takeovers/t{query}")).json()["questions"]
+            assert [one["id"] for one in read if one["status"] == "open"] == open_ones
+
+
+async def test_arguments_of_no_call_are_refused() -> None:
+    """Else the call would be approved with the model's own."""
+    app = shop(tool_call("refund", {"order": "A1", "amount": 3000}), "On its way.")
+    await said(app, "Money back!", "t")
+    (asked,) = await app.state.api.settings.store.list_questions(thread_id="t")
+    async with client_of(app, "mia") as mia:
+        body = {"action": "approve", "arguments": {"order": "A1", "amount": 1500}}
+        answer = await mia.post(f"/api/approvals/{asked.id}", json=body)
+    assert answer.status_code == 400
+    assert "arguments belong to a call" in answer.json()["error"]["message"]
+    (still,) = await app.state.api.settings.store.list_questions(thread_id="t")
+    assert still.status == "open"
 
 
 async def test_the_matrix_of_a_thread_is_for_staff() -> None:
@@ -246,3 +289,35 @@ async def test_the_matrix_is_of_the_agents_that_answered_in_the_thread() -> None
         none = (await mia.get("/api/takeovers/gone/matrix")).json()["error"]["message"]
     assert [call["agent"] for call in made["calls"]] == ["porter"]
     assert none == "No model call of this conversation can be shown."
+
+
+async def test_the_matrix_of_a_long_thread_is_of_its_last_calls_in_the_customers_store() -> None:
+    """Each of them is explained once, and none of the others."""
+    users, seen = list[str](), list[int]()
+
+    class Watched(MemoryHistory):
+        """Knows for whom it is restricted."""
+
+        def restricted_to(self, user_id: str) -> Self | None:
+            users.append(user_id)
+            return super().restricted_to(user_id)
+
+    def look(messages: Sequence[Message]) -> Sequence[Message]:
+        seen.append(len(messages))
+        return messages
+
+    store = Watched()
+    network = replace(support(history=store), processors=[look])
+    app = app_of(network, staff=["mia"])
+    await store.add_thread("t", user_id="ada")
+    for n in range(100):
+        answer = [TextMessage("assistant", f"Answer {n}.")]
+        asked = AgentResult("user", [TextMessage("user", f"Question {n}?")])
+        await store.append("t", [asked, AgentResult("clerk", answer)])
+    async with client_of(app, "mia") as mia:
+        matrix = (await mia.get("/api/takeovers/t/matrix?limit=20")).json()["matrix"]
+    assert len(matrix["calls"]) == len(seen) == 20
+    assert "The last 20 of 100 calls." in matrix["note"]
+    assert matrix["texts"].count("Question 99?") == 1
+    assert max(seen) == 198  # what was said before the last question
+    assert users == ["ada"]

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT  # pyright: ignore[reportMissingTypeStubs] - it has none
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, Route, async_playwright, expect
 from starlette.requests import Request
 
 from agentkit_py import MemoryHistory, tool
 from agentkit_py.history.questions import Question
-from agentkit_py.testing import tool_call
+from agentkit_py.history.staff_desk import StaffDesk
+from agentkit_py.testing import tool_call, tool_calls
 from agentkit_py.tools import ask_person
 from tests.browser import PATIENCE, chromium
 from tests.server.world import app_of, client_of, said, served, support
@@ -109,7 +110,7 @@ async def test_staff_take_over_note_and_hand_back_on_the_page(width: int, scheme
         await expect(page.locator("#log li.note .text")).to_have_text("A regular customer.")
         await page.locator("#seen summary").press("Enter")
         await page.locator("#explain").press("Enter")
-        await expect(page.locator("#explained > li")).to_have_count(7)
+        await expect(page.locator("#explained > li")).to_have_count(6)  # without the note
         await expect(page.locator("#earlier-list button")).to_have_count(1)
         assert (await problems(page), await is_wider(page)) == ([], False)
         await page.locator("#note").fill("Be kind.")
@@ -177,6 +178,102 @@ async def test_a_colleagues_answer_is_shown_in_the_place_of_the_question() -> No
         await closed.get_by_role("button", name="Dismiss").press("Enter")
         await expect(closed).to_have_count(0)
         await expect(page.locator(".decided")).to_contain_text("Denied by sam")
+
+
+async def test_staff_deny_with_a_reason_and_words_to_the_customer() -> None:
+    """By keyboard; the model and the conversation get them."""
+    network = support(
+        tool_call("refund", {"order": "A1", "amount": 3000}),
+        "I am sorry.",
+        tools=(refund,),
+        history=MemoryHistory(),
+    )
+    app = app_of(network, auth=by_cookie, staff=["mia"])
+    await said(app, "Money back!", "t1")
+    async with staffs_page(app, 390, "dark") as page:
+        await page.locator("#queue button").press("Enter")
+        await page.get_by_label("Reason, which the agent reads").fill("worn twice")
+        await page.get_by_label("Words to the customer").fill("We cannot take it back.")
+        await page.get_by_role("button", name="Deny").press("Enter")
+        decided = page.locator(".decided")
+        await expect(decided).to_contain_text("Denied by mia (you)")
+        await expect(decided).to_contain_text("Reason: worn twice")
+        await expect(decided).to_contain_text("We cannot take it back.")
+        await expect(page.locator("#log li").last).to_contain_text("I am sorry.")
+        assert (await problems(page), await is_wider(page)) == ([], False)
+    model: Any = network.default_model
+    assert "worn twice" in str(model.bodies[-1])
+
+
+async def test_single_calls_of_a_question_are_denied() -> None:
+    """The box of a call that is unchecked: the others are made."""
+    both = tool_calls(
+        ("refund", {"order": "A1", "amount": 10}), ("refund", {"order": "B2", "amount": 20})
+    )
+    network = support(both, "Done.", tools=(refund,), history=MemoryHistory())
+    app = app_of(network, auth=by_cookie, staff=["mia"])
+    await said(app, "Money back!", "t1")
+    async with staffs_page(app, 1280, "light") as page:
+        await page.locator("#queue button").press("Enter")
+        await page.get_by_label("Approve this call").nth(1).uncheck()
+        await page.get_by_role("button", name="Approve").press("Enter")
+        await expect(page.locator(".decided")).to_contain_text(
+            ["Approved by mia (you)", "Denied by mia (you)"]
+        )
+        assert await problems(page) == []
+    kept = str(await app.state.api.settings.store.messages("t1"))
+    assert "paid 10 for A1" in kept
+    assert "paid 20" not in kept
+
+
+async def test_the_queue_is_filtered() -> None:
+    """By what waits, and by who is on it."""
+    app = await desk()
+    async with staffs_page(app, 1280, "light") as page:
+        queue = page.locator("#queue button")
+        await expect(queue).to_have_count(2)
+        await page.get_by_label("Show").select_option("decide")
+        await expect(queue).to_have_count(1)
+        await expect(queue).to_contain_text("To decide")
+        await page.get_by_label("Show").select_option("mine")
+        await expect(page.locator("#queue-none")).to_have_text("None of these.")
+        await StaffDesk(app.state.api.settings.store).join("t1", by="mia", name="Mia")
+        await expect(queue).to_contain_text("You are on it")
+        await page.get_by_label("Show").select_option("free")
+        await expect(queue).to_have_count(1)
+        await expect(queue).to_contain_text("To decide")
+
+
+async def test_a_decision_that_comes_after_a_colleagues_is_refused_and_said() -> None:
+    """The page did not hear of the colleague's answer before the click."""
+    asks = tool_call("refund", {"order": "A1", "amount": 3000})
+    network = support(asks, "It was refused.", tools=(refund,), history=MemoryHistory())
+    app = app_of(network, auth=by_cookie, staff=["mia"], may_answer=anybody)
+    await said(app, "Money back!", "t1")
+    async with staffs_page(app, 1280, "light") as page:
+        await page.locator("#queue button").click()
+        approve = page.get_by_role("button", name="Approve")
+        await expect(approve).to_be_visible()
+        (asked,) = await app.state.api.settings.store.list_questions(thread_id="t1")
+
+        async def overtaken(route: Route) -> None:
+            """A colleague denies while this answer is on its way."""
+            async with client_of(app, "sam") as sam:
+                body = {"action": "deny", "reason": "worn"}
+                answer = await sam.post(f"/api/approvals/{asked.id}", json=body)
+                assert answer.status_code == 200
+            answer = await route.fetch()
+            statuses.append(answer.status)
+            await route.fulfill(response=answer)
+
+        statuses: list[int] = []
+        await page.route(f"**/api/approvals/{asked.id}", overtaken)
+        await approve.press("Enter")
+        closed = page.locator(".question.closed")
+        await expect(closed).to_contain_text("A colleague answered this meanwhile.")
+        await expect(closed).to_contain_text("Denied by sam")
+        assert statuses == [409]
+    assert "paid" not in str(await app.state.api.settings.store.messages("t1"))
 
 
 async def test_staff_search_and_read_the_matrix() -> None:

@@ -106,6 +106,7 @@ function showQueue() {
     [one.asked.length ? `To decide${one.asked.length > 1 ? ` (${one.asked.length})` : ""}: asked by ${words(one.asked[0].agent)}` : "",
       one.takeover && stateOf(one.takeover), one.userId && `Customer: ${one.userId}`,
       one.since ? `Waits for ${duration(one.since)}` : "Nobody waits"])));
+  for (const [key, item] of entries) if (!item.isConnected) entries.delete(key);
   const known = connected.size === 2;
   find("queue-none").hidden = shown.length > 0 || !known; // else nobody knows
   find("queue-none").textContent = all.length ? "None of these." : "Nobody waits.";
@@ -155,9 +156,9 @@ function listen(name, path, events) {
 // One conversation.
 
 function message(one, decisions) {
-  const note = one.staff?.to === "agents";
+  const note = one.staff && one.staff.to !== "user";
   const kind = one.type === "user" ? "user" : note ? "note" : one.staff ? "staff" : "agent";
-  const who = { user: "Customer", note: `${one.agentName}, internal note`, staff: `${one.agentName} (staff)`, agent: words(one.agentName ?? "") }[kind];
+  const who = { user: "Customer", note: `${one.agentName}, ${one.staff?.to === "agents" ? "note for agents" : "internal note"}`, staff: `${one.agentName} (staff)`, agent: words(one.agentName ?? "") }[kind];
   const item = make("li", { className: kind },
     make("p", { className: "who" }, `${who} `, make("time", { datetime: one.createdAt }, time(one.createdAt))));
   if (one.type === "user") item.append(linked(one.content));
@@ -241,7 +242,7 @@ async function decide(question, body) {
     tell(body.action === "approve" ? "Approved." : "Denied.");
   } finally {
     sending.delete(question.id);
-    if (open) open.text = ""; // its box has to be drawn again
+    if (open) open.text = open.brief = ""; // its box has to be drawn again
     showQueue();
     await refresh();
   }
@@ -301,7 +302,13 @@ async function refresh() {
   const mine = open;
   if (!mine) return;
   try {
-    const data = await call(`api/takeovers/${encodeURIComponent(mine.id)}`);
+    const path = `api/takeovers/${encodeURIComponent(mine.id)}`;
+    if (mine.data) { // closed questions, of which there may be many, are asked for after a change only
+      const brief = JSON.stringify(await call(`${path}?closed=false`));
+      if (open !== mine || brief === mine.brief) return;
+      mine.brief = brief;
+    }
+    const data = await call(path);
     const text = JSON.stringify(data);
     if (open !== mine || text === mine.text) return;
     const isFirst = !mine.data;
@@ -384,8 +391,10 @@ on("say", "Sent.", async () => {
 });
 on("internal", "Noted.", async () => {
   const text = find("internal-text").value;
-  await call(here("note"), { text, name: find("join-name").value || null, messageId: idOf("internal", text) });
+  const to = find("internal-agents").checked ? "agents" : "staff";
+  await call(here("note"), { text, to, name: find("join-name").value || null, messageId: idOf("internal", `${to} ${text}`) });
   delete said.internal;
+  find("internal-agents").checked = false;
   find("internal-text").value = "";
 });
 on("hand-back", "Agents answer again.", async () => {
