@@ -55,9 +55,9 @@ def encode(
         reader: The agent.
         thread: The thread's id; undefined where nothing is marked for the cache.
     """
-    messages = [message for message in with_json(messages, on) if _is_sent(message)]
-    messages = with_names(messages, on) if tools else messages
     options = model["options"]
+    messages = [message for message in with_json(messages, on) if _is_sent(message, options)]
+    messages = with_names(messages, on) if tools else messages
     defaults = _defaults(options, on)
     theirs: dict[str, Json] = {
         "system": _their_system(messages),
@@ -100,11 +100,14 @@ def encode(
     return marked if marked != body and on("long-requests-are-marked") else body
 
 
-def _is_sent(message: Json) -> bool:
+def _is_sent(message: Json, options: dict[str, Json]) -> bool:
     """Return whether a message is for Claude: parts without a type go to the host they are of.
 
-    Those of hosted tools go to requests that offer the tool, and none does here.
+    Those of hosted tools go to requests that offer the tool, and none does here. Thoughts go to
+    the account that they were made for.
     """
+    if message["type"] == "reasoning" and "_made" in message:
+        return message["_made"].get("apiKey") == options.get("apiKey")
     own = message.get("format") == "anthropic" and "part" not in message
     return message["type"] != "opaque" or own
 
