@@ -147,6 +147,10 @@ class Impatient(DefaultRequestHandler):
         return sent
 
 
+SERVERS: list[Starlette] = []
+"""The servers of a test, kept until the next: the SDK's tasks end badly if they are collected."""
+
+
 def foreign_app(executor: Foreign, *, streams: bool = True) -> Starlette:
     """The SDK's own server."""
     card = AgentCard(
@@ -167,6 +171,7 @@ def foreign_app(executor: Foreign, *, streams: bool = True) -> Starlette:
         routes=[*create_agent_card_routes(card), *create_jsonrpc_routes(handler, "/rpc")]
     )
     app.state.card = card
+    SERVERS.append(app)
     return app
 
 
