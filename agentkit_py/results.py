@@ -609,13 +609,13 @@ _FIRST_YEAR, _LAST_YEAR = 1, 9999
 
 
 def _time(fields: Mapping[str, Any], where: str) -> datetime:
-    text = _string(fields, "createdAt", where)
+    text: Any = fields.get("createdAt")
     try:
         found = datetime.fromisoformat(text)
         if not _FIRST_YEAR < found.year < _LAST_YEAR:
             found.astimezone(UTC)
         return found
-    except (ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidRecordError(
             f"expected an ISO 8601 time, got {text!r:.80}", where=where, field="createdAt"
         ) from None

@@ -386,7 +386,7 @@ async def test_only_a_tool_made_of_steps_may_wait(runner: Runner, what: str) -> 
         else:
             await ctx.step.sleep("a while", timedelta(0))
 
-    with pytest.raises(ConfigurationError, match=r"needs @tool\(steps=True\)"):
+    with pytest.raises(ConfigurationError, match=r"needs steps=True: @tool\(steps=True\)"):
         await results(runner, book, tool_call("book"), approver=Bank().says(True))
 
 

@@ -109,7 +109,7 @@ GOOD: dict[str, Any] = {
         ({"output": [MESSAGE, {**MESSAGE, "role": "x"}]}, "output[1].role", "expected one of"),
         ({"toolCalls": [MESSAGE]}, "toolCalls[0].type", "expected a tool_result"),
         ({"history": [7]}, "history[0]", "expected an object, got 7"),
-        ({"createdAt": 1704164645}, "createdAt", "expected a string"),
+        ({"createdAt": 1704164645}, "createdAt", "expected an ISO 8601 time, got 1704164645"),
         ({"createdAt": "yesterday"}, "createdAt", "expected an ISO 8601 time, got 'yesterday'"),
         ({"id": 7}, "id", "expected a string, got 7"),
         ({"usage": 7}, "usage", "expected an object, got 7"),
