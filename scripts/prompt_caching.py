@@ -433,6 +433,9 @@ without a cache. `CompressToolResults` rewrites one result per turn, near the en
 `clear_at_least` makes it wait for more.
 
 Keep what changes out of the system prompt: a time of day in it makes every request a new one.
+
+Next: [history processors](guides/history-processors.md),
+[the log of what a model was sent](guides/context-log.md).
 """
 
 

@@ -62,7 +62,7 @@ def test_a_reply_to_a_question_of_white_space_keeps_the_turn_that_was_sent_befor
 def test_a_reply_after_geminis_own_white_space_keeps_the_turn_that_was_sent_before_it() -> None:
     """It goes back as it came, so the request ended with it and our own turn."""
     asked = TextMessage("user", "Hi")
-    parts = [{"text": " "}, {"functionCall": {"name": "look", "args": {}}}]
+    parts: list[dict[str, Any]] = [{"text": " "}, {"functionCall": {"name": "look", "args": {}}}]
     content = {"role": "model", "parts": parts}
     raw: Any = {"candidates": [{"content": content, "finishReason": "STOP"}]}
     blank = GEMINI.decode(raw).messages[:1]  # a hook has dropped the call
