@@ -16,7 +16,7 @@ demo: setup-demo  ## Watch a support network answer a customer, offline
 
 test: setup-dev  ## Run the quick tests, on all cores
 	@$(PYTHON) scripts/tiktoken_cache.py
-	@echo "Quick tests: about 5 minutes on two cores. Left out: about 1,600 slow cases of tests/slow.txt (kills at every"
+	@echo "Quick tests: about 4 minutes on two cores. Left out: about 1,600 slow cases of tests/slow.txt (kills at every"
 	@echo "point, growth by size, npm clients, pages in a browser, PostgreSQL twins, …). Everything: make test-all, about 15 minutes."
 	@$(PYTHON) -m pytest -n auto --dist worksteal -m "not slow" $(ARGS)
 

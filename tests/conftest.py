@@ -77,6 +77,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--cpu-times", metavar="FILE", help="write each test's processor time there")
 
 
+@pytest.hookimpl(optionalhook=True)  # pytest may run without xdist
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Start three workers on two cores: tests wait now and then, for processes and servers."""
+    if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ:
+        return None
+    affinity = getattr(os, "sched_getaffinity", None)
+    cores = len(affinity(0)) if affinity is not None else os.cpu_count() or 1
+    return cores * 3 // 2
+
+
 def pytest_collection() -> None:
     """Collect no garbage while modules are imported and cases are made: nearly all of it stays."""
     gc.disable()
