@@ -8,8 +8,9 @@ MODELS: tuple[Divergence, ...] = (
     Divergence(
         "http-status-counts",
         "model.ts infer",
-        "An HTTP status of 400 or more is an error.",
-        "TypeScript takes a 500 without `error` in its JSON for an empty reply.",
+        "An HTTP status other than 200 to 299 is an error.",
+        "TypeScript takes a 500 without `error` in its JSON for an empty reply, and a 301 that "
+        "leads nowhere for the reply that its JSON is.",
     ),
     Divergence(
         "answers-are-checked",

@@ -14,7 +14,7 @@ from agentkit_py.lifecycle import AgentContext, ResultContext, Start, StartConte
 
 from .handlers import error_of
 from .journal import Journal, message_record, result_record, short_result, snapshot
-from .reference.js import truthy
+from .reference.js import text, truthy
 from .small_code import holds, rearrange, routed
 from .vectors import Json
 
@@ -103,7 +103,7 @@ def _filled(template: str, context: AgentContext) -> str:
         name = match[1]
         if name.startswith("data."):
             value = context.state.data.get(name.removeprefix("data."))
-            return "undefined" if value is None else str(value)
+            return "undefined" if value is None else text(value)
         return fields[name]
 
     return re.sub(r"\{([\w.]+)\}", fill, template)

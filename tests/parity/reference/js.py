@@ -104,9 +104,13 @@ def whole_pieces(text: str, size: int) -> list[str]:
 
 
 def text(value: Json) -> str:
-    """``String(value)`` of a scalar."""
+    """``String(value)``."""
     if value is UNDEFINED:
         return "undefined"
+    if isinstance(value, dict):
+        return "[object Object]"
+    if isinstance(value, list):
+        return ",".join("" if one in (None, UNDEFINED) else text(one) for one in value)
     return value if isinstance(value, str) else stringify(value)
 
 

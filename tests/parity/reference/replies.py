@@ -23,7 +23,7 @@ def answer_of(reply: Json, provider: str, on: Switches) -> Json:
             else engine_failure("TypeError")
         )
     status = reply.get("status", 200)
-    bad = status >= 400
+    bad = not 200 <= status < 300
     body, is_json = _parsed(reply)
     said = body.get("error") if isinstance(body, dict) else None
     failed = truthy(said)
