@@ -8,7 +8,7 @@ import math
 import re
 
 from ..vectors import Json
-from .chat import our_arguments, without_choice
+from .chat import UNNAMED, nameless_call, our_arguments, without_choice
 from .core import UNDEFINED, Switches, engine_failure, our_failure
 from .js import parsed, stringify
 from .replies import cut
@@ -503,6 +503,9 @@ def _block(block: Json, body: Json, on: Switches) -> Json:
     call = {name: block.get(name, UNDEFINED) for name in ("id", "name")}
     if not isinstance(call["id"], str) and on("answers-are-checked"):
         call["id"] = ""
+    if not block.get("name") and on("malformed-arguments"):
+        nameless = {**nameless_call(block), "id": call["id"] or UNNAMED}
+        return {"type": "tool_call", "role": role, "stop_reason": "tool", "tools": [nameless]}
     call |= {"type": "tool", **_input(block, on)}
     if kept.keys() - {"type", "id", "name", "input"} and isinstance(kept.get("input"), dict):
         call["_block"] = kept

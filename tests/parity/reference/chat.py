@@ -371,7 +371,7 @@ def _read_call(call: dict[str, Json], on: Switches) -> Json:
         whole = isinstance(custom.get("input"), str)
         return read | ({"_custom": {"type": "custom", "custom": custom}} if whole else {})
     if not (call.get("function") or {}).get("name") and on("malformed-arguments"):
-        return _nameless(call)
+        return nameless_call(call)
     function = call["function"]
     read: dict[str, Json] = {
         "type": "tool",
@@ -385,13 +385,14 @@ def _read_call(call: dict[str, Json], on: Switches) -> Json:
     return read | as_written(function.get("arguments")) | _arguments(function.get("arguments"), on)
 
 
-def _nameless(call: dict[str, Json]) -> Json:
+UNNAMED = "malformed_function_call"
+
+
+def nameless_call(call: dict[str, Json]) -> dict[str, Json]:
     """A call that names no tool, which its model can mend."""
-    name = "malformed_function_call"
-    said = f"a call without a name: {stringify(call)}"
-    return {"type": "tool", "id": call.get("id") or name, "name": name, "input": {}} | {
-        "malformed": said
-    }
+    said = f"a call without a name: {stringify(call, python=True)}"
+    shape = {"type": "tool", "id": call.get("id") or UNNAMED, "name": UNNAMED, "input": {}}
+    return {**shape, "malformed": said}
 
 
 def as_written(text: Json) -> dict[str, Json]:

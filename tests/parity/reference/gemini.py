@@ -280,7 +280,9 @@ def _part(part: Json, content: Json, body: Json, on: Switches) -> list[Json]:
         asked = part["functionCall"]
         nameless = not (isinstance(asked.get("name"), str) and asked["name"])
         if nameless and on("malformed-arguments"):
-            return [_malformed(body, f"a function call without a name: {stringify(asked)}")]
+            return [
+                _malformed(body, f"a function call without a name: {stringify(asked, python=True)}")
+            ]
         given = asked.get("args", UNDEFINED)
         if given in (UNDEFINED, None) and on("missing-arguments"):
             given = {}
